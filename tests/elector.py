@@ -27,6 +27,7 @@ class Elector:
 
     def __init__(self, device: Device, pins: Pins) -> None:
         self.device, self.pins = device, pins
+        device.nodes.pins = pins
         self.reported: list[str] = []
         self._now_us = 0
         self.start()

@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
+from covey.core.orders.authority import Pins
 from covey.errors import DiskFullError
 from covey.limits.storage import OUTBOX_BYTES
 
@@ -70,6 +71,7 @@ class NodeMaker:
     collects: bool = False
     presence_us: int = 0
     terms: LinkTerms = DEFAULT_TERMS
+    pins: Pins = field(default_factory=lambda: Pins(frozenset()))
 
     def make(self, store: SqliteStore, state: LinkState | None = None) -> Node:
         """Return a node; `state` is what is in flight of the one that it replaces."""
@@ -81,6 +83,7 @@ class NodeMaker:
             lands_telemetry=self.collects,
             presence_us=self.presence_us,
             state=state or LinkState.of_start(self.identity, self.chance.randbytes, self.terms),
+            pins=lambda _group_id: self.pins,
         )
 
 

@@ -143,7 +143,7 @@ _MISTAKES = {
         lambda newest_first: next((each for each in newest_first if each.state is not None), None),
     ),
     "what is judged by is forgotten as well": (forgetting_module, "_may_go", lambda _: True),
-    "what does not stand below a checkpoint is forgotten": (forgetting_module, "_followed", lambda shapes, _: shapes),
+    "what does not stand below a checkpoint is forgotten": (forgetting_module, "followed_by", lambda shapes, _: shapes),
     "what was forgotten is not known any more": (ForgottenOperations, "held", lambda *_: None),
     "what was forgotten follows nothing": (
         ForgottenOperations,

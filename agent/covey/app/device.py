@@ -22,6 +22,7 @@ from covey.app.ephemeral import EphemeralExchange
 from covey.app.live_settings import LiveSettings
 from covey.app.roles.publisher import Publisher, telemetry_group
 from covey.config.schema import Config
+from covey.core.checkpoints.newcomers import nobody_pinned
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.ids import GROUP_ID_BYTES, GroupId, from_hex
 from covey.core.link.state import LinkState
@@ -31,6 +32,7 @@ from covey.errors import ConfigurationError, DamagedStateError, LocalError, Malf
 
 if TYPE_CHECKING:
     from covey.core.crypto import Identity
+    from covey.core.orders.authority import Pins
     from covey.ports import Clock
 
 _PATIENCE_S = 2.0
@@ -58,7 +60,14 @@ class Device:
         """Return both clocks."""
         return Now(self.clock.monotonic_us(), self.clock.wall_us())
 
-    def make_node(self, *, lands_telemetry: bool = False, presence_us: int = 0, state: LinkState | None = None) -> Node:
+    def make_node(
+        self,
+        *,
+        lands_telemetry: bool = False,
+        presence_us: int = 0,
+        state: LinkState | None = None,
+        pins: Callable[[GroupId], Pins] = nobody_pinned,
+    ) -> Node:
         """Return a node over the committed state; one that takes another's place gets its link state."""
         node = Node(
             self.node.identity,
@@ -69,6 +78,7 @@ class Device:
             presence_us=presence_us,
             silent_us=int(self.config.telemetry.takeover_minutes * 6e7),
             state=state,
+            pins=pins,
         )
         node.telemetry.keep(self.config.telemetry.keep_days)
         if state is None:

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
@@ -20,6 +21,7 @@ from covey.errors import GroupDestroyedError
 if TYPE_CHECKING:
     from covey.adapters.systemd import Systemd
     from covey.app.device import Device
+    from covey.app.pins import pins
     from covey.app.runtime import AgentRole
 
 _POLL_S = 0.1
@@ -84,7 +86,9 @@ def speak_with_relay(
         device.store,
         relays,
         device.clock,
-        lambda state: device.make_node(lands_telemetry=lands_telemetry, presence_us=presence_us, state=state),
+        lambda state: device.make_node(
+            lands_telemetry=lands_telemetry, presence_us=presence_us, state=state, pins=partial(pins, device)
+        ),
         [*roles, *own_roles, host, teardown],
         report,
         supervisor,

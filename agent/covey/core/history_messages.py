@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from covey.core.checkpoints.newcomers import Newcomers
 from covey.core.events import EnvelopeDropped, Event, HistoryForked, HistoryGrew
-from covey.core.history.history import History
+from covey.core.group.messages import GroupSend
+from covey.core.history.history import History, Taken
 from covey.core.link.records import CounterRecords
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.outcome import Delivery, Handler, HandlerOutcome
-from covey.core.wire.message import MessageType
+from covey.core.wire.message import Message, MessageType
 
 
 class HistoryMessages:
@@ -23,20 +25,35 @@ class HistoryMessages:
         membership: Membership,
         maintenance: GroupMaintenance,
         counters: CounterRecords,
+        newcomers: Newcomers,
     ) -> None:
         self._history = history
         self._membership = membership
         self._maintenance = maintenance
         self._counters = counters
+        self._newcomers = newcomers
 
     def handlers(self) -> Mapping[MessageType, Handler]:
         """Return the handlers by message type."""
-        return {MessageType.OPERATIONS: self._operations, MessageType.HISTORY_PULL: self._pull}
+        return {
+            MessageType.OPERATIONS: self._operations,
+            MessageType.HISTORY_PULL: self._pull,
+            MessageType.HISTORY_GRAPH: self._graph,
+        }
 
     def _operations(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         """Take operations. Those that break a rule are dropped by themselves, and told of: the message goes on."""
         message = delivery.message
         taken, sends = self._history.receive(message, now)
+        if taken.accepted:
+            self._newcomers.progressed(message.group_id)
+        return self._outcome(message, taken, sends, now)
+
+    def _graph(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        """Take the places of operations that are forgotten, and what comes with them."""
+        return self._outcome(delivery.message, *self._newcomers.receive(delivery.message, now), now)
+
+    def _outcome(self, message: Message, taken: Taken, sends: list[GroupSend], now: Now) -> HandlerOutcome:
         if taken.missing_manifest is not None:
             sends += self._maintenance.ask(self._membership.groups, message.group_id, message.author, now, behind=True)
         events: list[Event] = []
@@ -49,4 +66,5 @@ class HistoryMessages:
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
     def _pull(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
-        return HandlerOutcome(sends=tuple(self._history.exchange.answer_pull(delivery.message)))
+        sends = self._history.exchange.answer_pull(delivery.message) or self._newcomers.answer(delivery.message)
+        return HandlerOutcome(sends=tuple(sends))

@@ -15,6 +15,7 @@ from dataclasses import replace
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.reporting import ResultReporting
+from covey.core.checkpoints.newcomers import Newcomers, nobody_pinned
 from covey.core.collectors import Collectors
 from covey.core.content.exchange import ContentExchange
 from covey.core.crypto import Identity
@@ -44,6 +45,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.order_messages import OrderMessages
+from covey.core.orders.authority import Pins
 from covey.core.orders.reports import Reports
 from covey.core.outcome import Handler, Seen
 from covey.core.presence.heartbeat import Heartbeat, LastWill
@@ -74,6 +76,7 @@ class Node:
     `results` reports what became of commands here, `order_results` keeps what became of them elsewhere.
 
     `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
+    `pins` says whom this device's owner has pinned as operators of a group.
     `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
     `presence_us` is the longest silence towards this device's collectors; 0: it sends them no heartbeat.
     """
@@ -89,6 +92,7 @@ class Node:
         presence_us: int = 0,
         silent_us: int = COLLECTOR_SILENT_US,
         state: LinkState | None = None,
+        pins: Callable[[GroupId], Pins] = nobody_pinned,
     ) -> None:
         self.identity = identity
         self.state = state = state or LinkState.of_start(identity, rng)
@@ -114,15 +118,15 @@ class Node:
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
-        past, maintenance = Past(records.groups), self._group_maintenance
-        self._group_messages = group_messages = GroupMessages(self.membership, maintenance, past, records, queue)
+        past, maintenance, reports = Past(records.groups), self._group_maintenance, Reports(records.sent_reports, queue)
+        self._group_messages = GroupMessages(self.membership, maintenance, past, records, queue)
         exchange = HistoryExchange(own, self.groups, past, records, queue, state.carriage)
         self.history = history = History(identity, self.groups, records, exchange)
+        self.newcomers = Newcomers(self.groups, history, records, pins)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
         self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
         parts = ReceivingParts(
-            *(state.rates, self.membership),
-            self._links,
+            *(state.rates, self.membership, self._links),
             imprints,
             link_keys,
             queue,
@@ -135,13 +139,12 @@ class Node:
             self.routes,
         )
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
-        reports = Reports(records.sent_reports, queue)
         self.setting_reports = SettingReporting(records.setting_reports, reports)
         self.order_results = ReceivedResults(self.groups, records)
         self.results = ResultReporting(own, reports, self.order_results)
         handlers = {
-            **group_messages.handlers(),
-            **HistoryMessages(history, self.membership, maintenance, records.counters).handlers(),
+            **self._group_messages.handlers(),
+            **HistoryMessages(history, self.membership, maintenance, records.counters, self.newcomers).handlers(),
             **self._order_handlers(),
             **self.landing.handlers(),
         }

@@ -39,6 +39,7 @@ from covey.core.membership.records import (
     RequestRecords,
     VoteRecords,
 )
+from covey.core.orders.nodes import OrderRecords
 from covey.core.orders.reports import SentReportRecords
 from covey.core.presence.heartbeat import PresenceRecords
 from covey.core.routing.forwarding import RouteRecords
@@ -56,6 +57,10 @@ class NodeOutbox(OutboxRecords, CollectorQueues, ControlRecords, Protocol):
 
 class NodeGroups(GroupRecords, NamedManifestRecords, Protocol):
     """Manifests and secrets."""
+
+
+class NodeOperations(OperationRecords, OrderRecords, Protocol):
+    """What groups say, and what of it bears on orders."""
 
 
 class NodePresence(SeenRecords, PresenceRecords, Protocol):
@@ -154,7 +159,7 @@ class Records(Protocol):
         """Manifests and secrets."""
 
     @property
-    def operations(self) -> OperationRecords:
+    def operations(self) -> NodeOperations:
         """The operations of this device's groups."""
 
     @property

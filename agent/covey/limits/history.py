@@ -79,3 +79,18 @@ FORGET_LOOK_US = 3_600_000_000
 
 HISTORY_FILE_PART_BYTES = 640 * KIB
 """A part of a history in a file: what one message carries of operations, or of manifests, and one more of them."""
+
+GRAPH_PART = 64
+"""Operations of whose places one hash is made: 12 kB, which any relay takes, and 32 bytes of hash for them."""
+
+MAXIMUM_GRAPH_PARTS = 16_384
+"""Hashes of one graph: of a million operations, more than `MAXIMUM_HISTORY_BYTES` has."""
+
+GRAPH_PARTS_AT_ONCE = 16
+"""Parts of a graph that one message carries: 1,000 operations, which a Pi stores in a second."""
+
+MAXIMUM_PROOF = 128
+"""Operations that show by whom a checkpoint is signed: all its parts, and the approvals of more than a hundred."""
+
+GRAPH_WAIT_US = 600_000_000
+"""How long a device that lacks what others have forgotten waits for one that has kept it: a round of `HEADS`."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from covey.adapters.sqlite.store import empty_history
 from covey.core.checkpoints.checkpoints import Checkpoints
+from covey.core.checkpoints.graph import HistoryGraph, covered_graph, digest_of_parts, part_digest
 from covey.core.checkpoints.state import CheckpointState, covered_by, state_of
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
@@ -59,7 +60,7 @@ def proposed(
 
 def make() -> dict[str, Any]:
     """Return the file's content."""
-    pins = Pins(frozenset({ALICE.signing_public}))
+    pins = _PINS
     first = said(ALICE, adds(BOB, "Frida"))
     titled = said(CAROL, GroupProfile("Pumpen"), first)
     eco = said(ALICE, SettingOrder(EVERYBODY, "app.mode", "eco"), titled)
@@ -71,6 +72,8 @@ def make() -> dict[str, Any]:
     forged = proposed(ALICE, history, pins, WITH_CAROL, state=false)
     by_bob, by_carol = (said(each, Approval(written[-1].id), written[-1]) for each in (BOB, CAROL))
     forged_by_bob = said(BOB, Approval(forged[-1].id), forged[-1])
+    ungraphed = proposed(ALICE, history, pins, WITH_CAROL, state=replace(correct, graph=None))
+    ungraphed_by_bob = said(BOB, Approval(ungraphed[-1].id), ungraphed[-1])
     beside = said(ALICE, SettingOrder(EVERYBODY, "app.mode", "beside"), first)
     return {
         "what": "In each case a device holds the operations and has pinned the operators; `checkpoints` are what it "
@@ -81,9 +84,43 @@ def make() -> dict[str, Any]:
             _case("signed by one that is none", pins, *history, *written, by_carol),
             _case("beside an order", pins, *history, beside, *written, by_bob),
             _case("of a false state", pins, *history, *forged, forged_by_bob),
+            _case("of before, without a graph", pins, *history, *ungraphed, ungraphed_by_bob),
             _case("made for other operators", Pins(frozenset({CAROL.signing_public})), *history, *written, by_bob),
         ],
+        "graphs": _graphs([*history, *written, by_bob]),
     }
+
+
+def _graphs(operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    """Return bodies of `HISTORY_GRAPH`; of those that are in order, what names their graph."""
+    with empty_history() as tables:
+        for operation in operations:
+            tables.add(operation, 1, 0)
+        checkpoint = next(Checkpoints(tables, GROUP_ID, _PINS, frozenset(), lambda _: WITH_CAROL).newest_first())
+        assert checkpoint.state is not None, "it is whole"
+        graph = tuple(covered_graph(tables, GROUP_ID, checkpoint.state.covers))
+    proof, whole = (each.raw for each in operations[-2:]), (each.raw for each in operations[:4])
+    body = HistoryGraph(tuple(proof), part_digest(graph), 0, len(graph), graph, tuple(whole))
+    assert checkpoint.state.graph == digest_of_parts(body.hashes), "the state names it"
+    other = replace(graph[0], length=1), *graph[1:]
+    bodies = {
+        "a graph of one part": (body, None),
+        "a part that its hash does not name": (replace(body, remains=other), "malformed"),
+        "no part": (replace(body, remains=()), "malformed"),
+        "a part beyond the hashes": (replace(body, first=1), "malformed"),
+    }
+    return [
+        {
+            "name": name,
+            "code": code,
+            "body": each.to_wire().hex(),
+            "graph": None if code else digest_of_parts(each.hashes).hex(),
+        }
+        for name, (each, code) in bodies.items()
+    ]
+
+
+_PINS = Pins(frozenset({ALICE.signing_public}))
 
 
 def _case(name: str, pins: Pins, *operations: Operation) -> dict[str, Any]:

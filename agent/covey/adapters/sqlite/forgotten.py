@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
 from covey.core.history.operation import ID_BYTES, Log, read_operation
-from covey.core.history.records import Held, OperationShape
+from covey.core.history.records import Held, OperationShape, Remains
 from covey.core.ids import GroupId, OperationId
 
 _OF_LOG = "FROM forgotten_operation AS gone JOIN forgotten_log AS log ON log.id = gone.log "
@@ -41,6 +41,53 @@ class ForgottenOperations:
         )
         for arrival, operation_id, author, manifest, parents, kind, late in rows:
             yield OperationShape(arrival, operation_id, author, manifest, parents_of(parents), kind, bool(late))
+
+    def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, None]]:
+        """Yield by height and id what remains of each, with its arrival."""
+        rows = self._database.each(
+            "SELECT arrival, gone.hash, author, incarnation, number, height, manifest.hash, kind, length, parents "
+            f"{_OF_LOG}JOIN forgotten_manifest AS manifest ON manifest.id = manifest "
+            "WHERE group_id = ? ORDER BY height, gone.hash",
+            (group_id,),
+        )
+        for arrival, found, author, incarnation, number, height, manifest, kind, length, parents in rows:
+            log = Log(author, incarnation)
+            place = found, log, number, height, manifest, kind, False, length, parents_of(parents)
+            yield arrival, Remains(*place), None
+
+    def remember(
+        self,
+        group_id: GroupId,
+        remains: Remains,
+        manifest_version: int,
+        arrival: int,
+        frontier: int,
+        late: int,
+        node: int,
+    ) -> None:
+        """Keep what remains of an operation that was never here."""
+        log, it = self._log_and_manifest(group_id, remains.log, remains.number, remains.manifest), remains
+        self._database.run(
+            "INSERT INTO forgotten_operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(arrival, it.id, log[0], it.number, it.height, log[1], manifest_version, it.kind, late, it.length),
+                *(frontier, node, b"".join(it.parents)),
+            ),
+        )
+
+    def _log_and_manifest(self, group_id: GroupId, log: Log, number: int, manifest: bytes) -> tuple[int, int]:
+        """Note that an operation of a log is forgotten, and under which manifest it was; return the rows of these."""
+        self._database.run("INSERT OR IGNORE INTO forgotten_manifest (hash) VALUES (?)", (manifest,))
+        self._database.run(
+            "INSERT INTO forgotten_log (group_id, author, incarnation, last) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET last = max(last, excluded.last)",
+            (group_id, log.author, log.incarnation, number),
+        )
+        of_log = "SELECT id FROM forgotten_log WHERE (group_id, author, incarnation) = (?, ?, ?)"
+        return (
+            self._database.one(of_log, group_id, log.author, log.incarnation),
+            self._database.one("SELECT id FROM forgotten_manifest WHERE hash = ?", manifest),
+        )
 
     def ends(self, group_id: GroupId) -> dict[Log, int]:
         """Return by log up to which number operations were forgotten."""
@@ -92,18 +139,11 @@ class ForgottenOperations:
 
     def _take_one(self, arrival: int, group_id: GroupId, log: Log, number: int, raw: bytes) -> None:
         operation = read_operation(raw, verify=False)
-        self._database.run("INSERT OR IGNORE INTO forgotten_manifest (hash) VALUES (?)", (operation.manifest,))
+        rows = self._log_and_manifest(group_id, log, number, operation.manifest)
         self._database.run(
-            "INSERT INTO forgotten_log (group_id, author, incarnation, last) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET last = max(last, excluded.last)",
-            (group_id, log.author, log.incarnation, number),
-        )
-        self._database.run(
-            "INSERT INTO forgotten_operation SELECT arrival, it.hash, log.id, number, height, manifest.id, "
-            "manifest_version, kind, late, length(raw), frontier, node, ? FROM operation AS it "
-            "JOIN forgotten_log AS log USING (group_id, author, incarnation) "
-            "JOIN forgotten_manifest AS manifest ON manifest.hash = ? WHERE arrival = ?",
-            (b"".join(operation.parents), operation.manifest, arrival),
+            "INSERT INTO forgotten_operation SELECT arrival, hash, ?, number, height, ?, "
+            "manifest_version, kind, late, length(raw), frontier, node, ? FROM operation WHERE arrival = ?",
+            (*rows, b"".join(operation.parents), arrival),
         )
         self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
 

@@ -9,6 +9,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.order_index import OrderIndex
+from covey.adapters.sqlite.places import OperationPlaces
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
 from covey.core.history.operation import Log, Operation, operation_id, read_operation
@@ -31,11 +32,17 @@ class OperationTables:
         self._index = OrderIndex(database)
         self._events = events
         self._forgotten = forgotten or ForgottenOperations(database)
+        self._places = OperationPlaces(database, events, self._index, self._forgotten)
 
     @property
     def forgotten(self) -> ForgottenOperations:
         """The operations that are not here any more."""
         return self._forgotten
+
+    @property
+    def places(self) -> OperationPlaces:
+        """Where they stand, whether what they say is here or not."""
+        return self._places
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
         """Return what is known of an operation that is here, or was forgotten."""
@@ -138,21 +145,9 @@ class OperationTables:
                 *self._index.place(operation),
             ),
         )
-        self._note(operation)
+        self.places.note(group_id, log, operation, len(operation.raw))
         if operation.kind in PERSONAL_KINDS:
             self._events.own(OperationKind(operation.kind), group_id, operation.id, now_us)
-
-    def _note(self, operation: Operation) -> None:
-        """Count an operation to its log, and as a head instead of those that it follows."""
-        group_id, log = operation.group_id, operation.log
-        self._database.run(
-            "INSERT INTO operation_log VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "last = max(last, excluded.last), length = length + excluded.length",
-            (group_id, log.author, log.incarnation, operation.number, len(operation.raw)),
-        )
-        for parent in operation.parents:
-            self._database.run("DELETE FROM operation_head WHERE group_id = ? AND hash = ?", (group_id, parent))
-        self._database.run("INSERT INTO operation_head VALUES (?, ?)", (group_id, operation.id))
 
     def rebuild(self) -> None:
         """Find logs and heads anew, after a salvage; what rests on operations that are lost is asked for with them."""
@@ -170,7 +165,7 @@ class OperationTables:
                 operation = read_operation(raw, verify=False)
                 before = () if operation.previous is None else (operation.previous,)
                 if all(self.held(group_id, each) for each in (*operation.parents, *before)):
-                    self._note(operation)
+                    self.places.note(group_id, operation.log, operation, len(operation.raw))
                 else:
                     self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
         self._index.clear()

@@ -56,6 +56,10 @@ class OrderIndex:
         frontier, is_node = self._place(operation.group_id, operation.parents, bears=bears)
         return frontier, is_node, _subject(operation) if bears else None
 
+    def place_of(self, group_id: GroupId, parents: Iterable[OperationId], kind: int) -> tuple[int, bool]:
+        """Return the frontier of one of which only its place is known, and whether it is a node."""
+        return self._place(group_id, parents, bears=kind in _KINDS)
+
     def _place(self, group_id: GroupId, parents: Iterable[OperationId], *, bears: bool) -> tuple[int, bool]:
         nodes, frontiers = self._of_parents(group_id, parents)
         if not nodes and len(frontiers) < 2:
@@ -143,7 +147,7 @@ class OrderIndex:
         while rows := self._database.run(window):
             for arrival, raw, group_id, parents, kind in rows:
                 if raw is None:
-                    frontier, is_node = self._place(group_id, parents_of(parents), bears=kind in _KINDS)
+                    frontier, is_node = self.place_of(group_id, parents_of(parents), kind)
                     statement = "UPDATE forgotten_operation SET frontier = ?, node = ? WHERE arrival = ?"
                     self._database.run(statement, (frontier, is_node, arrival))
                     continue

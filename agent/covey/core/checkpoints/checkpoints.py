@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from covey.core.checkpoints.state import CheckpointState, covered_by, state_of
+from covey.core.checkpoints.state import CheckpointState, StateRecords, covered_by, state_of
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
 from covey.core.history.checkpoint import CheckpointPart, state_digest
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.orders.authority import Pins
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
 from covey.errors import LocalError, RemoteError
 
 MINORITY, PARTS, STATE, VOID, OPERATORS, FORGOTTEN = (
@@ -91,7 +91,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        records: OrderRecords,
+        records: StateRecords,
         group_id: GroupId,
         pins: Pins,
         void: frozenset[OperationId],
@@ -166,7 +166,15 @@ class Checkpoints:
         covered = covered_by(self._nodes, proposal.first.follows)
         members = [each.keys.signing_public for each in manifest.members if not each.is_board]
         try:
-            made = state_of(self._records, self._group_id, covered, state.covers, state.pins, members)
+            made = state_of(
+                self._records,
+                self._group_id,
+                covered,
+                state.covers,
+                state.pins,
+                members,
+                with_graph=state.graph is not None,
+            )
         except LocalError:
             return _unreadable(proposal, FORGOTTEN)
         electors = _electors(manifest, made)
@@ -180,7 +188,7 @@ class Checkpoints:
             objection = OPERATORS
         if proposal.last.id in self._void:
             code = VOID
-        elif not code and objection == OPERATORS and not _knows_admins(manifest):
+        elif not code and objection == OPERATORS and not knows_admins(manifest):
             code = OPERATORS
         elif not code and 2 * len(signers) <= len(electors):
             code = MINORITY
@@ -205,13 +213,14 @@ def _unreadable(proposal: _Proposal, code: str) -> Checkpoint:
     return Checkpoint(proposal.last.id, proposal.last.author, nobody, nobody, code, None, objection=code)
 
 
-def _knows_admins(manifest: GroupManifest) -> bool:
+def knows_admins(manifest: GroupManifest) -> bool:
+    """Say whether the mode of a group knows admins."""
     return manifest.mode not in {*EQUAL_MODES, Mode.ONE_TO_ONE}
 
 
 def _electors(manifest: GroupManifest, state: CheckpointState) -> frozenset[DeviceKey]:
     """Return whose signatures count (rule 1)."""
     members = [each for each in manifest.members if not each.is_board]
-    if _knows_admins(manifest):
+    if knows_admins(manifest):
         return frozenset(each.keys.signing_public for each in members if each.role is Role.ADMIN)
     return frozenset(each.keys.signing_public for each in members if each.keys.signing_public in state.operators)

@@ -16,13 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint
-from covey.core.checkpoints.state import CheckpointState
-from covey.core.history.kinds import OperationKind
+from covey.core.checkpoints.graph import followed_by
+from covey.core.checkpoints.state import CheckpointState, covered_by
+from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
 from covey.core.history.records import OperationShape
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
-
-_SAYS_NOTHING_JUDGED = frozenset({OperationKind.MERGE, OperationKind.NOTE, OperationKind.SESSION})
 
 
 class CoveredRecords(Protocol):
@@ -33,6 +32,9 @@ class CoveredRecords(Protocol):
 
     def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
         """Yield what bears on orders, by height and id."""
+
+    def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
+        """Return the arrivals of the last of these that an operation follows, or is."""
 
 
 def base_of(newest_first: Iterable[Checkpoint]) -> Checkpoint | None:
@@ -55,7 +57,7 @@ def forgettable(
     assert base.state is not None, "it counts"
     covers, found = base.state.covers, array("q")
     judged_by = _judged_by(records, group_id, base.state)
-    for shape in _followed(records.shapes(group_id), [covers]):
+    for shape in followed_by(records.shapes(group_id), [covers]):
         if shape.id in void:
             return array("q")
         lately = shape.stored_at_us is None or shape.stored_at_us >= came_before_us
@@ -69,34 +71,20 @@ def count_uncovered(records: CoveredRecords, group_id: GroupId, checkpoints: Ite
     """Return how many operations were forgotten that no checkpoint covers which counts: there is no proof of these."""
     gone = sum(each.stored_at_us is None for each in records.shapes(group_id))
     covers = {each.state.covers for each in checkpoints if each.state is not None and not each.code}
-    covered = _followed(records.shapes(group_id), covers)
+    covered = followed_by(records.shapes(group_id), covers)
     return gone - sum(each.stored_at_us is None for each in covered)
 
 
 def _may_go(shape: OperationShape) -> bool:
-    return shape.kind in _SAYS_NOTHING_JUDGED or shape.kind in _KEPT_IN_PART
-
-
-_KEPT_IN_PART = frozenset({OperationKind.PROFILE, OperationKind.CHECKPOINT, OperationKind.APPROVAL})
+    return shape.kind in SAYS_NOTHING_JUDGED or shape.kind == OperationKind.APPROVAL
 
 
 def _judged_by(records: CoveredRecords, group_id: GroupId, state: CheckpointState) -> set[OperationId]:
     """Return what stays of profiles and approvals, and what the checkpoint itself follows (rule 2)."""
-    approvals, checkpoints = [], set()
-    for node in records.nodes(group_id):
-        if node.kind == OperationKind.APPROVAL:
-            approvals.append(node)
-        elif node.kind == OperationKind.CHECKPOINT:
+    found, checkpoints = set(), set()
+    for node in covered_by(records.nodes(group_id), records.frontier(group_id, state.covers)):
+        if node.kind == OperationKind.CHECKPOINT:
             checkpoints.add(node.id)
-    found = {node.id for node in approvals if node.subject not in checkpoints}
+        elif node.kind == OperationKind.APPROVAL and node.subject not in checkpoints:
+            found.add(node.id)
     return found | {state.covers} | ({state.profile.operation} if state.profile else set())
-
-
-def _followed(shapes: Iterable[OperationShape], covers: Iterable[OperationId]) -> Iterator[OperationShape]:
-    """Yield what some operations follow, directly or not, and themselves; of the graph only its width is held."""
-    below = set(covers)
-    for shape in shapes:
-        if shape.id in below:
-            below.remove(shape.id)
-            below.update(shape.parents)
-            yield shape

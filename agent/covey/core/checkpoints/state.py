@@ -6,14 +6,18 @@
 2. Of each key it has the orders that can hold for somebody: the last one that counts, and those before it for other
    selectors, down to one for everybody.
 3. What is sealed is not in it: only that it was set.
+4. It names the graph of what the checkpoint follows (`graph.py`), so that whoever is new can be given that. States of
+   before have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from covey.core.checkpoints.graph import GraphRecords, covered_graph, graph_digest
+from covey.core.history.checkpoint import DIGEST_BYTES
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Scalar, SettingOrder, read_scalar
@@ -31,6 +35,9 @@ from covey.limits.history import (
     MAXIMUM_STATE_ENTRIES,
 )
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+
+_FIELDS = 7
+"""Of a state without a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,7 @@ class CheckpointState:
     operators: dict[DeviceKey, str]
     profile: KeptProfile | None
     settings: dict[str, tuple[KeptOrder, ...]]
+    graph: bytes | None = None
 
     def to_wire(self) -> bytes:
         """Return the one encoding of it."""
@@ -82,6 +90,7 @@ class CheckpointState:
                     [key, [_order_to_wire(each, places[each.author]) for each in self.settings[key]]]
                     for key in sorted(self.settings)
                 ],
+                *(() if self.graph is None else (self.graph,)),
             ]
         )
 
@@ -92,8 +101,10 @@ class CheckpointState:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        covers, pinned, threshold, operators, profile, authors, settings = cbor.record(
-            cbor.decode(state, CHECKPOINT_PARTS * CHECKPOINT_PART_BYTES, 16 * MAXIMUM_STATE_ENTRIES),
+        fields = cbor.decode(state, CHECKPOINT_PARTS * CHECKPOINT_PART_BYTES, 16 * MAXIMUM_STATE_ENTRIES)
+        with_graph = (cbor.octets(DIGEST_BYTES),) if type(fields) is list and len(fields) > _FIELDS else ()
+        covers, pinned, threshold, operators, profile, authors, settings, *graph = cbor.record(
+            fields,
             "state",
             cbor.octets(ID_BYTES),
             _KEYS,
@@ -102,6 +113,7 @@ class CheckpointState:
             cbor.optional(_profile),
             _KEYS,
             cbor.many(_setting, MAXIMUM_STATE_ENTRIES),
+            *with_graph,
         )
         try:
             orders = {
@@ -110,7 +122,7 @@ class CheckpointState:
             }
         except IndexError as error:
             raise MalformedError("a state that names an author which it does not list") from error
-        found = cls(covers, Pins(frozenset(pinned), threshold), dict(operators), profile, orders)
+        found = cls(covers, Pins(frozenset(pinned), threshold), dict(operators), profile, orders, *graph)
         if found.to_wire() != state:
             raise MalformedError("a state in an order of its own")
         return found
@@ -155,6 +167,10 @@ def _order(value: object) -> list[object]:
 # -- making one -------------------------------------------------------------------------------------------------------
 
 
+class StateRecords(OrderRecords, GraphRecords, Protocol):
+    """A group's operations, as a state is made of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Covered:
     """The nodes of a history that a checkpoint covers."""
@@ -183,14 +199,16 @@ def covered_by(nodes: Iterable[OrderNode], follows: Collection[int]) -> list[Ord
 
 
 def state_of(
-    records: OrderRecords,
+    records: StateRecords,
     group_id: GroupId,
     covered: list[OrderNode],
     covers: OperationId,
     pins: Pins,
     members: Collection[DeviceKey],
+    *,
+    with_graph: bool = True,
 ) -> CheckpointState:
-    """Return what covered operations come to (rules 1 to 3).
+    """Return what covered operations come to (rules 1 to 4).
 
     Raises:
         LocalError: the profile that it has is not here any more.
@@ -200,7 +218,8 @@ def state_of(
     profiles = [each.id for each in covered if each.kind == OperationKind.PROFILE]
     profile = KeptProfile(profiles[-1], _operation(records, group_id, profiles[-1]).body) if profiles else None
     settings = _kept(_given(records, group_id, counting))
-    return CheckpointState(covers, pins, weighed.operators, profile, settings)
+    graph = graph_digest(covered_graph(records, group_id, covers)) if with_graph else None
+    return CheckpointState(covers, pins, weighed.operators, profile, settings, graph)
 
 
 def _given(

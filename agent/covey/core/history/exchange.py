@@ -8,7 +8,7 @@
    `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too. Where not even the lowest
    is small enough for a relay there is no answer.
 3. Who has forgotten operations that an asker lacks does not answer: the rest would wait for them at the asker, and be
-   asked for again and again. Whoever keeps them answers.
+   asked for again and again. Whoever keeps them answers; what others can give is in `checkpoints/newcomers.py`.
 
 What is taken of an answer is decided in `history.py`.
 """
@@ -170,6 +170,19 @@ class HistoryExchange:
         pull = HistoryPull(dict(records.logs(group_id)), tuple(unknown))
         return [GroupSend(member, MessageType.HISTORY_PULL, group_id, pull.to_wire())]
 
+    def was_asked(self, group_id: GroupId, member: DeviceKey) -> bool:
+        """Say whether a member was asked for operations lately."""
+        return (group_id, member) in self._pulled_at_us
+
+    def lacks_forgotten(self, group_id: GroupId, pull: HistoryPull) -> bool:
+        """Say whether an asker lacks what was forgotten here."""
+        forgotten = self._records.operations.forgotten.ends(group_id)
+        return any(number > pull.ends.get(log, 0) for log, number in forgotten.items())
+
+    def is_fed(self, member: DeviceKey) -> bool:
+        """Say whether a member has not taken what it was given before."""
+        return self._records.outbox.waiting_bytes(member, MessageClass.HISTORY) > BUNDLE_OPERATION_BYTES
+
     def answer_pull(self, message: Message) -> list[GroupSend]:
         """Give a member what it lacks; nothing while it has not taken what it was given before.
 
@@ -179,17 +192,16 @@ class HistoryExchange:
             RemoteError: malformed.
         """
         pull = HistoryPull.from_wire(message.body)
-        if self._records.outbox.waiting_bytes(message.author, MessageClass.HISTORY) > BUNDLE_OPERATION_BYTES:
+        if self.is_fed(message.author):
             self._records.counters.count("pulls_unanswered")
             return []
-        forgotten = self._records.operations.forgotten.ends(message.group_id)
-        if any(number > pull.ends.get(log, 0) for log, number in forgotten.items()):
+        if self.lacks_forgotten(message.group_id, pull):
             self._records.counters.count("pulls_of_forgotten")
             return []
         bundle, _ = self._bundle(message.group_id, pull.ends, wanted=pull.wanted)
         if not bundle.operations:
             return []
-        if not self._fits_a_relay(len(bundle.operations), sum(map(len, bundle.operations))):
+        if not self.fits_a_relay(len(bundle.operations), sum(map(len, bundle.operations))):
             self._records.counters.count("pulls_too_large")
             return []
         return [GroupSend(message.author, MessageType.OPERATIONS, message.group_id, bundle.to_wire())]
@@ -211,14 +223,14 @@ class HistoryExchange:
         for raw in self._missing(group_id, ends, wanted, only):
             length += len(raw)
             bounded = len(chosen) < BUNDLE_OPERATIONS and length <= BUNDLE_OPERATION_BYTES
-            if chosen and not (bounded and self._fits_a_relay(len(chosen) + 1, length)):
+            if chosen and not (bounded and self.fits_a_relay(len(chosen) + 1, length)):
                 return OperationBundle(tuple(chosen), more=True), last
             chosen.append(raw)
             if only is not None:
                 last = read_operation(raw, verify=False).number
         return OperationBundle(tuple(chosen)), last
 
-    def _fits_a_relay(self, operations: int, length: int) -> bool:
+    def fits_a_relay(self, operations: int, length: int) -> bool:
         """Say whether one message carries some operations, which are `length` bytes together."""
         return bundle_payload_bytes(operations, length) <= self._carriage.maximum_payload
 

@@ -27,15 +27,19 @@ from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.history.records import HistoryRecords
+from covey.core.history.records import HistoryRecords, Remains
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.heads import history_digest
 from covey.core.wire.message import Message
-from covey.errors import LimitError, LocalError, NotAllowedError, NotForUsError, RemoteError
-from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_PARENTS
+from covey.errors import LimitError, LocalError, MalformedError, NotAllowedError, NotForUsError, RemoteError
+from covey.limits.history import (
+    MAXIMUM_HISTORY_BYTES,
+    MAXIMUM_OPERATION_BODY_BYTES,
+    MAXIMUM_PARENTS,
+)
 
 
 @dataclass(slots=True)
@@ -85,6 +89,10 @@ class History:
         group_id = operation.group_id
         is_writer = operation.author in self._writers(group_id)
         self._records.operations.add(operation, manifest_version, now.wall_us, late=not is_writer)
+        self._note(group_id, operation, is_writer=is_writer)
+
+    def _note(self, group_id: GroupId, operation: Operation | Remains, *, is_writer: bool) -> None:
+        """Take up that a history has grown."""
         self.generation += 1
         self._standings.clear()
         if is_writer and group_id in self._heads:
@@ -272,6 +280,39 @@ class History:
             except RemoteError as error:
                 taken.refused.append(error)
         return taken
+
+    def take_covered(self, group_id: GroupId, operation: Operation, taken: Taken, now: Now) -> None:
+        """Take an operation that a checkpoint covers which counts, so others follow it.
+
+        Raises:
+            RemoteError: the rule that it breaks.
+        """
+        self._take_one(group_id, operation, taken, now, wanted=True)
+
+    def remember(self, group_id: GroupId, remains: Remains, taken: Taken) -> bool:
+        """Keep where an operation stands whose words are forgotten; say whether it rests on nothing that is missing.
+
+        Raises:
+            RemoteError: it does not stand where it says, or the history is full.
+        """
+        records = self._records.operations
+        manifest = self._acceptance.named(group_id, remains.manifest)
+        if manifest is None:
+            taken.missing_manifest = remains.manifest
+            return False
+        held = [records.held(group_id, each) for each in remains.parents]
+        here = [each for each in held if each is not None]
+        if len(here) < len(held):
+            return False
+        if remains.height != 1 + max((each.height for each in here), default=0):
+            raise MalformedError("an operation is one higher than the highest that it follows")
+        totals = records.totals(group_id)
+        if totals.length + remains.length > MAXIMUM_HISTORY_BYTES:
+            raise LimitError("the group's history is full")
+        is_writer = remains.log.author in self._writers(group_id)
+        records.places.remember(group_id, remains, manifest.version, late=not is_writer)
+        self._note(group_id, remains, is_writer=is_writer)
+        return True
 
     def _take_one(self, group_id: GroupId, operation: Operation, taken: Taken, now: Now, *, wanted: bool) -> None:
         if operation.group_id != group_id:

@@ -28,3 +28,14 @@ ORDER_KINDS = (OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMM
 
 PERSONAL_KINDS = (OperationKind.OWN_GROUP, OperationKind.PREFERENCE)
 """What a person's devices say to each other, in their personal group alone."""
+
+SAYS_NOTHING_JUDGED = frozenset(
+    {
+        OperationKind.MERGE,
+        OperationKind.NOTE,
+        OperationKind.SESSION,
+        OperationKind.PROFILE,
+        OperationKind.CHECKPOINT,
+    }
+)
+"""What is judged by where it stands alone, once a later checkpoint covers it."""

@@ -51,6 +51,24 @@ class OperationShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Remains:
+    """What remains of an operation where what it says is forgotten; `length` is that of the whole one, in bytes.
+
+    `judged` says that others are judged by what it says, so that it is never forgotten by a checkpoint that covers it.
+    """
+
+    id: OperationId
+    log: Log
+    number: int
+    height: int
+    manifest: ManifestHash
+    kind: int
+    judged: bool
+    length: int
+    parents: tuple[OperationId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """How much is here: logs, and the bytes of their operations."""
 
@@ -82,6 +100,16 @@ class ForgottenRecords(Protocol):
 
     def ends(self, group_id: GroupId) -> dict[Log, int]:
         """Return by log up to which number operations were forgotten."""
+
+
+class PlaceRecords(Protocol):
+    """Where operations stand, whether what they say is here or was forgotten."""
+
+    def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
+        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves."""
+
+    def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
+        """Keep where an operation stands, as if what it says had been forgotten here."""
 
 
 class OperationRecords(Protocol):
@@ -116,6 +144,10 @@ class OperationRecords(Protocol):
 
     def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
         """Yield where each operation stands, also one that was forgotten, each after all that follow it."""
+
+    @property
+    def places(self) -> PlaceRecords:
+        """Where they stand, whether what they say is here or not."""
 
     @property
     def forgotten(self) -> ForgottenRecords:

@@ -33,6 +33,7 @@ _CLASSES = {
     MessageType.FORWARD: MessageClass.TELEMETRY,
     MessageType.REDIRECTED: MessageClass.TELEMETRY,
     MessageType.OPERATIONS: MessageClass.HISTORY,
+    MessageType.HISTORY_GRAPH: MessageClass.HISTORY,
 }
 
 

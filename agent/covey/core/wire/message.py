@@ -57,6 +57,7 @@ class MessageType(IntEnum):
     SETTING_REPORT = 0x16
     ORDER_RESULT = 0x17
     EPHEMERAL = 0x18
+    HISTORY_GRAPH = 0x19
     CONTENT_ACK = 0x71
     CONTENT_PULL = 0x72
     CONTENT_PART = 0x73

@@ -1,0 +1,299 @@
+"""A device that lacks what others have forgotten: what it is given instead (docs/protocol.md, "Newcomers").
+
+1. Who is asked by a member that lacks what was forgotten here answers with the graph of what the last checkpoint covers
+   that counts here (`graph.py`), part by part, with what it holds whole of it, and with the proof of the checkpoint.
+2. The asker takes nothing that it has not asked for. It believes a graph whose hash stands in the state of a checkpoint
+   that was signed, of those that the group lists now, by more than half of the electors: of the admins that its
+   manifest lists and of those whom the group lists now; where the mode knows none, of the operators that the owner of
+   the asker has pinned, and of those of the state. So nobody who was removed, and no minority, can make up a past.
+3. It waits for `GRAPH_WAIT_US` for somebody who has kept everything.
+4. It takes as forgotten only what others are never judged by, and not the profile that the state names. Everything else
+   has to come whole, and is accepted by the rules of operations; it comes no further without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from covey.core.checkpoints.checkpoints import VOID, Checkpoint, Checkpoints, knows_admins
+from covey.core.checkpoints.graph import HistoryGraph, covered_graph, digest_of_parts, divided, part_digest
+from covey.core.checkpoints.state import CheckpointState, StateRecords
+from covey.core.group.manifest import GroupManifest, Role, read_manifest
+from covey.core.group.messages import GroupSend
+from covey.core.history.checkpoint import DIGEST_BYTES, CheckpointPart, state_digest
+from covey.core.history.history import History, Taken
+from covey.core.history.kinds import OperationKind
+from covey.core.history.messages import HistoryPull
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import Approval
+from covey.core.history.records import HistoryRecords, OperationRecords, Remains
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+from covey.core.membership.groups import Groups
+from covey.core.now import Now
+from covey.core.orders.authority import Pins
+from covey.core.wire.message import Message, MessageType
+from covey.errors import MalformedError, NotAllowedError, RemoteError
+from covey.limits.history import BUNDLE_OPERATION_BYTES, GRAPH_PARTS_AT_ONCE, GRAPH_WAIT_US, MAXIMUM_PROOF
+
+_OVERHEAD_BYTES = 8
+"""Of one item of a message, at most."""
+_BEGUN = -GRAPH_WAIT_US
+
+
+def nobody_pinned(_: GroupId) -> Pins:
+    """Pin nobody."""
+    return Pins(frozenset())
+
+
+class GraphOperations(OperationRecords, StateRecords, Protocol):
+    """The operations of this device's groups, for all that is asked of them here."""
+
+
+class NewcomerRecords(HistoryRecords, Protocol):
+    """The durable state, as it is used here."""
+
+    @property
+    def operations(self) -> GraphOperations:
+        """The operations of this device's groups."""
+
+
+class Newcomers:
+    """Gives the graphs of what is forgotten here, and takes those of others."""
+
+    def __init__(
+        self, groups: Groups, history: History, records: NewcomerRecords, pins: Callable[[GroupId], Pins]
+    ) -> None:
+        self._groups = groups
+        self._history = history
+        self._records = records
+        self._pins = pins
+        self._offered_at_us: dict[GroupId, int] = {}
+
+    # -- giving -------------------------------------------------------------------------------------------------------
+
+    def answer(self, message: Message) -> list[GroupSend]:
+        """Give a member the next parts of the graph, if it lacks what was forgotten here (rule 1).
+
+        Raises:
+            RemoteError: malformed.
+        """
+        group_id, exchange = message.group_id, self._history.exchange
+        pull = HistoryPull.from_wire(message.body)
+        if not exchange.lacks_forgotten(group_id, pull) or exchange.is_fed(message.author):
+            return []
+        base = self._base(group_id)
+        if base is None:
+            return []
+        graph = self._graph(group_id, base, pull)
+        if graph is None:
+            return []
+        self._records.counters.count("graphs_given")
+        return [GroupSend(message.author, MessageType.HISTORY_GRAPH, group_id, graph.to_wire())]
+
+    def _base(self, group_id: GroupId) -> Checkpoint | None:
+        """Return the last checkpoint that counts here and names a graph."""
+        void = self._history.standing(group_id).void
+        found = Checkpoints(
+            self._records.operations, group_id, self._pins(group_id), void, lambda each: self._manifest(group_id, each)
+        )
+        return next((each for each in found.newest_first() if _has_graph(each)), None)
+
+    def _manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
+        raw = self._records.groups.manifest(group_id, manifest_hash)
+        return None if raw is None else read_manifest(raw, verify=False)
+
+    def _graph(self, group_id: GroupId, base: Checkpoint, pull: HistoryPull) -> HistoryGraph | None:
+        """Return the first parts with something that an asker lacks; None where there are none."""
+        assert base.state is not None, "it counts"
+        wanted, operations = set(pull.wanted), self._records.operations
+
+        def is_lacking(it: Remains) -> bool:
+            return it.number > pull.ends.get(it.log, 0) or it.id in wanted
+
+        hashes, first = bytearray(), 0
+        parts: list[tuple[Remains, ...]] = []
+        for index, part in enumerate(divided(covered_graph(operations, group_id, base.state.covers))):
+            hashes += part_digest(part)
+            if parts or any(map(is_lacking, part)):
+                first = first if parts else index
+                if len(parts) < GRAPH_PARTS_AT_ONCE:
+                    parts.append(part)
+        if not parts:
+            return None
+        proof = tuple(self._proof(group_id, base))
+        length = sum(map(len, proof)) + len(hashes)
+        remains: list[Remains] = []
+        whole: list[bytes] = []
+        items, count = len(proof), 0
+        for part in parts:
+            length += sum(map(_length, part))
+            items += len(part)
+            if remains and not self._fits(items, length):
+                break
+            remains += part
+            for each in part:
+                raw = operations.raw(group_id, each.id) if is_lacking(each) else None
+                length, items = length + len(raw or b""), items + 1
+                if not self._fits(items, length):
+                    break
+                whole += [] if raw is None else [raw]
+                count += 1
+            if count < len(remains):
+                break
+        if not count:
+            self._records.counters.count("pulls_too_large")
+            return None
+        return HistoryGraph(proof, bytes(hashes), first, count, tuple(remains), tuple(whole))
+
+    def _fits(self, items: int, length: int) -> bool:
+        return length <= BUNDLE_OPERATION_BYTES and self._history.exchange.fits_a_relay(items, length)
+
+    def _proof(self, group_id: GroupId, base: Checkpoint) -> Iterator[bytes]:
+        """Yield the parts of a checkpoint, the first one first, and the approvals of it."""
+        parts: list[bytes] = []
+        found: OperationId | None = base.id
+        while found is not None:
+            raw = self._records.operations.raw(group_id, found)
+            assert raw is not None, "it counts"
+            parts.append(raw)
+            operation = read_operation(raw, verify=False)
+            found = operation.parents[0] if CheckpointPart.from_wire(operation.body).index else None
+        yield from reversed(parts)
+        room, given = MAXIMUM_PROOF - len(parts), {base.author}
+        for node in self._records.operations.nodes(group_id):
+            if node.kind == OperationKind.APPROVAL and node.subject == base.id and node.author in base.signers - given:
+                raw = self._records.operations.raw(group_id, node.id)
+                given.add(node.author)
+                if raw is not None and room:
+                    room -= 1
+                    yield raw
+
+    # -- taking -------------------------------------------------------------------------------------------------------
+
+    def progressed(self, group_id: GroupId) -> None:
+        """Note that somebody gave whole operations: the wait begins anew (rule 3)."""
+        if self._offered_at_us.get(group_id, _BEGUN) != _BEGUN:
+            del self._offered_at_us[group_id]
+
+    def receive(self, message: Message, now: Now) -> tuple[Taken, list[GroupSend]]:
+        """Take what remains of forgotten operations (rules 2 to 4), and ask for what comes after it.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        group_id, taken = message.group_id, Taken()
+        if not self._history.exchange.was_asked(group_id, message.author):
+            self._records.counters.count("graphs_unasked")
+            return taken, []
+        graph = HistoryGraph.from_wire(message.body)
+        try:
+            state = self._proved(group_id, graph, taken)
+        except RemoteError as error:
+            taken.refused.append(error)
+            return taken, []
+        if state is None:
+            return taken, []
+        offered_at_us = self._offered_at_us.setdefault(group_id, now.monotonic_us)
+        if now.monotonic_us < offered_at_us + GRAPH_WAIT_US:
+            return taken, []
+        self._offered_at_us[group_id] = _BEGUN
+        came = self._take(group_id, state, graph, taken, now)
+        parts, behind = len(graph.hashes) // DIGEST_BYTES, graph.first + len(list(divided(graph.remains)))
+        more = behind < parts or graph.count < len(graph.remains)
+        self._records.catching_up.note(
+            group_id, message.author, taken=came, waiting=0, more=more and bool(came), now_us=now.wall_us
+        )
+        asked = self._history.exchange.ask(group_id, message.author, now, taken.missing, progressed=bool(came))
+        return taken, asked
+
+    def _take(self, group_id: GroupId, state: CheckpointState, graph: HistoryGraph, taken: Taken, now: Now) -> int:
+        """Take what is whole, and remember the rest, lowest first; return of how many something is known now."""
+        profile = None if state.profile is None else state.profile.operation
+        operations = self._records.operations
+        whole = {each.id: each for each in map(read_operation, graph.operations)}
+        came = 0
+        for each in graph.remains[: graph.count]:
+            if operations.held(group_id, each.id) is not None:
+                continue
+            try:
+                if each.id in whole:
+                    self._history.take_covered(group_id, whole[each.id], taken, now)
+                elif each.judged or each.id == profile:
+                    taken.missing.add(each.id)
+                else:
+                    self._history.remember(group_id, each, taken)
+            except RemoteError as error:
+                taken.refused.append(error)
+            if operations.held(group_id, each.id) is None:
+                break
+            came += 1
+        return came
+
+    def _proved(self, group_id: GroupId, graph: HistoryGraph, taken: Taken) -> CheckpointState | None:
+        """Return the state that names a graph, of a checkpoint that counts for who knows its signers alone (rule 2).
+
+        None where its manifest is not here yet.
+
+        Raises:
+            RemoteError: it is not whole, signed by too few, or names another graph.
+        """
+        operations = [read_operation(raw) for raw in graph.proof]
+        if any(each.group_id != group_id for each in operations):
+            raise MalformedError("a proof of another group")
+        parts = [each for each in operations if each.kind == OperationKind.CHECKPOINT]
+        state = _state_of(parts)
+        if state.graph != digest_of_parts(graph.hashes):
+            raise MalformedError("a graph that its checkpoint does not name")
+        present, named = self._groups.group(group_id), self._manifest(group_id, parts[-1].manifest)
+        if named is None:
+            taken.missing_manifest = parts[-1].manifest
+            return None
+        approvals = [each for each in operations if each.kind == OperationKind.APPROVAL]
+        approved = [each.author for each in approvals if Approval.from_wire(each.body).order == parts[-1].id]
+        signers = {parts[-1].author, *approved} & _writers(present)
+        if knows_admins(named):
+            electors = [_admins(named), _admins(present)]
+        else:
+            electors = [set(self._pins(group_id).operators), state.operators.keys() & _writers(named)]
+        if any(2 * len(signers & each) <= len(each) for each in electors):
+            raise NotAllowedError("a checkpoint by a minority, or by operators whom nobody has pinned here")
+        return state
+
+
+def _has_graph(found: Checkpoint) -> bool:
+    return not found.code and found.objection != VOID and found.state is not None and found.state.graph is not None
+
+
+def _length(it: Remains) -> int:
+    """Return how long what remains of an operation is in a message, at most."""
+    return 160 + (2 + len(it.id)) * len(it.parents)
+
+
+def _state_of(operations: list[Operation]) -> CheckpointState:
+    """Put the parts of a checkpoint together, the first one first.
+
+    Raises:
+        MalformedError: they are not those of one checkpoint.
+    """
+    parts = [CheckpointPart.from_wire(each.body) for each in operations]
+    raw = b"".join(part.content for part in parts)
+    for index, (part, operation) in enumerate(zip(parts, operations, strict=True)):
+        follows = operation.parents == (operations[index - 1].id,) if index else len(operation.parents) == 1
+        alike = (part.index, part.count, part.digest) == (index, len(parts), parts[0].digest)
+        if not (alike and follows and operation.author == operations[0].author):
+            raise MalformedError("a proof whose parts do not follow one another")
+    if not parts or state_digest(raw) != parts[0].digest:
+        raise MalformedError("a proof without a checkpoint")
+    state = CheckpointState.from_wire(raw)
+    if operations[0].parents != (state.covers,):
+        raise MalformedError("a checkpoint of something else than it follows")
+    return state
+
+
+def _writers(manifest: GroupManifest) -> set[DeviceKey]:
+    return {each.keys.signing_public for each in manifest.members if not each.is_board}
+
+
+def _admins(manifest: GroupManifest) -> set[DeviceKey]:
+    return {each.keys.signing_public for each in manifest.members if not each.is_board and each.role is Role.ADMIN}

@@ -1,0 +1,351 @@
+"""`covey.core.checkpoints.newcomers`: who is new gets in step although everybody has forgotten the beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.core.checkpoints.checkpoints import Checkpoint
+from covey.core.checkpoints.forgetting import base_of, count_uncovered, forgettable
+from covey.core.checkpoints.graph import HistoryGraph, divided, part_digest
+from covey.core.checkpoints.state import CheckpointState
+from covey.core.crypto import Identity
+from covey.core.group.manifest import Mode
+from covey.core.history.bodies import GroupProfile, Note
+from covey.core.history.kinds import OperationKind
+from covey.core.history.messages import HistoryPull
+from covey.core.history.operation import read_operation, sign_operation
+from covey.core.history.orders import CommandOrder, OperatorChange, SettingOrder
+from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.orders.authority import Pins, weigh_orders
+from covey.core.orders.selector import EVERYBODY
+from covey.core.wire.message import Message, MessageType
+from covey.limits.history import ANNOUNCE_US, GRAPH_PART, GRAPH_PARTS_AT_ONCE, GRAPH_WAIT_US, HISTORY_PULL_US
+from tests.elector import Elector
+from tests.fleet import Device, admit, carry
+
+_NOTES = GRAPH_PART + 5
+
+
+def _as_it_is(state: CheckpointState) -> CheckpointState:
+    return state
+
+
+def _without_graph(state: CheckpointState) -> CheckpointState:
+    return replace(state, graph=None)
+
+
+def deliver(*devices: Device, rounds: int = 6) -> None:
+    """Let some time pass, in which all hear one another."""
+    for _ in range(rounds):
+        carry(*devices)
+        for device in devices:
+            device.wait(max(ANNOUNCE_US, HISTORY_PULL_US) / 1_000_000 + 1)
+            device.maintain()
+    carry(*devices)
+
+
+def forget(elector: Elector, group_id: GroupId) -> int:
+    """Forget all that a checkpoint lets it."""
+    node, operations = elector.device.node, elector.device.store.operations
+    base = base_of(elector.of(node, group_id).newest_first())
+    assert base is not None
+    with elector.device.store.transaction():
+        return operations.forgotten.take(
+            forgettable(operations, group_id, base, node.history.standing(group_id).void, 2**62)
+        )
+
+
+class Site:
+    """Two devices that have both forgotten what a checkpoint covers, and one that joins them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        pinned: bool = True,
+        notes: int = _NOTES,
+        keeper: bool = False,
+        old: bool = False,
+        mode: Mode = Mode.INVITES_ONLY,
+    ) -> None:
+        devices = self.ann, self.ben = Device("ann", folder), Device("ben", folder)
+        self.cem = Device("cem", folder)
+        with self.ann.store.transaction():
+            self.group_id = self.ann.node.membership.create("ann", (), self.ann.now.wall_us, mode).group_id
+        admit(self.ann, self.ben, self.group_id)
+        self.pins = Pins(frozenset(each.key for each in devices))
+        self.electors = [Elector(each, self.pins) for each in devices]
+        if pinned:
+            self.cem.nodes.pins = self.pins
+        self.write(notes)
+        deliver(*devices)
+        self.agree(_without_graph if old else _as_it_is)
+        self.forgotten = [forget(each, self.group_id) for each in self.electors[int(keeper) :]]
+
+    def write(self, notes: int) -> None:
+        """Write something of each kind."""
+        ann, ben = self.electors
+        for number in range(notes):
+            ann.say(self.group_id, Note("text/plain", b"tank %d" % number))
+        ben.say(self.group_id, SettingOrder(EVERYBODY, "app.mode", "eco"))
+        ben.say(self.group_id, SettingOrder(EVERYBODY, "app.token", sealed=b"\x01"))
+        ann.say(self.group_id, OperatorChange(self.cem.key, "Cem", added=True))
+        ann.say(self.group_id, CommandOrder(EVERYBODY, "flush", {}, bytes(16)))
+        ann.say(self.group_id, GroupProfile("Pumps"))
+        ben.say(self.group_id, Note("text/plain", b"the last one"))
+
+    def agree(self, says: Callable[[CheckpointState], CheckpointState]) -> None:
+        """Have both sign a checkpoint."""
+        self.electors[0].propose(self.group_id, lie=says)
+        deliver(self.ann, self.ben)
+        self.electors[1].turn()
+        deliver(self.ann, self.ben)
+
+    def join(self) -> None:
+        """Let the third one in, and give it time."""
+        self.cem.now = self.ann.now
+        admit(self.ann, self.cem, self.group_id, self.ben)
+        self.live()
+
+    def live(self, rounds: int = 60) -> None:
+        """Let all of them live for longer than a newcomer waits."""
+        assert rounds * (HISTORY_PULL_US + 1_000_000) > GRAPH_WAIT_US
+        for _ in range(rounds):
+            deliver(self.ann, self.ben, self.cem, rounds=1)
+
+    def is_in_step(self) -> bool:
+        """Say whether all hold the same history."""
+        every = self.ann, self.ben, self.cem
+        return len({each.node.history.digest(self.group_id) for each in every}) == 1
+
+    def judged(self, device: Device) -> tuple[object, ...]:
+        """Return all that a device judges of the history."""
+        operations, node = device.store.operations, device.node
+        members = frozenset({self.ann.key, self.ben.key, self.cem.key})
+        return (
+            [remains for _, remains, _ in operations.places.remains(self.group_id)],
+            node.history.standing(self.group_id).void,
+            weigh_orders(operations, self.group_id, self.pins, members),
+            operations.logs(self.group_id),
+            operations.totals(self.group_id),
+            node.history.profile(self.group_id),
+        )
+
+    def held(self, device: Device) -> list[Checkpoint]:
+        """Return the checkpoints that a device holds."""
+        return list(Elector(device, self.pins).of(device.node, self.group_id).newest_first())
+
+
+def test_who_is_new_gets_in_step_though_all_have_forgotten(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    assert min(site.forgotten) >= _NOTES
+    site.join()
+    assert site.is_in_step()
+    assert site.judged(site.cem) == site.judged(site.ann)
+    assert site.cem.node.history.profile(site.group_id).title == "Pumps"
+    assert count_uncovered(site.cem.store.operations, site.group_id, site.held(site.cem)) == 0
+    assert site.cem.store.operations.forgotten.count(site.group_id) >= _NOTES
+
+
+def test_who_keeps_everything_gives_everything(tmp_path: Path) -> None:
+    site = Site(tmp_path, keeper=True)
+    site.join()
+    assert site.is_in_step()
+    assert site.cem.store.operations.forgotten.count(site.group_id) == 0
+    assert site.cem.store.operations.count(site.group_id) == site.ann.store.operations.count(site.group_id)
+
+
+@pytest.mark.slow
+def test_who_lost_its_state_gets_in_step_and_goes_on(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.join()
+    site.cem.return_to(None)
+    site.join()
+    Elector(site.cem, site.pins).say(site.group_id, Note("text/plain", b"here once more"))
+    site.live()
+    assert site.is_in_step()
+    assert site.judged(site.cem) == site.judged(site.ben)
+
+
+@pytest.mark.slow
+def test_a_long_graph_comes_in_several_messages_and_a_restart_loses_none_of_it(tmp_path: Path) -> None:
+    site = Site(tmp_path, notes=GRAPH_PART * (GRAPH_PARTS_AT_ONCE + 2))
+    site.cem.now = site.ann.now
+    admit(site.ann, site.cem, site.group_id, site.ben)
+    while not (known := site.cem.store.operations.forgotten.count(site.group_id)):
+        site.cem.sends()
+        for each in (site.ann, site.ben, site.cem):
+            each.wait(HISTORY_PULL_US / 1_000_000 + 1)
+            each.maintain()
+            for outgoing in each.sends():
+                next(d for d in (site.ann, site.ben, site.cem) if d.key.hex() in outgoing.topic).receive(
+                    outgoing.envelope
+                )
+    assert known < site.forgotten[0]
+    site.cem.restart()
+    site.live()
+    assert site.is_in_step()
+    assert site.cem.store.operations.forgotten.count(site.group_id) >= site.forgotten[0]
+
+
+def test_what_comes_late_is_taken_no_second_time(tmp_path: Path) -> None:
+    site = Site(tmp_path, keeper=True)
+    everything = [each.raw for each in site.ann.store.operations.in_order(site.group_id)]
+    forget(site.electors[0], site.group_id)
+    site.join()
+    with site.cem.store.transaction():
+        taken = site.cem.node.history.take(site.group_id, everything, site.cem.now)
+    assert (taken.accepted, taken.waiting, taken.refused) == ([], 0, [])
+    commands = list(site.cem.store.operations.of_kind(site.group_id, OperationKind.COMMAND))
+    assert len(commands) == 1, "an order is here whole, once"
+
+
+@pytest.mark.slow
+def test_a_checkpoint_of_before_gives_nothing_and_the_next_one_does(tmp_path: Path) -> None:
+    site = Site(tmp_path, old=True)
+    assert site.held(site.ann)[0].code == "", "a state without a graph counts as ever"
+    site.join()
+    assert not site.is_in_step()
+    site.agree(_as_it_is)
+    site.live(300)
+    assert site.is_in_step()
+
+
+@pytest.mark.slow
+def test_without_pinned_operators_nobody_is_believed(tmp_path: Path) -> None:
+    site = Site(tmp_path, pinned=False)
+    site.join()
+    assert site.cem.store.operations.forgotten.count(site.group_id) == 0
+    assert site.cem.store.counters.values()["dropped_operation_not_allowed"] > 0
+    site.cem.nodes.pins = site.pins
+    site.live(300)
+    assert site.is_in_step()
+
+
+# -- what is not so ---------------------------------------------------------------------------------------------------
+
+
+class Hostile:
+    """A site whose second member brings a newcomer what it likes; the first one is away."""
+
+    def __init__(self, folder: Path, mode: Mode = Mode.INVITES_ONLY) -> None:
+        self.site = site = Site(folder, mode=mode)
+        self.graph = self._answer()
+        site.cem.now = site.ann.now
+        admit(site.ann, site.cem, site.group_id, site.ben)
+        site.ben.nodes.pins = Pins(frozenset())  # it gives nothing by itself any more
+
+    def _answer(self) -> HistoryGraph:
+        """Return what an honest member gives."""
+        site = self.site
+        first = Incarnation(bytes(8)), 1, LinkSeq(1), 0
+        nothing = HistoryPull({}).to_wire()
+        message = Message(MessageType.HISTORY_PULL, site.ann.key, site.ben.key, site.group_id, *first, nothing, b"")
+        with site.ben.store.transaction():
+            [send] = site.ben.node.newcomers.answer(message)
+        return HistoryGraph.from_wire(send.body)
+
+    def bring(self, graph: HistoryGraph, *, asked: bool = True) -> int:
+        """Bring the newcomer a graph until it has waited long enough; return how many forgotten ones it knows."""
+        cem, ben, group_id = self.site.cem, self.site.ben, self.site.group_id
+        ben.now = cem.now
+        for _ in range(3):
+            cem.wait(GRAPH_WAIT_US / 1_000_000)
+            ben.wait(GRAPH_WAIT_US / 1_000_000)
+            with cem.store.transaction():
+                if asked:
+                    cem.node.history.exchange.ask(group_id, ben.key, cem.now, progressed=True)
+            with ben.store.transaction():
+                ben.node._queue.queue(cem.key, MessageType.HISTORY_GRAPH, group_id, graph.to_wire(), ben.now)
+            carry(ben, cem)
+        return cem.store.operations.forgotten.count(group_id)
+
+
+def test_an_honest_graph_is_believed(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    assert hostile.bring(hostile.graph) >= _NOTES - GRAPH_PART
+
+
+def test_what_nobody_asked_for_is_not_taken(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    hostile.site.cem.restart()
+    assert hostile.bring(hostile.graph, asked=False) == 0
+
+
+def _other_place(graph: HistoryGraph) -> HistoryGraph:
+    remains = graph.remains[0], replace(graph.remains[1], length=1), *graph.remains[2:]
+    return replace(graph, remains=remains)
+
+
+def _other_hashes(graph: HistoryGraph) -> HistoryGraph:
+    remains = _other_place(graph).remains
+    return replace(graph, remains=remains, hashes=b"".join(map(part_digest, divided(remains))))
+
+
+def _unsigned(graph: HistoryGraph) -> HistoryGraph:
+    proof = [raw for raw in graph.proof if read_operation(raw).kind == OperationKind.CHECKPOINT]
+    return replace(graph, proof=tuple(proof))
+
+
+def _without_proof(graph: HistoryGraph) -> HistoryGraph:
+    return replace(graph, proof=())
+
+
+def test_whom_the_group_lists_no_more_vouches_for_nothing(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    site, ann = hostile.site, hostile.site.ann.key
+    with site.ben.store.transaction():
+        site.ben.node.actions.change(site.group_id, lambda draft, epoch: draft.removing(ann, epoch), site.ben.now)
+    carry(site.ben, site.cem)
+    assert site.cem.node.groups.group(site.group_id).member(ann) is None
+    assert hostile.bring(hostile.graph) == 0
+
+
+def test_where_there_are_admins_only_these_vouch(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path, Mode.ADMIN_INVITES)
+    assert hostile.bring(_by(hostile.site.ben.identity, hostile.graph)) == 0
+    assert hostile.bring(hostile.graph) >= _NOTES
+
+
+def _by(author: Identity, graph: HistoryGraph) -> HistoryGraph:
+    """Return a graph with a proof that somebody else has signed."""
+    parts = [read_operation(raw) for raw in graph.proof]
+    [part] = [each for each in parts if each.kind == OperationKind.CHECKPOINT]
+    forged = sign_operation(replace(part, log=replace(part.log, author=author.signing_public)), author)
+    return replace(graph, proof=(forged.raw,))
+
+
+@pytest.mark.parametrize("lie", [_other_place, _other_hashes, _unsigned, _without_proof])
+def test_a_graph_that_is_not_vouched_for_is_not_believed(
+    tmp_path: Path, lie: Callable[[HistoryGraph], HistoryGraph]
+) -> None:
+    hostile = Hostile(tmp_path)
+    assert hostile.bring(lie(hostile.graph)) == 0
+    assert hostile.site.cem.node.history.digest(hostile.site.group_id) != hostile.site.ben.node.history.digest(
+        hostile.site.group_id
+    )
+    assert hostile.bring(hostile.graph) >= _NOTES, "a lie keeps nobody from the truth"
+
+
+def test_what_others_are_judged_by_cannot_be_withheld(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    judged = {each.id for each in hostile.graph.remains if each.judged}
+    assert len(judged) >= 4
+    given = [raw for raw in hostile.graph.operations if read_operation(raw).id not in judged]
+    hostile.bring(replace(hostile.graph, operations=tuple(given)))
+    operations, group_id = hostile.site.cem.store.operations, hostile.site.group_id
+    assert all(operations.forgotten.held(group_id, each) is None for each in judged)
+    hostile.bring(hostile.graph)
+    assert all(operations.raw(group_id, each) is not None for each in judged), "it comes from whoever gives it"
+
+
+def test_nor_can_how_the_group_is_described(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    given = [raw for raw in hostile.graph.operations if read_operation(raw).kind != OperationKind.PROFILE]
+    hostile.bring(replace(hostile.graph, operations=tuple(given)))
+    [profile] = [each.id for each in hostile.graph.remains if each.kind == OperationKind.PROFILE]
+    assert hostile.site.cem.store.operations.forgotten.held(hostile.site.group_id, profile) is None
