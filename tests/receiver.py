@@ -35,6 +35,7 @@ class Receiver:
     poison: bytes = b""
     """What in a body is answered with 400."""
     headers: dict[str, str] = field(default_factory=dict)
+    says: bytes = b"ok"
     connections: int = 0
 
     @property
@@ -79,9 +80,9 @@ def receiver() -> Iterator[Receiver]:
             self.send_response(status)
             for key, text in found.headers.items():
                 self.send_header(key, text)
-            self.send_header("Content-Length", "2")
+            self.send_header("Content-Length", str(len(found.says)))
             self.end_headers()
-            self.wfile.write(b"ok")
+            self.wfile.write(found.says)
 
         def log_message(self, *_: Any) -> None:
             """Say nothing."""

@@ -51,6 +51,26 @@ def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_pat
         assert "tk_s3cret" not in hub.log.read_text() + hub.ok("door", "status") + hub.ok("door", "list")
 
 
+def test_a_door_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
+    with receiver() as web, receiver() as metrics:
+        fleet = _fleet(tmp_path, web)
+        hub = fleet.hub
+        path = hub.state / "config.toml"
+        path.write_text(
+            f'{path.read_text()}\n[[door]]\nname = "down"\nkind = "home-assistant"\nurl = "mqtt://127.0.0.1:1"\n'
+            f'[[door]]\nname = "metrics"\nkind = "otlp"\nurl = "{metrics.url}"\nstart = "all"\n'
+        )
+        hub.start("door", "run")
+        try:
+            wait_until(lambda: len(web.messages()) == 600, "the webhook has everything")
+            wait_until(lambda: hub.json("door", "status")[2]["messages"] == 600, "so has the receiver of metrics")
+            wait_until(lambda: hub.json("door", "status")[1]["attempts"], "the third one is waited for")
+            assert "down has sent nothing on" in hub.covey("check", "--offline").stdout
+            assert "2 doors sending on: cloud, metrics" in hub.covey("check", "--offline").stdout
+        finally:
+            hub.kill()
+
+
 def test_a_person_tries_a_door_and_is_helped(tmp_path: Path) -> None:
     with receiver() as web:
         fleet = _fleet(tmp_path, web)

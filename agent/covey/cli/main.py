@@ -48,7 +48,7 @@ _COMMANDS = {
     "fleet": ("fleet", "see every device: who is there, what each said last, what waits, what was lost"),
     "dashboard": ("dashboard", "the fleet as a page, for a telephone or a wall"),
     "alert": ("alert", "tell somebody what is wrong with the fleet: by a webhook, e-mail, a program"),
-    "door": ("door", "send readings on: to a webhook, to Home Assistant"),
+    "door": ("door", "send readings on: to a webhook, to Home Assistant, by OTLP"),
     "top": ("top", "watch the device live: rates, queues, members, boards"),
     "sensor": ("sensor", "sensors that the configuration names: list them, try one"),
     "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),

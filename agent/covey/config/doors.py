@@ -76,7 +76,18 @@ class HomeAssistant:
     )
 
 
-Options = Webhook | HomeAssistant
+@dataclass(frozen=True, slots=True)
+class Otlp:
+    """Readings as gauges to what takes OTLP/HTTP in JSON: an OpenTelemetry collector, or a store's receiver."""
+
+    url: str = option("", "its endpoint; without a path /v1/metrics is meant", "http://localhost:4318", "", None, 2_048)
+    token_file: str = option(
+        "", "file with a bearer token, mode 0600; relative to the state folder; empty: none", "/etc/covey/otlp.token"
+    )
+    ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/otlp-ca.pem")
+
+
+Options = Webhook | HomeAssistant | Otlp
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,7 @@ class DoorEntry:
     options: Options
 
 
-KINDS: dict[str, type] = {"webhook": Webhook, "home-assistant": HomeAssistant}
+KINDS: dict[str, type] = {"webhook": Webhook, "home-assistant": HomeAssistant, "otlp": Otlp}
 """What each kind's keys are."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from covey.config.doors import Common, DoorEntry, HomeAssistant, Webhook, read_doors
+from covey.config.doors import Common, DoorEntry, HomeAssistant, Otlp, Webhook, read_doors
 from covey.config.file import door_tables, parse
 from covey.errors import ConfigurationError
 from covey.limits.doors import MAXIMUM_DOORS
@@ -60,6 +60,8 @@ def test_each_kind_has_keys_of_its_own() -> None:
     }
     (entry,) = _read(home)
     assert entry.options == HomeAssistant(url="mqtts://covey@hub.local", password_file="home.password")
+    (entry,) = _read({"name": "metrics", "kind": "otlp", "url": "http://localhost:4318"})
+    assert entry.options == Otlp(url="http://localhost:4318")
     with pytest.raises(ConfigurationError, match="token_file is nothing"):
         _read(home | {"token_file": "x"})
 

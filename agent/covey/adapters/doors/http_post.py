@@ -39,8 +39,8 @@ class HttpPost:
                 raise ConfigurationError(f"{where}: ca_file: {ca_file} holds no certificates") from error
         self._connection: HTTPConnection | None = None
 
-    def post(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Post, and return when it was taken.
+    def post(self, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """Post, and return when it was taken: the beginning of what was answered.
 
         Raises:
             DoorError: it was not.
@@ -50,7 +50,7 @@ class HttpPost:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {secret_text(self._token)}"
         try:
-            answer = self._answer(body, headers)
+            answer, content = self._answer(body, headers)
         except (OSError, HTTPException, ValueError) as error:
             raise DoorError(f"{self._url.hostname} is not reached: {_why(error)}") from None
         if not 200 <= answer.status < 300:
@@ -60,8 +60,9 @@ class HttpPost:
                 refused=answer.status in _NEVER,
                 retry_after_s=float(wait) if wait.isascii() and wait.isdecimal() and len(wait) < 6 else 0.0,
             )
+        return content
 
-    def _answer(self, body: bytes, headers: Mapping[str, str]) -> HTTPResponse:
+    def _answer(self, body: bytes, headers: Mapping[str, str]) -> tuple[HTTPResponse, bytes]:
         """Return the answer; a connection that the other side has closed meanwhile is opened once more."""
         if self._connection is not None:
             with suppress(OSError, HTTPException):
@@ -80,12 +81,15 @@ class HttpPost:
             self.close()
             raise
 
-    def _exchange(self, connection: HTTPConnection, body: bytes, headers: Mapping[str, str]) -> HTTPResponse:
+    def _exchange(
+        self, connection: HTTPConnection, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[HTTPResponse, bytes]:
         connection.request("POST", self._path, body, dict(headers))
         answer = connection.getresponse()
-        if len(answer.read(_READ_BYTES)) == _READ_BYTES or answer.will_close:  # more than anybody reads
+        content = answer.read(_READ_BYTES)
+        if len(content) == _READ_BYTES or answer.will_close:  # more than anybody reads
             self.close()
-        return answer
+        return answer, content
 
     def close(self) -> None:
         """Close the connection."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from covey.config.doors import HomeAssistant, Webhook
+from covey.config.doors import HomeAssistant, Otlp, Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,10 @@ def open_door(entry: DoorEntry, folder: Path) -> Door:
             from covey.adapters.doors.home_assistant import HomeAssistantDoor
 
             return HomeAssistantDoor(options, entry.name, where, folder)
+        case Otlp() as options:
+            from covey.adapters.doors.otlp import OtlpDoor
+
+            return OtlpDoor(options, where, folder)
         case Webhook() as options:
             from covey.adapters.doors.webhook import WebhookDoor
 
