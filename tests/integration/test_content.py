@@ -85,6 +85,27 @@ def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_p
     assert shed.json("content", "waiting") == []
 
 
+def test_a_stick_carries_a_file_past_every_broker(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
+    hub, shed, barn = fleet
+    put = hub.json("put", str(original))
+    _offered(shed, original.name)
+    shed.kill()
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    sealed = Path(hub.json("content", "export", put["id"][:8], str(stick))["path"])
+    assert sealed.read_bytes()[:64] not in original.read_bytes(), "sealed"
+    half = stick / "half"
+    half.write_bytes(sealed.read_bytes()[:-1])
+    assert "not all of one" in shed.fails("content", "import", str(half), code=1)
+    assert shed.json("content", "ls")[0]["state"] == "offered"
+    assert shed.json("content", "import", str(sealed))["state"] == "here"
+    target = tmp_path / "got"
+    shed.ok("get", original.name, "-o", str(target))
+    assert target.read_bytes() == original.read_bytes()
+    assert "is not here" in barn.fails("content", "export", put["id"][:8], str(stick), code=1)
+    assert not list(shed.state.glob("state.content/.*"))
+
+
 def test_mistakes_have_one_line_and_a_hint(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
     hub, shed, _ = fleet
     assert "cannot be read" in hub.fails("put", str(tmp_path / "nothing"), code=1)

@@ -93,18 +93,66 @@ class ContentFiles:
         self._make_folder()
         temporary = self._folder / f".{os.urandom(8).hex()}.tmp"
         try:
-            with _opened(source) as (descriptor, size):
+            with _opened(source, MAXIMUM_CONTENT_BYTES) as (descriptor, size):
                 self.need_room(size + TAG_BYTES)
                 with storage_errors("write", temporary):
                     _seal(descriptor, size, temporary, key, nonce, associated)
             reference, index = _described(temporary, size, nonce, moves)
-            replace_durably(self._path(reference.hash, ".index"), index, 0o600)
-            with storage_errors("write", temporary):
-                temporary.replace(self._path(reference.hash))
-                synchronise(self._folder)
+            self._keep(temporary, reference, index)
         finally:
             temporary.unlink(missing_ok=True)
         return reference
+
+    def take(self, source: Path, expected: Callable[[ContentHash], ContentReference | None]) -> ContentReference:
+        """Take a sealed file that was carried here by hand, whole or not at all; `expected` finds it by its hash.
+
+        Raises:
+            DiskFullError: no room for it.
+            LocalError: it cannot be read, or is no file that is expected: perhaps half of one.
+        """
+        self._make_folder()
+        temporary = self._folder / f".{os.urandom(8).hex()}.tmp"
+        try:
+            with _opened(source, MAXIMUM_CONTENT_BYTES + TAG_BYTES) as (descriptor, size):
+                self.need_room(size)
+                with storage_errors("write", temporary):
+                    _copy(descriptor, temporary)
+            described, index = _described(temporary, size - TAG_BYTES, b"", lambda _: None)
+            found = expected(described.hash)
+            if found is None or not same(found.index, described.index):
+                raise LocalError(
+                    f"{source} is no file that a member offers, or not all of one",
+                    hint="'covey content export' writes one; what members offer comes with the history",
+                )
+            self._keep(temporary, found, index)
+            return found
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def copy_out(self, content: ContentHash, target: Path, *, replace: bool = False) -> None:
+        """Write a whole file, as it is sealed, to `target`: only members of its group can open it.
+
+        Raises:
+            LocalError: `target` is there already, or the file is not here whole.
+            StorageError: the disk refused.
+        """
+        check_target(target, replace=replace)
+        temporary = target.with_name(f".{os.urandom(8).hex()}.tmp")
+        try:
+            with storage_errors("write", target):
+                with open_regular(self._path(content)) as (sealed, _):
+                    _copy(sealed, temporary)
+                temporary.replace(target)
+                synchronise(target.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _keep(self, temporary: Path, reference: ContentReference, index: bytes) -> None:
+        replace_durably(self._path(reference.hash, ".index"), index, 0o600)
+        with storage_errors("write", temporary):
+            temporary.replace(self._path(reference.hash))
+            synchronise(self._folder)
+        self._path(reference.hash, ".part").unlink(missing_ok=True)
 
     def open_into(
         self, reference: ContentReference, key: bytes, associated: bytes, target: Path, *, replace: bool = False
@@ -279,7 +327,7 @@ class ContentFiles:
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[tuple[int, int]]:
+def _opened(source: Path, most: int) -> Iterator[tuple[int, int]]:
     """Open a person's file; yield its descriptor and size."""
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -289,11 +337,23 @@ def _opened(source: Path) -> Iterator[tuple[int, int]]:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise LocalError(f"{source} is no file", hint="a folder goes as one file: tar czf NAME.tgz FOLDER")
-        if status.st_size > MAXIMUM_CONTENT_BYTES:
-            raise LocalError(f"{source} has {status.st_size} bytes", hint=f"at most {MAXIMUM_CONTENT_BYTES}")
+        if status.st_size > most:
+            raise LocalError(f"{source} has {status.st_size} bytes", hint=f"at most {most}")
         yield descriptor, status.st_size
     finally:
         os.close(descriptor)
+
+
+def _copy(source: int, target: Path) -> None:
+    """Copy a descriptor's file into a new file, and bring it to the disk."""
+    with target.open("xb") as made:
+        os.fchmod(made.fileno(), 0o600)
+        position = 0
+        while piece := os.pread(source, _READ_BYTES, position):
+            made.write(piece)
+            position += len(piece)
+        made.flush()
+        os.fsync(made.fileno())
 
 
 def _seal(source: int, size: int, target: Path, key: bytes, nonce: bytes, associated: bytes) -> None:

@@ -21,7 +21,6 @@ from covey.errors import GroupDestroyedError
 if TYPE_CHECKING:
     from covey.adapters.systemd import Systemd
     from covey.app.device import Device
-    from covey.app.pins import pins
     from covey.app.runtime import AgentRole
 
 _POLL_S = 0.1
@@ -64,6 +63,7 @@ def speak_with_relay(
     Raises:
         ConfigurationError: no relay is set.
     """
+    from covey.app.pins import pins
     from covey.app.relay_access import host_facts, make_relays
     from covey.app.relays import Relays
     from covey.app.roles.group_teardown import GroupTeardown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from covey.app.device import Device
 from covey.app.documents import to_json
@@ -12,7 +13,9 @@ from covey.app.operations.content import (
     OfferedFile,
     described,
     drop_file,
+    export_file,
     holders,
+    import_file,
     offers,
     pick_offer,
     pin_file,
@@ -36,9 +39,14 @@ def add_arguments(parser: Parser) -> None:
     pin.add_argument("--off", action="store_true", help="let it go again when room is short")
     drop = actions.add("drop", on_device(_drop), "let go of a file here, or stop asking for it")
     drop.add_argument("--yes", action="store_true", help="do not ask where nobody else is known to have it")
+    export = actions.add("export", on_device(_export), "write a file that is here onto a stick, as it is sealed")
+    export.add_argument("--force", action="store_true", help="write over a file that is there")
+    import_ = actions.add("import", on_device(_import), "take a file from a stick, as if it had been fetched")
+    import_.add_argument("path", metavar="PATH", help="what 'covey content export' has written")
     verify = actions.add("verify", on_device(_verify), "read the files that are here, and see that they are whole")
-    for action in (show, pin, drop):
+    for action in (show, pin, drop, export):
         action.add_argument("ref", metavar="REF", help="its name, or the beginning of its id or hash")
+    export.add_argument("path", metavar="PATH", help="the file or folder to write; only members can open it")
     verify.add_argument("ref", nargs="?", metavar="REF", help="one file (default: all that are here)")
     for action in dict.fromkeys(parser.actions.values()):
         group_option(action)
@@ -123,6 +131,24 @@ def _drop(device: Device, options: argparse.Namespace) -> None:
         confirm(f"nobody else is known to have '{name}'; let go of it?", options.yes)
     drop_file(device, offer)
     _say(device, options, f"'{name}' is no longer here")
+
+
+def _export(device: Device, options: argparse.Namespace) -> None:
+    offer = pick_offer(device, device.pick_group(options.group), options.ref)
+    target = export_file(device, offer, options.path, replace=options.force)
+    if options.json:
+        print_json({"path": str(target), "hash": offer.file.content.hash.hex()})
+    else:
+        print(f"{target}: {size_text(offer.file.content.sealed_size)}, for members alone")
+
+
+def _import(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    offer = import_file(device, manifest, Path(options.path))
+    if options.json:
+        print_json(to_json(described(device, manifest, offer)))
+    else:
+        print(f"'{printable(offer.file.name)}' is here: 'covey get {offer.operation.id.hex()[:8]}' opens it")
 
 
 def _verify(device: Device, options: argparse.Namespace) -> int:

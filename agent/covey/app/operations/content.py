@@ -14,6 +14,7 @@ from covey.core.history.files import (
     FILE_ID_BYTES,
     NONCE_BYTES,
     TAG_BYTES,
+    ContentReference,
     FileOffer,
     bound_to,
     content_key,
@@ -254,6 +255,48 @@ def target_of(offer: GroupFile, output: str | None, *, replace: bool) -> Path:
         target /= offer.file.name
     check_target(target, replace=replace)
     return target
+
+
+def export_file(device: Device, offer: GroupFile, output: str, *, replace: bool) -> Path:
+    """Write a file as it is sealed, to be carried by hand; return where it lies.
+
+    Raises:
+        LocalError: it is not here whole, or there is something already.
+        StorageError: the disk refused.
+    """
+    content = offer.file.content.hash
+    kept = device.store.content.of(content)
+    if kept is None or kept.state is not ContentState.HERE:
+        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
+    target = Path(output)
+    if target.is_dir():
+        target /= f"{offer.file.name}.sealed"
+    device.store.content.files.copy_out(content, target, replace=replace)
+    return target
+
+
+def import_file(device: Device, manifest: GroupManifest, path: Path) -> GroupFile:
+    """Take a file that another member has exported; it is here then, as if it had been fetched.
+
+    Raises:
+        DiskFullError: no room for it.
+        LocalError: it is none that a member offers, or not all of one.
+        MissingPackageError: what files are known by is not installed.
+    """
+    need_content_package()
+    offered = {each.file.content.hash: each for each in offers(device, manifest)}
+
+    def expected(content: ContentHash) -> ContentReference | None:
+        return offered[content].file.content if content in offered else None
+
+    content = device.store.content
+    with content.files.locked():
+        make_room(device, path.stat().st_size if path.exists() else 0)
+        reference = content.files.take(path, expected)
+        offer = offered[reference.hash]
+        with device.store.transaction():
+            content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
+    return offer
 
 
 def drop_file(device: Device, offer: GroupFile) -> None:
