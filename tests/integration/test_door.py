@@ -57,7 +57,8 @@ def test_a_door_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
         hub = fleet.hub
         path = hub.state / "config.toml"
         path.write_text(
-            f'{path.read_text()}\n[[door]]\nname = "down"\nkind = "home-assistant"\nurl = "mqtt://127.0.0.1:1"\n'
+            f'{path.read_text()}\n[[door]]\nname = "down"\nkind = "home-assistant"\n'
+            'url = "mqtt://127.0.0.1:1"\nstart = "all"\n'
             f'[[door]]\nname = "metrics"\nkind = "otlp"\nurl = "{metrics.url}"\nstart = "all"\n'
         )
         hub.start("door", "run")

@@ -33,6 +33,10 @@ def test_the_agent_never_loads_the_spark_side() -> None:
     assert loaded.isdisjoint(_SPARK_SIDE)
 
 
+def test_the_relay_loads_no_other_client() -> None:
+    assert _loaded_after("import covey.adapters.mqtt.relay").isdisjoint({"http.client", "email", "urllib.request"})
+
+
 def test_what_pairs_is_loaded_when_a_ceremony_begins() -> None:
     modules = [source.module for source in sources("agent")]
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint({"spake2", "mnemonic", "segno"})

@@ -127,6 +127,7 @@ _CORE_MAY_USE = frozenset(
 _SOLE_IMPORTERS = {
     "paho": (
         "covey.adapters.mqtt.connection",
+        "covey.adapters.mqtt.lean_paho",
         "covey.adapters.broker.visitor",
         "covey.adapters.doors.mqtt_publisher",
     ),

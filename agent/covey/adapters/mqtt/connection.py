@@ -34,13 +34,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from covey.adapters.mqtt.lean_paho import paho
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, RelaySettings, plain_words, publish_bytes
 from covey.adapters.mqtt.states import (
     CONNECTION,

@@ -82,9 +82,8 @@ class ContentExchange:
         self._fetches = {key: kept.get(key) or Fetch(each, self._records) for key, each in wanted.items()}
 
     def _wanted(self) -> list[WantedFile]:
-        if not has_blake3():  # another program of this device has asked for them
-            return []
-        return [each for each in self._records.wanted() if self._holds(each.group_id)][:FETCHES_AT_ONCE]
+        wanted = [each for each in self._records.wanted() if self._holds(each.group_id)][:FETCHES_AT_ONCE]
+        return wanted if wanted and has_blake3() else []  # another program of this device may have asked for them
 
     def _current(self) -> dict[ContentHash, Fetch]:
         if self._fetches is None:
