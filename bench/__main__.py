@@ -20,6 +20,7 @@ BENCHES = {
     "history": "taking 10,000 operations of 100 authors; catching up, against git fetch",
     "catch_up": "a reading's way to the vault beside a catch-up of 10,000 operations, p99, against alone",
     "orders": "seconds from covey do to its result, against a request and its response by paho",
+    "fanout": "seconds until 1,000 members have done one order and said so, against paho that asks as many",
     "content": "MB/s of a file from one agent to another through a broker, against paho that streams the same bytes",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",

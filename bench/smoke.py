@@ -19,6 +19,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "history": {"_OPERATIONS": 300, "_AUTHORS": 5},
     "catch_up": {"_OPERATIONS": 300, "_READINGS": 10},
     "orders": {"_TIMES": 2},
+    "fanout": {"_MEMBERS": 8, "_PROCESSES": 1},
     "content": {"_SIZE": 1_000_000, "_ROUNDS": 1},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},

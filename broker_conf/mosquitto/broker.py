@@ -25,7 +25,7 @@ from covey.adapters.broker.mosquitto_passwords import add_device, draw_enrolment
 from covey.errors import ConfigurationError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
 _HERE = Path(__file__).parent
@@ -102,9 +102,18 @@ class Broker:
             UsageError: that is not a device's user name.
             TransientError: the broker did not take it up in time.
         """
-        password = add_device(self._passwords, user_name)
+        return self.add_devices([user_name])[0]
+
+    def add_devices(self, user_names: Iterable[str]) -> list[str]:
+        """Admit devices together; return their passwords.
+
+        Raises:
+            UsageError: that is not a device's user name.
+            TransientError: the broker did not take it up in time.
+        """
+        passwords = [add_device(self._passwords, user_name) for user_name in user_names]
         self.reload()
-        return password
+        return passwords
 
     def reload(self) -> None:
         """Have it read passwords, ACL and certificates again, and return when it has.
