@@ -130,11 +130,14 @@ class HistoryGraph:
                 cbor.many(whole, most),
             )
         )
-        hashes = b"".join(map(part_digest, divided(found.remains)))
-        start = found.first * DIGEST_BYTES
-        if not hashes or found.hashes[start : start + len(hashes)] != hashes:
-            raise MalformedError("parts of a graph that its hashes do not name")
+        found._check_parts()
         return found
+
+    def _check_parts(self) -> None:
+        hashes = b"".join(map(part_digest, divided(self.remains)))
+        start = self.first * DIGEST_BYTES
+        if not hashes or self.hashes[start : start + len(hashes)] != hashes:
+            raise MalformedError("parts of a graph that its hashes do not name")
 
 
 def _to_wire(it: Remains) -> list[object]:

@@ -270,6 +270,17 @@ def test_an_honest_graph_is_believed(tmp_path: Path) -> None:
     assert hostile.bring(hostile.graph) >= _NOTES - GRAPH_PART
 
 
+def test_people_see_that_it_waits(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.cem.now = site.ann.now
+    admit(site.ann, site.cem, site.group_id, site.ben)
+    deliver(site.ann, site.ben, site.cem)
+    fetching = site.cem.store.catching_up.of(site.group_id)
+    assert {each.member for each in fetching if each.more} == {site.ann.key, site.ben.key}
+    site.live()
+    assert site.is_in_step()
+
+
 def test_what_nobody_asked_for_is_not_taken(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     hostile.site.cem.restart()
