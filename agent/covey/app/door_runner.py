@@ -201,7 +201,7 @@ class DoorRunner:
 
     def _note_behind(self, survey: Survey) -> None:
         places = ((node, self.file.place(self.entry.name, node)) for node in survey.nodes)
-        behind = sum(max(0, survey.landed.last(node) - place.number + 1) for node, place in places)
+        behind = sum(max(0, survey.landed.last_known(node) - place.number + 1) for node, place in places)
         if behind != self._behind:
             self.file.note_behind(self.entry.name, behind)
             self._behind = behind

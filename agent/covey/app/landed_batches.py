@@ -48,6 +48,11 @@ class LandedBatches:
         found = self._manifest(node)
         return 0 if found is None else found.last_number
 
+    def last_known(self, node: str) -> int:
+        """Return that of the manifest that was read last; the store is not asked."""
+        found = self._reader.held(node)
+        return 0 if found is None else found.last_number
+
     def forget(self) -> None:
         """Let go of the open segment: nothing more of it is wanted now."""
         self._open = ("", b"", ())

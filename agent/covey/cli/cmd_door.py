@@ -31,7 +31,7 @@ def _list(options: argparse.Namespace) -> None:
     if options.json:
         print_json([to_json(each) for each in found])
     elif found:
-        print_table(("door", "kind", "to"), [(each.name, each.kind, printable(each.url)) for each in found])
+        print_table(("door", "kind", "to"), [(each.name, each.kind, printable(each.to)) for each in found])
     else:
         print("the configuration names no door")
 

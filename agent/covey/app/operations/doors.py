@@ -35,11 +35,11 @@ _SETTLED_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ListedDoor:
-    """A door as configured."""
+    """A door as configured; `to` is where its receiver is, without the rest of its address, which may be a secret."""
 
     name: str
     kind: str
-    url: str
+    to: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,12 @@ def listed_doors(folder: StateFolder) -> list[ListedDoor]:
     Raises:
         ConfigurationError: an entry is wrong.
     """
-    return [ListedDoor(each.name, each.kind, each.options.url) for each in folder.doors()]
+    return [ListedDoor(each.name, each.kind, _place(each.options.url)) for each in folder.doors()]
+
+
+def _place(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0].partition('?')[0].rpartition('@')[2]}"
 
 
 def door_statuses(folder: StateFolder) -> list[DoorStatus]:
