@@ -320,10 +320,13 @@ class Measurement:
     """What one look at a sensor gave: readings, named below the sensor; `failure` says what else it should have.
 
     A reading without a time was measured now; a time below 2**28 s is the monotonic clock's, another one Unix time.
+    `committed` is called in the sensor's thread when the outbox holds all of them; `urgent`: it waits for that.
     """
 
     readings: Sequence[Reading]
     failure: str = ""
+    committed: Callable[[], None] | None = None
+    urgent: bool = False
 
 
 class Sensor(Protocol):
@@ -350,6 +353,12 @@ class SensorFeed(Protocol):
 
     def take(self, most: int) -> list[Reading]:
         """Return at most so many of the readings that wait, with their times and whole names; never blocks."""
+
+    def commit(self) -> None:
+        """Know that the outbox holds all that was taken."""
+
+    def urgent(self) -> bool:
+        """Say whether it waits for a commit."""
 
     def state(self) -> str:
         """Return `up`, `starting`, or in a line why it does not measure, or not all."""

@@ -11,8 +11,10 @@ import pytest
 
 from tests.integration.gateway import Gateway
 from tests.integration.landed import landed
+from tests.open_broker import OpenBroker
 from tests.waiting import wait_until
 
+_KITCHEN = "home/kitchen/temperature"
 _OFTEN = "interval_seconds = 1"  # as often as the bus allows
 
 
@@ -99,3 +101,35 @@ def test_a_sensor_is_tried_without_an_agent(tmp_path: Path) -> None:
     add_sensor(alone, 'name = "boiler"', 'kind = "w1"')
     assert "two sensors named boiler" in alone.fails("config", "check", code=78)
     assert json.loads(alone.covey("check", "--offline", "--json").stdout)["healthy"] is False
+
+
+@pytest.mark.broker
+def test_what_a_broker_has_lands_though_the_agent_is_killed(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    one = new_gateway("one")
+    one.ok("group", "create", "--capability", "collector")
+    one.ok("config", "set", "telemetry.batch_seconds", "0.5")
+    one.ok("config", "set", "vault.segment_seconds", "0.5")
+    home = tmp_path / "home"
+    home.mkdir()
+    with OpenBroker(home) as broker:
+        topics = '[{ topic = "zigbee2mqtt/+", path = "temperature", unit = "Cel" }]'
+        add_sensor(
+            one, 'name = "home"', 'kind = "mqtt"', f'url = "mqtt://127.0.0.1:{broker.port}"', f"topics = {topics}"
+        )
+
+        def published() -> int:
+            return one.counters().get("published_readings", 0)
+
+        for kill in range(3):
+            one.start("collect", "--no-sensors")
+            wait_until(lambda: one.json("sensor", "list")[0]["state"] == "up")
+            before, first = published(), 100 * kill
+            broker.publish("zigbee2mqtt/kitchen", *(f'{{"temperature":{first + each}}}' for each in range(50)))
+            wait_until(lambda before=before: published() > before)
+            one.kill()
+            broker.publish("zigbee2mqtt/kitchen", *(f'{{"temperature":{first + 50 + each}}}' for each in range(50)))
+        one.start("collect", "--no-sensors")
+        wait_until(lambda: {value for name, _, _, value in landed(one) if name == _KITCHEN} == set(range(300)))
+        one.end()

@@ -88,13 +88,54 @@ class Exec:
 
 
 @dataclass(frozen=True, slots=True)
+class Topic:
+    """What is read out of the messages of some topics: one value, a number, a boolean, or one of two words."""
+
+    topic: str = _option("", "the topics, with the wildcards of MQTT", "zigbee2mqtt/+")
+    path: str = _option(
+        "", "keys and indexes down to the value, with dots; empty: the payload is it", "AM2301.Humidity"
+    )
+    name: str = _option("", "what it is called; empty: the last key of `path`", "humidity")
+    unit: str = _option("", "its unit, of SenML", "%RH")
+    time: str = _option("", "keys down to when it was measured, as Unix seconds or ISO 8601; empty: now", "params.ts")
+    on: tuple[str, ...] = _option(("ON", "on", "true"), "words that are true", ("OPEN",), high=16)
+    off: tuple[str, ...] = _option(("OFF", "off", "false"), "words that are false", ("CLOSED",), high=16)
+
+    def __post_init__(self) -> None:
+        """Refuse a filter of topics that MQTT has not (MQTT 5, section 4.7)."""
+        levels = self.topic.split("/")
+        hashes = "#" in self.topic and (self.topic.count("#") > 1 or levels[-1] != "#")
+        if not self.topic or "\0" in self.topic or hashes or any("+" in each and each != "+" for each in levels):
+            raise ValueError(f"topic {self.topic!r} must be a filter of MQTT: + for one level, # for all that follow")
+
+
+@dataclass(frozen=True, slots=True)
+class Mqtt:
+    """What others publish at a broker: Zigbee2MQTT, Tasmota, ESPHome, Shelly."""
+
+    url: str = _option("mqtt://127.0.0.1", "the broker", "mqtts://broker.home:8883")
+    user_name: str = _option("", "the user name that the broker knows", "covey")
+    password_file: str = _option("", "a file with the password, for its owner alone", "/etc/covey/broker.password")
+    ca_file: str = _option("", "who vouches for the broker; empty: whom this system believes", "/etc/covey/home-ca.pem")
+    client_id: str = _option("", "a name that no other client has; empty: of the machine and the sensor", "covey-attic")
+    topics: tuple[Topic, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse one that reads nothing, and a broker that is nowhere."""
+        if not self.topics:
+            raise ValueError('topics must have an entry: [{ topic = "zigbee2mqtt/+", path = "temperature" }]')
+        if not re.fullmatch(r"mqtts?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?", self.url):
+            raise ValueError("url must be mqtt://HOST:PORT or mqtts://HOST:PORT")
+
+
+@dataclass(frozen=True, slots=True)
 class FurtherKind:
     """A kind that an installed package brings; it checks its own keys."""
 
     keys: Mapping[str, Any]
 
 
-Options = Hwmon | Iio | OneWire | Exec | FurtherKind
+Options = Hwmon | Iio | OneWire | Exec | Mqtt | FurtherKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +153,7 @@ KINDS: dict[str, tuple[type, float, float]] = {
     "iio": (Iio, _OFTEN, 0.1),
     "w1": (OneWire, _OFTEN, 1.0),
     "exec": (Exec, 0.0, 0.0),
+    "mqtt": (Mqtt, 0.0, 0.0),
 }
 """What each kind's keys are, how often it is read unless somebody says so, and how often at most, in seconds."""
 
@@ -172,7 +214,10 @@ def _table(schema: type, table: object, where: str, beside: tuple[str, ...] = ()
             values[key] = _texts(table[key], f"{where}: {key}")
         elif key in table:
             values[key] = _tables(get_args(kinds[key])[0], table[key], f"{where}: {key}")
-    return schema(**values)
+    try:
+        return schema(**values)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: {error}", hint=_HINT) from error
 
 
 def _take(about: Mapping[str, Any], key: str, value: object, where: str) -> Any:

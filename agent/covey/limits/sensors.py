@@ -25,6 +25,22 @@ SENSOR_READ_SECONDS = 1.0
 SENSOR_HUNG_SECONDS = 90.0
 """A sensor that has not answered for so long is said to hang: more than any time that a definition may give it."""
 
+MAXIMUM_SENSOR_SERIES = 1_024
+"""Names that the topics of a broker make below one sensor. What is new beyond it is dropped and told: whoever may
+publish chooses topics, and each name costs a row for good in every table of devices."""
+
+MAXIMUM_SERIES_READINGS_PER_MINUTE = 600
+"""Readings of one name from a broker in a minute; further ones are dropped and told. Ten a second is a busy meter."""
+
+SENSOR_SESSION_SECONDS = 86_400
+"""How long a broker keeps what it has for a sensor whose agent is away."""
+
+SENSOR_HELD_MESSAGES = 64
+"""Messages of a broker that may wait for their commit: the Receive Maximum of a sensor's connection."""
+
+SENSOR_URGENT_MESSAGES = 10
+"""Held messages at which a commit is wanted at once: mosquitto sends no more than 20 unacknowledged ones by itself."""
+
 SENSOR_RETRY_SECONDS = 1.0
 """The wait before a sensor that failed is opened again; it doubles each time ..."""
 

@@ -49,11 +49,18 @@ def test_a_setting_is_changed_beside_sensors() -> None:
         ({"name": "a", "kind": "hwmon", "chips": "nct6775"}, "chips must be a list of texts"),
         ({"name": "a", "kind": "hwmon", "interval_seconds": 0}, "interval_seconds must be between 0.1 and 86400"),
         ({"name": "a", "kind": "hwmon", "interval_seconds": "often"}, "interval_seconds must be a number"),
+        ({"name": "a", "kind": "mqtt"}, "topics must have an entry"),
+        ({"name": "a", "kind": "mqtt", "topics": [{"path": "v"}]}, "topics 1: topic '' must be a filter"),
+        ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a/#/b"}]}, "must be a filter of MQTT"),
+        ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a+"}]}, "must be a filter of MQTT"),
+        ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a", "unt": "V"}]}, "did you mean"),
+        ({"name": "a", "kind": "mqtt", "url": "http://a", "topics": [{"topic": "a"}]}, "url must be mqtt://"),
     ],
 )
 def test_a_mistake_is_told(entry: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said) as refused:
+    with pytest.raises(ConfigurationError) as refused:
         read_sensors([("x.toml", entry)])
+    assert said in str(refused.value) + refused.value.hint
     assert refused.value.hint
 
 

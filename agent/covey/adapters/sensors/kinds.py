@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.config.sensors import KINDS, Exec, FurtherKind, Hwmon, Iio, OneWire
+from covey.config.sensors import KINDS, Exec, FurtherKind, Hwmon, Iio, Mqtt, OneWire
 from covey.errors import SensorError
 
 if TYPE_CHECKING:
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from covey.ports import Clock, Sensor
 
 
-def open_sensor(entry: SensorEntry, clock: Clock) -> Sensor:
-    """Open the sensor of an entry.
+def open_sensor(entry: SensorEntry, clock: Clock, *, trial: bool = False) -> Sensor:
+    """Open the sensor of an entry; a `trial` takes nothing from an agent that reads it too.
 
     Raises:
         SensorError: it is not there, or its kind is none that is installed. Packages raise what they like.
@@ -35,6 +35,10 @@ def open_sensor(entry: SensorEntry, clock: Clock) -> Sensor:
             from covey.adapters.sensors.program import ProgramSensor
 
             return ProgramSensor(entry.options, clock, runs_on=not entry.interval_seconds)
+        case Mqtt():
+            from covey.adapters.sensors.mqtt_topics import open_mqtt
+
+            return open_mqtt(entry.name, entry.options, lasting=not trial)
         case FurtherKind():
             return _further(entry, entry.options)
 

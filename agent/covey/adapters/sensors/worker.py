@@ -54,6 +54,9 @@ class SensorWorker:
         self._state = STARTING
         self._busy_since_us: int | None = None
         self._waiting: deque[Reading] = deque()
+        self._queued = self._taken = self._committed = 0
+        self._promises: deque[tuple[int, Callable[[], None]]] = deque()
+        self._urgent = False
         self._room = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"sensor {name}", daemon=True)
@@ -65,9 +68,19 @@ class SensorWorker:
     def take(self, most: int) -> list[Reading]:
         """Return at most so many of the readings that wait."""
         found = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        self._taken += len(found)
         if found:
             self._room.set()
         return found
+
+    def commit(self) -> None:
+        """Know that the outbox holds all that was taken; the sensor hears of it in its own thread."""
+        self._urgent = False
+        self._committed = self._taken
+
+    def urgent(self) -> bool:
+        """Say whether the sensor waits for a commit."""
+        return self._urgent
 
     def state(self) -> str:
         """Return how it is with this sensor."""
@@ -92,6 +105,7 @@ class SensorWorker:
             opened_us = self._clock.monotonic_us()
             self._busy_since_us = opened_us
             try:
+                self._promises.clear()
                 with closing(self._open()) as sensor:
                     self._follow(sensor, opened_us)
             except Exception as error:  # noqa: BLE001 - drivers and libraries fail in their own ways; the agent must not
@@ -105,9 +119,14 @@ class SensorWorker:
     def _follow(self, sensor: Sensor, opened_us: int) -> None:
         while not self._stopping.is_set():
             began_us = self._busy_since_us = self._clock.monotonic_us()
+            while self._promises and self._promises[0][0] <= self._committed:
+                self._promises.popleft()[1]()
             measured = sensor.read()
             self._busy_since_us = None
             refused = self._give(measured.readings)
+            if measured.committed:
+                self._promises.append((self._queued, measured.committed))
+                self._urgent = measured.urgent
             if failure := measured.failure or refused:
                 self._state = _shortened(failure)
             elif measured.readings or self._lasted_s(opened_us) > SENSOR_SETTLED_SECONDS:
@@ -133,6 +152,7 @@ class SensorWorker:
                     return refused
                 if len(self._waiting) >= SENSOR_QUEUE_READINGS:
                     self._room.wait()
+            self._queued += 1
             self._waiting.append(named)
         return refused
 

@@ -72,7 +72,7 @@ def tried(entry: SensorEntry, seconds: float) -> Measurement:
 
     clock, until = SystemClock(), time.monotonic() + seconds
     try:
-        with closing(open_sensor(entry, clock)) as sensor:
+        with closing(open_sensor(entry, clock, trial=True)) as sensor:
             while not ((found := read_once(entry.name, sensor, clock)).readings or found.failure):
                 if time.monotonic() >= until:
                     raise SensorError(f"{entry.name} said nothing in {seconds:g} s", hint="--seconds waits longer")

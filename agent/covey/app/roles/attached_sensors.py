@@ -1,7 +1,8 @@
 """The sensors that the configuration names, as a role of the agent: what they measured goes into batches.
 
 1. Each is looked after by a feed of its own, beside the loop. A turn takes what there is, and waits for none.
-2. While nobody can be sent to or the outbox is full, nothing more is taken: the feeds fill up, and then wait.
+2. A feed whose sensor waits for it (a broker's messages) has what was taken committed at once, and is told of it.
+   While nobody can be sent to or the outbox is full, nothing more is taken: the feeds fill up, and then wait.
 3. How each is, is noted where `covey status` and the metrics find it, and reported in the log: when it changes, and not
    more often than the limits say.
 """
@@ -75,7 +76,9 @@ class AttachedSensors:
         self._take(node, now)
         for each in self._known:
             self._note(each, each.refused or each.feed.state(), now)
-        return self._outflow.flush_if_due(node, now)
+        due = self._outflow.flush_if_due(node, now)
+        self._report_committed()
+        return due
 
     def stop(self, node: Node, now: Now) -> None:
         """Have the feeds end, and publish what they had measured."""
@@ -84,7 +87,7 @@ class AttachedSensors:
         for place, each in enumerate(self._known):
             each.feed.join(_END_S / (place + 1))
         self._take(node, now)
-        self._outflow.flush(node, now)
+        self._flush(node, now)
 
     def _take(self, node: Node, now: Now) -> None:
         if self._outflow.full or not self._outflow.wanted(node):
@@ -98,7 +101,18 @@ class AttachedSensors:
                 except ReadingError as error:
                     each.refused = f"a reading is refused: {error}"
             if full:
-                self._outflow.flush(node, now)
+                self._flush(node, now)
+        if any(each.feed.urgent() for each in self._known):
+            self._flush(node, now)
+
+    def _flush(self, node: Node, now: Now) -> None:
+        self._outflow.flush(node, now)
+        self._report_committed()
+
+    def _report_committed(self) -> None:
+        if not self._outflow.waiting:
+            for each in self._known:
+                each.feed.commit()
 
     def _note(self, sensor: _Known, state: str, now: Now) -> None:
         if state != sensor.noted and _passed(sensor.noted_us, now, SENSOR_NOTE_US):

@@ -133,6 +133,11 @@ class Outflow:
         return any(node.groups.collector_of(group.group_id) for group in node.groups.joined())
 
     @property
+    def waiting(self) -> int:
+        """The readings that no commit holds yet."""
+        return self._publisher.waiting
+
+    @property
     def full(self) -> bool:
         """Whether as much waits as may."""
         return self._publisher.waiting >= MAXIMUM_BATCH_READINGS

@@ -124,3 +124,22 @@ def test_one_that_never_answers_is_told(sensor: Scripted) -> None:
     worker.stop()
     sensor.script.put(_measured())
     worker.join(5)
+
+
+def test_a_sensor_hears_that_what_it_said_is_committed(sensor: Scripted, worker: SensorWorker) -> None:
+    seen: list[str] = []
+    first = Measurement([Reading("a", "", None, 1.0)], committed=lambda: seen.append("first"), urgent=True)
+    second = Measurement([Reading("b", "", None, 1.0)], committed=lambda: seen.append("second"))
+    sensor.script.put(first)
+    wait_until(worker.urgent)
+    assert len(worker.take(10)) == 1
+    sensor.script.put(second)
+    wait_until(lambda: not worker.urgent())
+    assert seen == []
+    worker.commit()
+    sensor.script.put(_measured())
+    wait_until(lambda: seen == ["first"])
+    wait_until(lambda: worker.take(10))
+    worker.commit()
+    sensor.script.put(_measured())
+    wait_until(lambda: seen == ["first", "second"])

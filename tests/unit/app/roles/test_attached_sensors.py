@@ -20,6 +20,8 @@ class Fed:
         self.name = name
         self.said = "starting"
         self.waiting: list[Reading] = []
+        self.hurries = False
+        self.taken = self.committed = 0
         self.events: list[str] = []
         self._clock = clock
 
@@ -32,7 +34,14 @@ class Fed:
 
     def take(self, most: int) -> list[Reading]:
         taken, self.waiting = self.waiting[:most], self.waiting[most:]
+        self.taken += len(taken)
         return taken
+
+    def commit(self) -> None:
+        self.committed = self.taken
+
+    def urgent(self) -> bool:
+        return self.hurries
 
     def state(self) -> str:
         return self.said
@@ -102,6 +111,20 @@ def test_what_was_measured_is_queued_once(tmp_path: Path) -> None:
     site.role.stop(site.ann.node, site.ann.now)
     assert site.published() == 6
     assert site.boiler.events == ["started", "stopped", "joined"]
+
+
+def test_a_feed_knows_what_is_committed_and_may_hurry(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.run(1)
+    site.boiler.measure(3)
+    site.run(1)
+    assert (site.published(), site.boiler.taken, site.boiler.committed) == (0, 3, 0)
+    site.run(10)
+    assert (site.published(), site.boiler.committed) == (3, 3)
+    site.shed.hurries = True
+    site.boiler.measure(2)
+    site.run(1)
+    assert (site.published(), site.boiler.committed) == (5, 5)
 
 
 def test_a_full_outbox_has_the_sensors_wait(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""Readings out of what others publish at a broker: which topic is meant, what it is called, and which value it is.
+
+1. A name is what the wildcards stand for, and the entry's own name: `zigbee2mqtt/+` and `temperature` give
+   `kitchen/temperature`.
+2. A path that a payload lacks is no failure: devices publish what has changed. What is there and is no value is one.
+3. Whoever may publish chooses topics and pace: names are bounded, and so are readings of one name in a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from covey.core.now import ABSOLUTE_US
+from covey.core.telemetry.names import segment
+from covey.core.telemetry.senml import Reading
+from covey.limits.sensors import MAXIMUM_SENSOR_SERIES, MAXIMUM_SERIES_READINGS_PER_MINUTE
+
+if TYPE_CHECKING:
+    from covey.config.sensors import Topic
+
+_MINUTE_S = 60.0
+_END_US = 253_402_300_800 * 1_000_000  # the year 10000
+_number = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
+_ABSENT = object()
+
+
+class TopicValues:
+    """What some topics say, as readings; `failure` is what was wrong since it was last asked."""
+
+    def __init__(self, topics: tuple[Topic, ...]) -> None:
+        self._topics = topics
+        self._windows: dict[str, tuple[float, int]] = {}
+        self._failure = ""
+
+    def failure(self) -> str:
+        """Return what was wrong since the last call."""
+        failure, self._failure = self._failure, ""
+        return failure
+
+    def readings(self, topic: str, payload: bytes, now_s: float) -> list[Reading]:
+        """Return what a message says; `now_s` is a monotonic clock's."""
+        matching = [(each, levels) for each in self._topics if (levels := _wildcards(each.topic, topic)) is not None]
+        if not matching:
+            return []
+        document = _document(payload)
+        found = []
+        for each, levels in matching:
+            keys = _keys(each.path)
+            published = _at(document, keys)
+            if published is None or published is _ABSENT:
+                continue
+            value = _value(published, each)
+            name = "/".join([*levels, *filter(None, [each.name or (segment(keys[-1]) if keys else "")])])
+            time_us = _time_us(_at(document, _keys(each.time))) if each.time else None
+            if value is None:
+                self._failure = f"{name or topic}: what is published there is no value"
+            elif each.time and time_us is None:
+                self._failure = f"{name or topic}: {each.time} is no time"
+            elif self._admitted(name, now_s):
+                found.append(Reading(name, each.unit, time_us, value))
+        return found
+
+    def _admitted(self, name: str, now_s: float) -> bool:
+        window = self._windows.get(name)
+        if window is None and len(self._windows) >= MAXIMUM_SENSOR_SERIES:
+            self._failure = f"{name}: dropped, there are {MAXIMUM_SENSOR_SERIES} names"
+            return False
+        since_s, count = window or (now_s, 0)
+        if now_s >= since_s + _MINUTE_S:
+            since_s, count = now_s, 0
+        self._windows[name] = since_s, count + 1
+        if count >= MAXIMUM_SERIES_READINGS_PER_MINUTE:
+            self._failure = f"{name}: dropped, more than {MAXIMUM_SERIES_READINGS_PER_MINUTE} a minute"
+            return False
+        return True
+
+
+def _wildcards(pattern: str, topic: str) -> list[str] | None:
+    """Return what the wildcards stand for, as segments of a name; None where the topic is another (MQTT 5, 4.7)."""
+    wanted, levels = pattern.split("/"), topic.split("/")
+    if topic.startswith("$") and wanted[0] in {"+", "#"}:
+        return None
+    found: list[str] = []
+    for place, each in enumerate(wanted):
+        if each == "#":
+            return [*found, *(segment(level) or "_" for level in levels[place:])]
+        if place >= len(levels):
+            return None
+        if each == "+":
+            found.append(segment(levels[place]) or "_")
+        elif each != levels[place]:
+            return None
+    return found if len(wanted) == len(levels) else None
+
+
+def _document(payload: bytes) -> object:
+    text = payload.decode(errors="replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _keys(path: str) -> list[str]:
+    return [each for each in path.removeprefix("$").replace("[", ".").replace("]", "").split(".") if each]
+
+
+def _at(document: object, keys: list[str]) -> object:
+    for key in keys:
+        if isinstance(document, dict) and key in document:
+            document = document[key]
+        elif isinstance(document, list) and key.isdecimal() and len(key) < 6 and int(key) < len(document):
+            document = document[int(key)]
+        else:
+            return _ABSENT
+    return document
+
+
+def _value(found: object, topic: Topic) -> float | bool | None:
+    """Return a number or boolean, None where it is something else."""
+    if isinstance(found, bool | int):
+        return found
+    if isinstance(found, str):
+        if found in topic.on:
+            return True
+        if found in topic.off:
+            return False
+        found = float(found) if _number(found) else math.nan
+    return found if isinstance(found, float) and math.isfinite(found) else None
+
+
+def _time_us(found: object) -> int | None:
+    """Return Unix microseconds out of seconds, or out of ISO 8601 with its offset from UTC."""
+    try:
+        if isinstance(found, str):
+            when = datetime.fromisoformat(found)
+            found = None if when.tzinfo is None else when.timestamp()
+        if isinstance(found, int | float) and not isinstance(found, bool):
+            time_us = round(found * 1e6)
+            return time_us if ABSOLUTE_US <= time_us < _END_US else None
+    except (ValueError, OverflowError):
+        pass
+    return None

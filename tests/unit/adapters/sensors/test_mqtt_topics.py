@@ -1,0 +1,116 @@
+"""`covey.adapters.sensors.mqtt_topics` at a real mosquitto: nothing is acknowledged before it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from broker_conf.mosquitto.broker import free_port
+from covey.adapters.sensors.mqtt_topics import MqttTopics, open_mqtt
+from covey.config.sensors import Mqtt, Topic
+from covey.errors import SensorError
+from covey.ports import Measurement
+from tests.open_broker import OpenBroker
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[OpenBroker]:
+    with OpenBroker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def opened(broker: OpenBroker) -> Callable[[], MqttTopics]:
+    options = Mqtt(f"mqtt://127.0.0.1:{broker.port}", client_id="attic", topics=(Topic("z/+", "v"),))
+    return lambda: open_mqtt("home", options)
+
+
+def _next(sensor: MqttTopics) -> Measurement:
+    found: list[Measurement] = []
+
+    def measured() -> bool:
+        found.append(sensor.read())
+        return bool(found[-1].readings)
+
+    wait_until(measured)
+    return found[-1]
+
+
+def _subscribed(sensor: MqttTopics) -> None:
+    wait_until(lambda: sensor.read().failure == "")
+
+
+@pytest.mark.broker
+def test_what_is_not_committed_comes_once_more_and_what_is_does_not(
+    broker: OpenBroker, opened: Callable[[], MqttTopics]
+) -> None:
+    with closing(opened()) as sensor:
+        _subscribed(sensor)
+        broker.publish("z/a", '{"v": 1}')
+        assert [each.value for each in _next(sensor).readings] == [1]
+    with closing(opened()) as sensor:
+        measured = _next(sensor)
+        assert [each.value for each in measured.readings] == [1]
+        assert measured.committed is not None
+        measured.committed()
+    broker.publish("z/a", '{"v": 2}')
+    with closing(opened()) as sensor:
+        assert [(each.name, each.value) for each in _next(sensor).readings] == [("a/v", 2)]
+
+
+@pytest.mark.broker
+def test_what_is_retained_is_no_reading(broker: OpenBroker, opened: Callable[[], MqttTopics]) -> None:
+    broker.publish("z/old", '{"v": 1}', retain=True)
+    with closing(opened()) as sensor:
+        _subscribed(sensor)
+        broker.publish("z/new", '{"v": 2}')
+        assert [each.name for each in _next(sensor).readings] == ["new/v"]
+
+
+@pytest.mark.broker
+def test_a_broker_that_restarts_is_come_back_to(broker: OpenBroker, opened: Callable[[], MqttTopics]) -> None:
+    with closing(opened()) as sensor:
+        _subscribed(sensor)
+        broker.stop()
+        wait_until(lambda: sensor.read().failure)
+        broker.start()
+        _subscribed(sensor)
+        broker.publish("z/a", '{"v": 3}')
+        assert [each.value for each in _next(sensor).readings] == [3]
+
+
+@pytest.mark.broker
+def test_many_held_messages_want_a_commit(broker: OpenBroker, opened: Callable[[], MqttTopics]) -> None:
+    with closing(opened()) as sensor:
+        _subscribed(sensor)
+        for number in range(12):
+            broker.publish("z/a", f'{{"v": {number}}}')
+        measured = [_next(sensor)]
+        while sum(len(each.readings) for each in measured) < 12:
+            measured.append(_next(sensor))
+        assert measured[-1].urgent
+        for each in measured:
+            assert each.committed is not None
+            each.committed()
+        broker.publish("z/a", '{"v": 12}')
+        assert not _next(sensor).urgent
+
+
+def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    file.chmod(0o644)
+    with pytest.raises(SensorError, match="others may read") as refused:
+        open_mqtt("home", Mqtt(password_file=str(file), topics=(Topic("z"),)))
+    assert "chmod 600" in refused.value.hint
+    assert "secret" not in str(refused.value)
+
+
+def test_where_no_broker_is_is_told() -> None:
+    options = Mqtt(f"mqtt://127.0.0.1:{free_port()}", topics=(Topic("z"),))
+    with closing(open_mqtt("home", options, lasting=False)) as sensor:
+        assert "no connection to 127.0.0.1" in sensor.read().failure

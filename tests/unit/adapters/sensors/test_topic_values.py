@@ -1,0 +1,118 @@
+"""`covey.adapters.sensors.topic_values`: what others publish, as their documentation shows it, becomes readings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from covey.adapters.sensors.topic_values import TopicValues
+from covey.config.sensors import Topic
+from covey.limits.sensors import MAXIMUM_SENSOR_SERIES, MAXIMUM_SERIES_READINGS_PER_MINUTE
+
+
+def _found(topic: Topic, where: str, payload: object) -> list[tuple[str, object]]:
+    raw = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    values = TopicValues((topic,))
+    return [(each.name, each.value) for each in values.readings(where, raw, 0.0)] or [("", values.failure())]
+
+
+@pytest.mark.parametrize(
+    ("topic", "where", "payload", "reading"),
+    [
+        # Zigbee2MQTT, guide/usage/mqtt_topics_and_messages
+        (
+            Topic("zigbee2mqtt/+", "temperature"),
+            "zigbee2mqtt/attic",
+            {"temperature": 27.34, "humidity": 44.72},
+            ("attic/temperature", 27.34),
+        ),
+        (Topic("z/#", "occupancy"), "z/hall/pir", {"occupancy": True}, ("hall/pir/occupancy", True)),
+        (Topic("zigbee2mqtt/+", "state"), "zigbee2mqtt/lamp", {"state": "ON"}, ("lamp/state", True)),
+        # Tasmota, AM2301 and energy
+        (
+            Topic("tele/+/SENSOR", "$.AM2301.Temperature"),
+            "tele/th16/SENSOR",
+            {"Time": "2019-01-01T00:00:00", "AM2301": {"Temperature": 24.6, "Humidity": 58.2}, "TempUnit": "C"},
+            ("th16/Temperature", 24.6),
+        ),
+        (
+            Topic("tele/+/SENSOR", "ENERGY.Power[1]", "power"),
+            "tele/dual/SENSOR",
+            {"ENERGY": {"Power": [3, 42]}},
+            ("dual/power", 42),
+        ),
+        # ESPHome, a payload that is the value
+        (Topic("garage/sensor/+/state"), "garage/sensor/outside/state", b"21.50", ("outside", 21.5)),
+        (Topic("garage/binary_sensor/+/state"), "garage/binary_sensor/door/state", b"OFF", ("door", False)),
+        # Shelly, gen2/General/Notifications
+        (
+            Topic("+/events/rpc", "params.switch:0.apower", "power"),
+            "shellyplus1pm-a8032ab12345/events/rpc",
+            {"method": "NotifyStatus", "params": {"ts": 1631186545.04, "switch:0": {"id": 0, "apower": 8.9}}},
+            ("shellyplus1pm-a8032ab12345/power", 8.9),
+        ),
+        (Topic("doors/+", "", "", "", "", ("OPEN",), ("CLOSED",)), "doors/küche nord", b"OPEN", ("k_che_nord", True)),
+        (Topic("alone/level", name="level"), "alone/level", b"7", ("level", 7)),
+    ],
+)
+def test_what_is_published(topic: Topic, where: str, payload: object, reading: tuple[str, object]) -> None:
+    assert _found(topic, where, payload) == [reading]
+
+
+@pytest.mark.parametrize(
+    ("payload", "failure"),
+    [
+        (b'{"temperature": "warm"}', "a/temperature: what is published there is no value"),
+        (b'{"temperature": {"c": 1}}', "a/temperature: what is published there is no value"),
+        (b'{"temperature": NaN}', "a/temperature: what is published there is no value"),
+        (b'{"temperature": null}', ""),
+        (b'{"humidity": 3}', ""),
+        (b"\xff\xfe", ""),
+        (b"[" * 60_000, ""),
+        (b"", ""),
+    ],
+)
+def test_what_is_no_value_is_told_and_what_is_absent_is_not(payload: bytes, failure: str) -> None:
+    assert _found(Topic("z/+", "temperature"), "z/a", payload) == [("", failure)]
+
+
+@pytest.mark.parametrize("where", ["z", "z/a/b", "y/a", "$SYS/a"])
+def test_another_topic_says_nothing(where: str) -> None:
+    assert _found(Topic("z/+"), where, b"1") == [("", "")]
+    assert _found(Topic("+/a"), "$SYS/a", b"1") == [("", "")]
+
+
+@pytest.mark.parametrize(
+    ("at", "time_us"),
+    [
+        (1_631_186_545.5, 1_631_186_545_500_000),
+        ("2021-09-09T13:22:25.5+02:00", 1_631_186_545_500_000),
+        ("2021-09-09T11:22:25", None),
+        (True, None),
+        (1e300, None),
+        (0, None),
+    ],
+)
+def test_a_payload_may_say_when(at: object, time_us: int | None) -> None:
+    values = TopicValues((Topic("z", "v", time="at"),))
+    found = values.readings("z", json.dumps({"v": 1, "at": at}).encode(), 0.0)
+    assert [each.time_us for each in found] == ([] if time_us is None else [time_us])
+    assert ("at is no time" in values.failure()) == (time_us is None)
+
+
+def test_whoever_publishes_makes_no_names_without_end() -> None:
+    values = TopicValues((Topic("z/+"),))
+    found = [values.readings(f"z/{n}", b"1", 0.0) for n in range(MAXIMUM_SENSOR_SERIES + 10)]
+    assert sum(map(len, found)) == MAXIMUM_SENSOR_SERIES
+    assert f"dropped, there are {MAXIMUM_SENSOR_SERIES} names" in values.failure()
+    assert values.readings("z/5", b"2", 0.0)
+
+
+def test_a_flood_of_one_name_is_cut() -> None:
+    values = TopicValues((Topic("z/+"),))
+    found = [values.readings("z/a", b"1", 0.01 * n) for n in range(2 * MAXIMUM_SERIES_READINGS_PER_MINUTE)]
+    assert sum(map(len, found)) == MAXIMUM_SERIES_READINGS_PER_MINUTE
+    assert "more than 600 a minute" in values.failure()
+    assert values.readings("z/a", b"1", 61.0)
+    assert values.failure() == ""
