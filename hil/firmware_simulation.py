@@ -29,6 +29,7 @@ class Files:
 
     def __init__(self):
         self.held = {}
+        self.writes = 0
 
     def read(self, name):
         """Return a file, or None."""
@@ -36,6 +37,7 @@ class Files:
 
     def write(self, name, data):
         """Keep a file."""
+        self.writes += 1
         self.held[name] = bytes(data)
 
 
@@ -64,6 +66,7 @@ class Collector:
         self.links = {}  # incarnation: {link_seq: (type, body)}
         self.resumed = []
         self.lost = []  # [first, last] of telemetry numbers
+        self.lost_earlier = []  # (incarnation, such ranges)
         self.readings = 0
         self.board = None
 
@@ -73,7 +76,7 @@ class Collector:
         if message is None:
             self.unreadable += 1
             return None
-        kind, author, recipient, group, incarnation, _, link_seq, _, body = messages.read_message(message)
+        kind, author, recipient, group, incarnation, seq, link_seq, _, body = messages.read_message(message)
         assert author == self.board.signing_public, "somebody else's"
         assert recipient == self.identity.signing_public, "not for us"
         assert group == (GROUP if kind == messages.TELEMETRY else messages.NO_GROUP), "group"
@@ -84,10 +87,10 @@ class Collector:
         if kind == messages.ACK:
             self.acknowledgements.append(body)
             return None
-        self.take(kind, incarnation, link_seq, body)
+        self.take(kind, incarnation, seq, link_seq, body)
         return self.acknowledgement(incarnation)
 
-    def take(self, kind, incarnation, link_seq, body):
+    def take(self, kind, incarnation, seq, link_seq, body):
         """Remember what a message says."""
         taken = self.links.setdefault(incarnation, {})
         if kind == messages.RESUME:
@@ -102,8 +105,13 @@ class Collector:
             if kind == messages.TELEMETRY:
                 self.readings += cbor.decode(body, 4096)[1][5]
             if kind == messages.LOSS:
-                reason, places, numbers = cbor.decode(body, 2560)
-                assert reason == messages.OUTBOX_FULL, "reason"
+                reason, places, numbers, *earlier = cbor.decode(body, 2560)
+                assert reason == (messages.DAMAGED if earlier else messages.OUTBOX_FULL), "reason"
+                if earlier:
+                    assert earlier[0] != incarnation, "of an earlier life"
+                    assert places[-1][1] < seq, "more than was ever sent"
+                    self.lost_earlier.append((earlier[0], numbers))
+                    return
                 self.lost += numbers
                 for first, last in places:
                     assert 0 < first <= last < link_seq, "loss"

@@ -3,7 +3,8 @@
 1. `core.py` is the whole board without its hardware: bytes and `now` in, bytes out. What touches hardware is in
    `hardware.py`, `uart.py`, `ports.py`, `storage.py` and `sensors.py`.
 2. The identity never leaves the board, and everything is sealed for the collector before the gateway sees it.
-3. What is not yet acknowledged lies in RAM: a bounded `outbox.py`, which a restart forgets and the tables see.
+3. What is not yet acknowledged lies in RAM: a bounded `outbox.py`, which a restart forgets. Which of it no gateway had
+   taken is on flash (`losses.py`), and the next life admits it.
 
 **Rules that stand twice.** `outbox.py` and `link_keys.py` keep the same promises of docs/protocol.md (sections 4, 8 and
 18) as `send_window.py` and `link_keys.py` in the agent's core/link, in other code. They are not shared on purpose.

@@ -12,6 +12,7 @@
 8. An error that nobody foresaw ends the step under way and nothing else, is counted, and the gateway is told of the
    last one; ten with nothing taken by the line in between, and the board gives up, and is restarted.
 9. A restart that is asked for waits until the gateway has what was measured, as long as it takes something.
+10. What no gateway takes is noted on flash, as little as will do (`losses.py`): the next life admits it.
 """
 
 try:
@@ -112,6 +113,9 @@ class Core:
         self._event = None  # of the line, under way
         self._stumbles = 0  # errors, and times that the heap ended, since the line took something
         self._restarting = None  # what a restart that was asked for waits for
+        self._losses = None  # of earlier lives, and of this one's outages
+        if storage.read(messages.LOSSES_FILE):
+            self._load_losses()
 
     def _stored_collector(self):
         """Return [group id, signing key, noise key], or None."""
@@ -157,8 +161,9 @@ class Core:
         if self._up:
             self.reporting.speak(self._collector, self.outbox, self._settings.report_us, now_us)
         self._work(now_us)
-        if self._restarting is not None and self._restarting.due(self, now_us):
+        if self._restarting is not None and not self.restart_wanted and self._restarting.due(self, now_us):
             self.restart_wanted = True
+            self._note_losses(True)
 
     def out_of_memory(self):
         """Count a MemoryError, and give up the oldest message, which is told as lost. Some in a row: start anew."""
@@ -198,8 +203,9 @@ class Core:
     def _stumble(self, trouble):
         self.reporting.trouble = trouble
         self._stumbles += 1
-        if self._stumbles >= _STUMBLES_MAX:
+        if self._stumbles >= _STUMBLES_MAX and not self.restart_wanted:
             self.restart_wanted = trouble
+            self._note_losses(True)
 
     # The line
 
@@ -227,6 +233,7 @@ class Core:
             if entry is not None:
                 self.outbox.taken(entry, now_us)
                 self._ahead = max(0, self._ahead - 1)
+                self._note_losses()
             self._carry = self.outbox.carried = None
 
     def _receive(self, event, now_us):
@@ -314,12 +321,32 @@ class Core:
         self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], self._closed, now_us))
         self._closed = None
         self._ahead, self._turn_us = min(self._ahead + 1, _AHEAD), now_us + _TURN_US
+        self._note_losses()
+
+    def _load_losses(self):
+        try:
+            from .losses import Outages
+        except ImportError:
+            from losses import Outages
+        self._losses = Outages(self._storage, self._incarnation)
+
+    def _note_losses(self, restarted=False):
+        """Rule 10; `restarted` says that this life is over."""
+        untaken = self.outbox.untaken()
+        try:
+            if self._losses is None and untaken and (restarted or not self._up or self._ahead >= _AHEAD):
+                self._load_losses()
+            if self._losses is not None:
+                self._losses.note(untaken, self._up, restarted)
+        except (OSError, MemoryError) as error:  # then the next life knows less
+            self.reporting.trouble = messages.trouble(messages.LOSSES_FILE, error)
 
     # Messages
 
     def _write(self, kind, group_id, body, now_us, sequenced=True):
         seq = self.outbox.next_seq if sequenced else 0
-        numbers = seq, seq, self._wall_us(now_us)
+        offset = self._losses.offset if self._losses is not None and sequenced else 0
+        numbers = seq + offset, seq, self._wall_us(now_us)
         return messages.write_message(
             self.identity, kind, self._collector[1], group_id, self._incarnation, *numbers, body
         )
@@ -355,6 +382,8 @@ class Core:
             return self._send_reply
         if self.outbox.loss_to_write():
             return self._write_loss
+        if self._losses is not None and self._losses.due():
+            return self._write_earlier
         if self._links is not None and self._links.wanted and self.counters["acknowledgements"]:
             return self._write_link
         return self._send_due if self.outbox.due(now_us) else None
@@ -363,6 +392,10 @@ class Core:
         loss = self.outbox.loss_to_write()
         body = messages.write_loss(messages.OUTBOX_FULL, loss, self.outbox.numbers_of(loss))
         self.outbox.add(self._write(messages.LOSS, messages.NO_GROUP, body, now_us), False, loss)
+
+    def _write_earlier(self, now_us):
+        message = self._write(messages.LOSS, messages.NO_GROUP, self._losses.body(), now_us)
+        self._losses.entry = self.outbox.add(message, False)
 
     def _write_link(self, now_us):
         link = nacl.randombytes(16), nacl.randombytes(32)
@@ -446,6 +479,8 @@ class Core:
             gone = self.outbox.receive_acknowledgement(upto, spans, now_us)
             if self._links is not None:
                 self._links.heard(self.outbox.entries)
+            if self._losses is not None:
+                self._losses.heard(self.outbox.entries)
             if gone:
                 self._reply = messages.RESUME, cbor.encode([list(span) for span in gone])
 

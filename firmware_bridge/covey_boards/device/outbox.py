@@ -7,7 +7,8 @@
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is lost, and a LOSS record says so as soon as it can
    be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `_MISSING_US` later.
 4. A board's heap may end anywhere: what needs room comes before what is noted.
-5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice.
+5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice. What no gateway had
+   taken is noted on flash before (`losses.py`).
 
 The agent keeps the same promises in core/link/send_window.py; `device/__init__.py` says why in other code.
 """
@@ -145,6 +146,15 @@ class Outbox:
             numbers = with_range(numbers, first - others, last - others)
         return numbers
 
+    def untaken(self):
+        """Return what no gateway has, from its oldest batch on: [first, last link sequence, first, last number]; or None."""
+        places = [span[0] for span in self._lost[:1]]
+        places += [entry.link_seq for entry in self.entries if entry.is_telemetry and not entry.times][:1]
+        if not places:
+            return None
+        first = min(places)
+        return [first, self.next_seq - 1, self.numbers_of([(first, first)])[0][0], self.next_number - 1]
+
     def due(self, now_us):
         """Return the entry that should go to the gateway now, or None."""
         for entry in self.entries:
@@ -171,9 +181,9 @@ class Outbox:
         if self._retry_at_us is None:
             self._retry_at_us = now_us + self._retry_us
 
-    def receive_acknowledgement(self, upto, spans, now_us):
+    def receive_acknowledgement(self, upto, ranges, now_us):
         """Free what the collector has; return the ranges that a RESUME should name (section 7)."""
-        covered = [(1, upto)] + spans
+        covered = [(1, upto)] + ranges
         self._top = max(self._top, covered[-1][1])
         freed = [entry for entry in self.entries if not without([(entry.link_seq, entry.link_seq)], covered)]
         for entry in freed:
@@ -188,10 +198,10 @@ class Outbox:
             gone = without(gone, [(entry.link_seq, entry.link_seq)])
         return without(without(gone, self._entrusted), self._lost)[:_RANGES_MAX]
 
-    def _look_for_missing(self, covered, now_us):
+    def _look_for_missing(self, ranges, now_us):
         """Rule 3: what was left to the gateway arrives, or is lost."""
-        self._entrusted = without(self._entrusted, covered)
-        missing = without(self._entrusted, [(covered[-1][1] + 1, 1 << 62)])
+        self._entrusted = without(self._entrusted, ranges)
+        missing = without(self._entrusted, [(ranges[-1][1] + 1, 1 << 62)])
         if not missing:
             self._missing_since_us = None
         elif self._missing_since_us is None:

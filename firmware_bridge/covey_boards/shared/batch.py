@@ -18,7 +18,8 @@ except ImportError:
     const = int
 
 SYNCHRONISED, UNSYNCHRONISED = 0, 1
-DECIMAL, FLOAT = 0, 2
+_DECIMAL = const(0)
+_FLOAT = const(2)
 _BODY_BYTES_MAX = const(2_560)  # leaves a message below 4 KiB after signing, padding and sealing
 _NAME_BYTES_MAX = const(128)
 _UNIT_BYTES_MAX = const(32)
@@ -47,9 +48,9 @@ class _Range:
         self.low, self.high = min(self.low, value), max(self.high, value)
 
 
-def _width(difference):
+def _width(value):
     width = 1
-    while difference >= 1 << 8 * width - 1:
+    while value >= 1 << 8 * width - 1:
         width *= 2
     return width
 
@@ -66,16 +67,16 @@ class Batch:
         self.count = self._decimals = 0
         self.opened_us = None
 
-    def add(self, name, unit, scale, value, time_us):
+    def add(self, name, unit, scale, value, now_us):
         """Take a reading; return whether there was room for it.
 
         Raises:
             TypeError, ValueError: a name, unit or value that no batch can hold; the batch is as it was.
         """
-        kind = FLOAT if scale is None else DECIMAL
-        if not isinstance(name, str) or not isinstance(unit, str) or kind == DECIMAL and not isinstance(value, int):
+        kind = _FLOAT if scale is None else _DECIMAL
+        if not isinstance(name, str) or not isinstance(unit, str) or kind == _DECIMAL and not isinstance(value, int):
             raise TypeError("name, unit, or a value with a scale that is not whole")
-        value = float(value) if kind == FLOAT else int(value)
+        value = float(value) if kind == _FLOAT else int(value)
         key = (kind, name, unit, scale or 0)
         place = self._places.get(key)
         size = self._size
@@ -85,38 +86,38 @@ class Batch:
                 raise ValueError("name, unit or scale")
             size += _SERIES_BYTES + name_bytes + unit_bytes
         most = _NUMBER_MAX if scale else _WHOLE_MAX
-        if value - value != 0 or kind == DECIMAL and not -most < value < most:
+        if value - value != 0 or kind == _DECIMAL and not -most < value < most:
             raise ValueError("not finite, or too large")
-        decimals = self._decimals + (kind == DECIMAL)
-        width = self._numbers.width_with(value) if kind == DECIMAL else 8
-        size += 8 * (kind == FLOAT)
-        columns = (self.count + 1) * self._times.width_with(time_us) + decimals * width
+        decimals = self._decimals + (kind == _DECIMAL)
+        width = self._numbers.width_with(value) if kind == _DECIMAL else 8
+        size += 8 * (kind == _FLOAT)
+        columns = (self.count + 1) * self._times.width_with(now_us) + decimals * width
         if size + columns > self._size_max:
             return False
-        self._take(key, place, value, time_us)
+        self._take(key, place, value, now_us)
         self._size, self._decimals = size, decimals
         return True
 
-    def _take(self, key, place, value, time_us):
+    def _take(self, key, place, value, now_us):
         """Take a reading whole or not at all, also where the heap ends in between."""
         kind = key[0]
-        self._times.take(time_us)
-        if kind == DECIMAL:
+        self._times.take(now_us)
+        if kind == _DECIMAL:
             self._numbers.take(value)
         if place is None:
             place = len(self._series)
-            self._series.append([key[1], key[2], kind, key[3], 0, array("q"), array("d" if kind == FLOAT else "q")])
+            self._series.append([key[1], key[2], kind, key[3], 0, array("q"), array("d" if kind == _FLOAT else "q")])
             self._places[key] = place
         kept = self._series[place]
         count = kept[4]
-        for column, number in ((kept[5], time_us), (kept[6], value)):
+        for column, number in ((kept[5], now_us), (kept[6], value)):
             if len(column) > count:  # left by a reading that the heap had no room for
                 column[count] = number
             else:
                 column.append(number)
         kept[4] = count + 1
         if self.opened_us is None:
-            self.opened_us = time_us
+            self.opened_us = now_us
         self.count += 1
 
     def body(self, number, boot_id, clock, now_us, wall_us):
@@ -125,7 +126,7 @@ class Batch:
         `number` counts the batches of this board's incarnation, from 1.
         """
         series, times, numbers, floats = [], array("q"), array("q"), array("d")
-        for kind, column in ((DECIMAL, numbers), (FLOAT, floats)):
+        for kind, column in ((_DECIMAL, numbers), (_FLOAT, floats)):
             for kept in self._series:
                 if kept[2] == kind:
                     series.append(kept[:5])

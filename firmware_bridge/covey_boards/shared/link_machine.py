@@ -101,13 +101,13 @@ class _Timer:
         self._smoothed = None
         self._variation = 0
 
-    def measure(self, round_trip):
+    def measure(self, value):
         """Take a round trip of something that was sent once."""
         if self._smoothed is None:
-            self._smoothed, self._variation = round_trip, round_trip // 2
+            self._smoothed, self._variation = value, value // 2
         else:
-            self._variation = (3 * self._variation + abs(self._smoothed - round_trip)) // 4
-            self._smoothed = (7 * self._smoothed + round_trip) // 8
+            self._variation = (3 * self._variation + abs(self._smoothed - value)) // 4
+            self._smoothed = (7 * self._smoothed + value) // 8
         self.rto = min(max(self._smoothed + 4 * self._variation, _RTO_MS_MIN), _RTO_MS_MAX)
 
     def back_off(self):
@@ -238,30 +238,30 @@ class Link:
         hello = bytes([_VERSION_MIN, _VERSION_MAX, wants_answer, 0]) + numbers + self.boot_id + self._peer
         self._emit(_HELLO, 0, hello)
 
-    def _receive_hello(self, hello, now):
+    def _receive_hello(self, payload, now):
         """Learn who is there. Later versions may say more behind what we know."""
-        if len(hello) < _HELLO_BYTES or hello[8:16] in (self.boot_id, _NOBODY):
+        if len(payload) < _HELLO_BYTES or payload[8:16] in (self.boot_id, _NOBODY):
             self.statistics.strays += 1  # our own echo, or nobody's
             return
-        version = min(_VERSION_MAX, hello[1])
-        if version < max(_VERSION_MIN, hello[0]):
+        version = min(_VERSION_MAX, payload[1])
+        if version < max(_VERSION_MIN, payload[0]):
             self._follow(_FOREIGN, now, "version")
             return
-        restarted = hello[8:16] != self._peer
+        restarted = payload[8:16] != self._peer
         if restarted:
-            self._meet(hello, now)
+            self._meet(payload, now)
         self._version = version
-        self._peer_mtu = _mtu_of(int.from_bytes(hello[4:6], "little"))
-        self._peer_message_bytes_max = int.from_bytes(hello[6:8], "little")
-        if hello[16:24] == self.boot_id:
+        self._peer_mtu = _mtu_of(int.from_bytes(payload[4:6], "little"))
+        self._peer_message_bytes_max = int.from_bytes(payload[6:8], "little")
+        if payload[16:24] == self.boot_id:
             self._follow(_NAMED, now)
-        if hello[2] or restarted:
+        if payload[2] or restarted:
             self._say_hello()
 
-    def _meet(self, hello, now):
+    def _meet(self, payload, now):
         """Start a session with a peer that is new or has restarted."""
         self._follow(_MET, now, "restarted")
-        self._new_session(hello[8:16])
+        self._new_session(payload[8:16])
         self._hello_at, self._hello_ms = now + _HELLO_MS_MIN, _HELLO_MS_MIN
         self.statistics.sessions += 1
         self._fresh = True

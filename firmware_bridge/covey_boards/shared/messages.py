@@ -23,10 +23,11 @@ ENVELOPE_BYTES_MAX = _LINE_BYTES_MAX - 80  # what a line message leaves beside a
 NO_GROUP = bytes(32)
 SOFTWARE = "covey-board 0.1.0"
 _TROUBLE_LENGTH_MAX = const(120)  # characters of what a person reads of an error
+LOSSES_FILE = "losses.cbor"  # what an incarnation life lost, and no record has said yet
 COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
 
 BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
-OUTBOX_FULL = 1
+OUTBOX_FULL, DAMAGED = 1, 4
 
 _DOMAIN = b"covey/1 message\0"
 _BOARD_DOMAIN = b"covey/1 board\0"
@@ -40,8 +41,8 @@ _EITHER = const(0x0F)
 class Identity:
     """A board's secrets and its two public keys. Both secrets are 32 random bytes and never leave the board."""
 
-    def __init__(self, signing_seed, noise_secret):
-        self.signing_public, self.signing_secret = nacl.crypto_sign_seed_keypair(signing_seed)
+    def __init__(self, seed, noise_secret):
+        self.signing_public, self.signing_secret = nacl.crypto_sign_seed_keypair(seed)
         self.noise_secret = noise_secret
         self.noise_public = nacl.crypto_scalarmult_base(noise_secret)
 
@@ -90,17 +91,17 @@ def seal_by_link(message, tag, key, counter):
     return encode([2, tag, counter, nacl.crypto_secretbox(_padded(message), nonce, key)])
 
 
-def seal(message, recipient_noise_public, ephemeral_secret, nonce):
-    """Return a sealed envelope; `ephemeral_secret` (32) and `nonce` (24) are fresh random bytes each time.
+def seal(message, noise_public, secret, nonce):
+    """Return a sealed envelope; `secret` (32) and `nonce` (24) are fresh random bytes each time.
 
     Raises:
         WireError: the recipient's key is unusable.
     """
     try:
-        key = nacl.crypto_box_beforenm(recipient_noise_public, ephemeral_secret)
+        key = nacl.crypto_box_beforenm(noise_public, secret)
     except nacl.CryptoError:
         raise WireError("decryption")
-    ephemeral_public = nacl.crypto_scalarmult_base(ephemeral_secret)  # before copies of the message fill the heap
+    ephemeral_public = nacl.crypto_scalarmult_base(secret)  # before copies of the message fill the heap
     return encode([1, ephemeral_public, nonce, nacl.crypto_secretbox(_padded(message), nonce, key)])
 
 
@@ -128,9 +129,9 @@ def open_sealed(raw, noise_secret):
 # Messages (section 5)
 
 
-def write_message(identity, kind, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body):
+def write_message(identity, kind, recipient, group_id, incarnation, seq, link_seq, wall_us, body):
     """Sign and return a message's bytes."""
-    fields = [1, kind, identity.signing_public, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body]
+    fields = [1, kind, identity.signing_public, recipient, group_id, incarnation, seq, link_seq, wall_us, body]
     signed = encode(fields)
     return encode([nacl.crypto_sign_detached(_DOMAIN + signed, identity.signing_secret), signed])
 
@@ -182,9 +183,13 @@ def read_acknowledgement(body):
     return incarnation, upto, spans
 
 
-def write_loss(reason, places, numbers):
-    """Return the body of a loss record: ranges (first, last) of link sequences, and of the telemetry numbers among them."""
-    return encode([reason, [list(span) for span in places], [list(span) for span in numbers]])
+def write_loss(reason, places, numbers, incarnation=None):
+    """Return the body of a loss record: ranges (first, last) of link sequences, and of the telemetry numbers among them.
+
+    `incarnation` is the incarnation that both count in, where it is not the record's own.
+    """
+    body = [reason, [list(span) for span in places], [list(span) for span in numbers]]
+    return encode(body + [incarnation] if incarnation else body)
 
 
 # What board and gateway tell each other (section 18)
@@ -232,10 +237,10 @@ def prove_noise_key(identity):
     return nacl.crypto_sign_detached(_BOARD_DOMAIN + identity.noise_public, identity.signing_secret)
 
 
-def noise_key_is_proven(signing_public, noise_public, proof):
+def noise_key_is_proven(signing_public, noise_public, signature):
     """Say whether the holder of a signing key says that this noise key is its own."""
     try:
-        nacl.crypto_sign_verify_detached(proof, _BOARD_DOMAIN + noise_public, signing_public)
+        nacl.crypto_sign_verify_detached(signature, _BOARD_DOMAIN + noise_public, signing_public)
     except nacl.CryptoError:
         return False
     return True

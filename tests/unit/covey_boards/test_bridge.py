@@ -420,3 +420,25 @@ def test_a_board_that_cannot_start_is_heard_without_a_name(gateway: Gateway) -> 
     gateway.run(10)
     [board] = gateway.device.store.boards.all()
     assert (board.trouble, board.up) == ("start: OSError 28", False)
+
+
+def test_what_a_boards_earlier_life_lost_reaches_the_vault(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway.enrol()
+    board = gateway.board
+    assert board.collector is not None
+    for _ in range(3):
+        board.measure()
+        gateway.run(0.1)
+    gateway.land()
+    monkeypatch.setattr(board, "acknowledged", lambda _: 0)  # of either life
+    earlier, board.incarnation = Incarnation(board.incarnation), b"the next"
+    body = messages.write_loss(messages.DAMAGED, [(4, 9)], [(4, 9)], earlier)
+    to, places = board.collector.signing_public, (9 + 1, 1)
+    message = messages.write_message(
+        board.identity, messages.LOSS, to, messages.NO_GROUP, board.incarnation, *places, 0, body
+    )
+    board.carry(1, messages.seal(message, board.collector.noise_public, b"e" * 32, b"n" * 24))
+    gateway.run(0.5)
+    gateway.land()
+    assert gateway.collector.store.counters.values()["lost_messages"] == 6
+    assert gateway.collector.store.received.of(board.key, earlier).count() == 9

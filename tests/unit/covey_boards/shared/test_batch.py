@@ -10,7 +10,8 @@ import pytest
 
 from covey.core.telemetry.decoding import read_telemetry
 from covey_boards.shared.batch import _BODY_BYTES_MAX as BODY_BYTES_MAX
-from covey_boards.shared.batch import DECIMAL, Batch
+from covey_boards.shared.batch import _DECIMAL as DECIMAL
+from covey_boards.shared.batch import Batch
 
 BOOT_ID = b"boot-id!"
 
