@@ -19,9 +19,10 @@ import pytest
 
 from hil import drivers, runtimes
 from hil.firmware_files import board_modules, device_modules
+from hil.kept_files import FOLDER, KeptFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _missing: dict[str, str] = {}
 
@@ -61,16 +62,26 @@ def missing_device(config: pytest.Config, name: str, error: Exception) -> None:
 
 
 @pytest.fixture(scope="session")
-def board(request: pytest.FixtureRequest) -> drivers.Driver:
-    """Give the driver of one device."""
+def board(request: pytest.FixtureRequest) -> Iterator[drivers.Driver]:
+    """Give the driver of one device. What lies on a real one is there again afterwards."""
     name = request.param
     if name not in runtimes.RUNTIMES and not name.startswith("/dev/"):
         raise pytest.UsageError(f"--device {name}: neither a port nor one of {', '.join(runtimes.RUNTIMES)}")
     try:
-        return _open(name)
+        opened = _open(name)
     except runtimes.MissingError as error:
         missing_device(request.config, name, error)
         raise AssertionError from error
+    if not isinstance(opened, drivers.SerialBoard):
+        yield opened
+        return
+    kept = KeptFiles(opened, FOLDER / opened.name)
+    opened.stop()
+    kept.keep()
+    yield opened
+    opened.stop()
+    kept.put_back()
+    opened.mpremote("reset")
 
 
 def cross_compile(architecture: str, source: Path) -> bytes:

@@ -189,9 +189,13 @@ class SerialBoard:
 
     def copy(self, folder: Path) -> None:
         """Copy what lies in a folder to the board's flash, after stopping a firmware that may run there."""
-        catch_prompt(self.port, BAUD)
+        self.stop()
         if paths := [str(path) for path in sorted(folder.iterdir())]:
             self.mpremote("fs", "cp", *paths, ":")
+
+    def stop(self) -> None:
+        """Have a firmware that may run there give its prompt."""
+        catch_prompt(self.port, BAUD)
 
     def mpremote(self, *words: str) -> str:
         """Have `mpremote` do something with the board, and return what it prints.

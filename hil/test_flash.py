@@ -18,6 +18,7 @@ from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE, Identity
 from hil.drivers import Driver, UnixPort
 from hil.firmware_files import SHARED
+from hil.kept_files import KeptFiles
 from tests.command import Here
 from tests.waiting import wait_until
 
@@ -142,6 +143,35 @@ def test_mpremote_installs_the_shim_alone(plugged_in: PluggedIn) -> None:
     assert {path.name: path.read_bytes() for path in plugged_in.flash.iterdir()} == {
         name: (SHARED / name).read_bytes() for name in listed
     }
+
+
+class _AtPrompt:
+    """What `SerialBoard` is, of a board on a pseudo-terminal."""
+
+    def __init__(self, port: str) -> None:
+        self._port = port
+
+    def mpremote(self, *words: str) -> str:
+        """Have `mpremote` do something."""
+        command = [sys.executable, "-m", "mpremote", "connect", self._port, "resume", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - mpremote
+        return done.stdout.replace("\r\n", "\n")
+
+
+def test_what_a_board_held_is_put_back_also_after_a_run_that_was_killed(plugged_in: PluggedIn, tmp_path: Path) -> None:
+    held = {"identity.key": bytes(range(256)), "covey.json": b"{}", "empty": b""}
+    for name, content in held.items():
+        (plugged_in.flash / name).write_bytes(content)
+    kept = KeptFiles(_AtPrompt(plugged_in.port), tmp_path / "kept" / "desk")
+    kept.keep()
+    assert (tmp_path / "kept" / "desk").stat().st_mode & 0o77 == 0
+    for name in ("identity.key", "core.mpy"):
+        (plugged_in.flash / name).write_bytes(b"a test's")
+    (plugged_in.flash / "covey.json").unlink()
+    kept.keep()  # the next run, after one that was killed
+    kept.put_back()
+    assert {path.name: path.read_bytes() for path in plugged_in.flash.iterdir()} == held
+    assert not (tmp_path / "kept" / "desk").exists()
 
 
 def test_a_port_without_a_board_is_told_in_one_line(tmp_path: Path) -> None:

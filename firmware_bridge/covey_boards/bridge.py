@@ -7,7 +7,8 @@
 3. A board is told the time when it comes, every ten minutes, and as soon as this machine's clock is synchronised.
 4. A board that is a member of a group and has been told no collector is told the one that is its.
 5. What comes for a board goes down its line once, if it is there.
-6. What a board says that went wrong stands until it starts anew; the log has what is news, once a minute.
+6. Two ports with one identity are a board and its copy: both are named, as neither's readings can be told apart.
+7. What a board says that went wrong stands until it starts anew; the log has what is news, once a minute.
 """
 
 from __future__ import annotations
@@ -96,13 +97,18 @@ class _Line:
         self.time_at_us = self.enrol_at_us = self.note_at_us = self.noted_us = 0
         self.numbers: dict[str, int] = {}
         self.noted: AttachedBoard | None = None
-        self.trouble = ""
+        self.trouble = self.copy = ""
         self.trouble_at_us = 0
 
     @property
     def up(self) -> bool:
         """Whether the board has identified itself since the link came up."""
         return self.board is not None and self.board.up
+
+    @property
+    def wrong(self) -> str:
+        """What a person should see to."""
+        return self.copy or self.trouble
 
     def statistics(self) -> dict[str, int]:
         """Return the board's numbers and the line's own, whose names begin with `line_`."""
@@ -137,9 +143,10 @@ class Bridge:
         if now.monotonic_us >= self._look_at_us:
             self._look_at_us = now.monotonic_us + _LOOK_US
             self._restart_boards()
+            self._look_for_copies()
             for line in self._lines:
                 self._send_due(line, node, now)
-                news = line.noted is not None and line.trouble != line.noted.trouble
+                news = line.noted is not None and line.wrong != line.noted.trouble
                 if (line.up or news) and now.monotonic_us >= line.note_at_us:
                     self._note(line, now)
         lively = any(now.monotonic_us < line.received_us + _QUIET_AFTER_US for line in self._lines)
@@ -240,7 +247,7 @@ class Bridge:
         self._note(line, now)
 
     def _take_trouble(self, line: _Line, text: str, now: Now) -> None:
-        """Rule 6. A board that cannot go on says it without saying who it is."""
+        """Rule 7. A board that cannot go on says it without saying who it is."""
         trouble = truncate_utf8(text, MAXIMUM_TROUBLE_BYTES)
         if trouble and trouble != line.trouble and now.monotonic_us >= line.trouble_at_us:
             line.trouble_at_us = now.monotonic_us + _TROUBLE_US
@@ -307,6 +314,19 @@ class Bridge:
         line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
         line.enrol_at_us = now.monotonic_us + _ENROL_US
 
+    def _look_for_copies(self) -> None:
+        """Rule 6."""
+        for line in self._lines:
+            others = [each for each in self._lines if each is not line and each.up and line.up]
+            twins = [
+                each.link.port for each in others if each.board and line.board and each.board.keys == line.board.keys
+            ]
+            copy = f"it has the identity of the board on {twins[0]}: remove identity.key from the copy" if twins else ""
+            if copy and copy != line.copy:
+                self._warn_once(line, f"is a copy, or has one: {copy}")
+            if copy != line.copy:
+                line.copy, line.note_at_us = copy, 0
+
     def _restart_boards(self) -> None:
         """Pass on what `covey mcu reset` asks for; a board that is away keeps no wish."""
         wanted = self._store.boards.restarts_wanted()
@@ -328,7 +348,7 @@ class Bridge:
         """Keep what is known of a line's board in the store, if it is news."""
         assert line.board is not None
         line.note_at_us, line.noted_us = now.monotonic_us + _NOTE_US, now.monotonic_us
-        board = replace(line.board, statistics=line.statistics(), trouble=line.trouble)
+        board = replace(line.board, statistics=line.statistics(), trouble=line.wrong)
         if line.noted is not None and replace(line.noted, changed_at_us=board.changed_at_us) == board:
             return
         board = replace(board, changed_at_us=now.wall_us)

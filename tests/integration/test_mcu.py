@@ -65,6 +65,9 @@ def test_enrolment_without_an_agent(gateway: Gateway, board: PtyBoard) -> None:
     assert (known["up"], known["board"]) == (False, device_name(board.board.key))  # this process has gone
     assert gateway.json("mcu", "enrol", "--yes")["enrolled"]  # again: nothing to do
     assert len(gateway.json("group", "show")["members"]) == 2
+    assert gateway.json("mcu", "enrol", "--yes", "--label", "shed")["label"] == "shed"
+    assert {each["label"] for each in gateway.json("group", "show")["members"]} == {"shed", "gate"}
+    assert shown in gateway.fails("mcu", "enrol", "--fingerprint", fingerprint(bytes(32)), "--label", "roof", code=1)
 
 
 def test_a_group_without_a_collector_takes_no_board(tmp_path: Path, board: PtyBoard) -> None:

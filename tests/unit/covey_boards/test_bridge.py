@@ -14,6 +14,7 @@ from covey.core.now import Now
 from covey.core.vault.landing import LandingPlan
 from covey.errors import DiskFullError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_TROUBLE_BYTES
+from covey.ports import SerialDown
 from covey_boards.bridge import Bridge, read_report
 from covey_boards.shared import link_machine, messages
 from tests.board import Board, BoardOnLine, MemoryLine, enrol
@@ -442,3 +443,18 @@ def test_what_a_boards_earlier_life_lost_reaches_the_vault(gateway: Gateway, mon
     gateway.land()
     assert gateway.collector.store.counters.values()["lost_messages"] == 6
     assert gateway.collector.store.received.of(board.key, earlier).count() == 9
+
+
+def test_a_copy_of_a_board_is_noticed_and_forgotten_when_it_is_gone(gateway: Gateway) -> None:
+    copied = MemoryLine(BoardOnLine("board"), "/dev/ttyCOPY")
+    gateway.bridge = Bridge([gateway.line, copied], gateway.device.store, lambda: True, gateway._report)
+    for _ in range(3):
+        copied.pass_bytes(300)
+        gateway.run(0.5)
+    wrong = {board.port: board.trouble for board in gateway.device.store.boards.all()}
+    assert wrong["/dev/ttyTEST"].startswith("it has the identity of the board on /dev/ttyCOPY")
+    assert wrong["/dev/ttyCOPY"].startswith("it has the identity of the board on /dev/ttyTEST")
+    assert sum("is a copy" in line for line in gateway.reports) == 2
+    copied.events.append(SerialDown("unplugged"))
+    gateway.run(6)
+    assert {board.trouble for board in gateway.device.store.boards.all()} == {""}

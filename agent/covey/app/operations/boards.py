@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.app.agent_roles import bridge_role
+from covey.app.operations.groups import change_group, profile
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
@@ -111,7 +112,7 @@ def enrol(
     expected: str | None,
     confirm: Callable[[Board], None],
 ) -> Board:
-    """Let the board on a port into a group, and wait until it knows.
+    """Let the board on a port into a group, or give the one that is in one another label, and wait until it knows.
 
     A person compares the fingerprint as soon as the board answers: by naming the `expected` one, or in `confirm`,
     which raises where it is not right.
@@ -125,13 +126,17 @@ def enrol(
         board = _answering(device, port)
         if board is None:
             return None
-        if not seen and board_member(device.node.groups, board.keys.signing_public) is None:
+        if not seen:
             described = _described(device, board)
-            if expected is None:
-                confirm(described)
-            elif expected.strip().upper() != described.fingerprint:
+            found = board_member(device.node.groups, board.keys.signing_public)
+            if expected is not None and expected.strip().upper() != described.fingerprint:
                 raise LocalError(f"the board's fingerprint is {described.fingerprint}, not the one named")
-            _add(device, group, board, label)
+            if found is None:
+                if expected is None:
+                    confirm(described)
+                _add(device, group, board, label)
+            elif label and found[1].label != label:
+                change_group(device, found[0], profile(board.keys.signing_public, label, []))
         seen[:] = [board]
         return board if board.enrolled else None
 
