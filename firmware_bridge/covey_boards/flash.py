@@ -18,6 +18,7 @@ from covey.core.ids import printable
 from covey.errors import LocalError
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE
+from covey_boards.short_names import shortened
 
 _HERE = Path(__file__).parent
 _START = "main.py"
@@ -51,14 +52,15 @@ for name in os.listdir():
 
 
 def firmware() -> dict[str, bytes]:
-    """Return the files of a board: `shared` and `device`, side by side as a board has them."""
+    """Return the files of a board: `shared` and `device` with short names, side by side as a board has them."""
     found = {
-        path.name: path.read_bytes()
+        path.name: path.read_text(encoding="utf-8")
         for folder in ("shared", "device")
         for path in sorted((_HERE / folder).glob("*.py"))
         if path.name not in _NOT_FOR_BOARDS
     }
-    return dict(sorted(found.items(), key=lambda item: (item[0] == _START, item[0])))
+    ordered = sorted(shortened(found).items(), key=lambda item: (item[0] == _START, item[0]))
+    return {name: source.encode() for name, source in ordered}
 
 
 def write_firmware(port: str, baud: int, report: Callable[[str], None]) -> int:
