@@ -138,16 +138,19 @@ class GroupMessages:
             if not self._records.ahead.keep(message):
                 return HandlerOutcome(taken=False)
             group_id = message.group_id
-            self._tried[group_id] = self._groups.group(group_id).raw
+            self._tried[group_id] = self._held().get(group_id, b"")
             asks = self._maintenance.ask(self._groups, group_id, message.author, now, behind=True)
             return HandlerOutcome(sends=tuple(asks))
+
+    def _held(self) -> dict[GroupId, bytes]:
+        return {group.group_id: group.raw for group in self._groups.joined()}
 
     @property
     def has_work(self) -> bool:
         """Say whether something waits in a group that has changed since."""
         if not self._tried:
             return False
-        held = {group.group_id: group.raw for group in self._groups.joined()}
+        held = self._held()
         return any(held.get(group_id, b"") != tried for group_id, tried in self._tried.items())
 
     def take_what_waited(self, now: Now) -> HandlerOutcome:
@@ -168,7 +171,7 @@ class GroupMessages:
                     sends += outcome.sends
                     events += outcome.events
                 self._records.ahead.drop(number)
-        held = {group.group_id: group.raw for group in self._groups.joined()}
+        held = self._held()
         self._tried = {group_id: held.get(group_id, b"") for group_id in self._records.ahead.groups()}
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 

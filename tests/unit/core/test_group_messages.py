@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
-from covey.core.group.manifest import GroupManifest, Mode, Role
-from covey.core.group.messages import GroupSend
+from covey.core.group.manifest import GroupManifest, Member, Mode, Role
+from covey.core.group.messages import Bundle, GroupSend
 from covey.core.group.policy import Action, sign_vote
 from covey.core.group.revocation import sign_revoke
 from covey.core.ids import GroupId, Incarnation, LinkSeq
@@ -76,6 +76,29 @@ def test_a_destruction_waits_for_the_epoch_that_it_is_of(make: Make, restarted: 
     assert ben.node.groups.joined() == []
     assert any(isinstance(event, GroupDestroyed) for event in ben.events())
     assert ben.store.ahead.groups() == []
+
+
+def test_a_destruction_waits_for_what_lets_a_device_in_again(make: Make) -> None:  # accepts: 000.22
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _remove(ann, cem, group_id)
+    carry(ann, ben, cem)
+    assert cem.node.groups.joined() == []
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, _: draft.adding(Member(cem.identity.keys)), ann.now)
+        secret = ann.node.groups.secret(group_id)
+        assert secret is not None
+        bundle = Bundle((ann.node.groups.group(group_id).raw,), (secret,))
+        ann.node._queue.queue(cem.key, MessageType.GROUP_MANIFEST, group_id, bundle.to_wire(), ann.now)
+    [on_its_way] = [each for each in ann.sends() if each.recipient == cem.key]
+    _destroy(ann, group_id)
+    carry(ann, cem)
+    assert cem.store.ahead.groups() == [group_id]
+    cem.receive(on_its_way.envelope)
+    _maintain(cem)
+    assert cem.node.groups.joined() == []
+    assert any(isinstance(event, GroupDestroyed) for event in cem.events())
+    assert cem.store.ahead.groups() == []
 
 
 def _destroy(device: Device, group_id: GroupId) -> None:

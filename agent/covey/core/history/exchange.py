@@ -114,11 +114,12 @@ class HistoryExchange:
     def _ask_late(self, groups: dict[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
         """Ask for the operations whose manifest has come since, and on for the manifests that have not.
 
-        A manifest may be the one that removes this device: then nobody answers any more.
+        A manifest may be the one that removes this device, or the member that is to be asked: then it answers no more.
         """
         sends: list[GroupSend] = []
         for group_id, member in list(self._asks_later.items()):
-            if group_id not in groups:
+            group = groups.get(group_id)
+            if group is None or group.member(member) is None:
                 del self._asks_later[group_id], self._missing_manifests[group_id]
             elif self._records.groups.manifest(group_id, self._missing_manifests[group_id]) is not None:
                 del self._asks_later[group_id], self._missing_manifests[group_id]

@@ -73,6 +73,10 @@ class Groups:
             if (group := trust.current) and group.member(self._own) and group_id not in self._revoked
         ]
 
+    def is_in(self, group_id: GroupId) -> bool:
+        """Say whether this device is in a group, as it believes."""
+        return any(group.group_id == group_id for group in self.joined())
+
     def group(self, group_id: GroupId) -> GroupManifest:
         """Return what this device believes of a group.
 

@@ -48,7 +48,7 @@ from covey.core.membership.spreading import Spreading
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message, MessageType
-from covey.errors import InviteError, LocalError, RemoteError
+from covey.errors import AheadError, InviteError, LocalError, RemoteError
 from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
 from covey.limits.pairing import ADMISSION_US, INVITE_US
 
@@ -179,6 +179,8 @@ class Membership:
         if self.groups.is_revoked(message.group_id):
             return []
         revoke = read_revoke(message.body)
+        if self._own in revoke.targets and not self.groups.is_in(message.group_id):
+            raise AheadError("a Revoke for a member, which this device is not yet")
         check_revoke(revoke, self.groups.group(message.group_id), self._own)
         sends = self._revoke(revoke, now_us)
         return [each for each in sends if each.recipient not in {message.author, revoke.issuer}]

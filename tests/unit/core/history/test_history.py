@@ -53,6 +53,11 @@ def _send(author: Device, recipient: Device, group_id: GroupId, kind: MessageTyp
     carry(author, recipient)
 
 
+def _remove(remover: Device, removed: Device, group_id: GroupId) -> None:
+    with remover.store.transaction():
+        remover.node.actions.change(group_id, removal(removed.key), remover.now)
+
+
 def _maintain(*devices: Device) -> None:
     for device in devices:
         device.wait(ANNOUNCE_US / 1_000_000)
@@ -129,6 +134,22 @@ def test_nobody_is_silenced_by_many_heads_that_are_lower_than_what_it_has_writte
 
 def _history_waiting(device: Device, member: Device) -> list[tuple[Place, bytes]]:
     return device.store.outbox.queued(member.key, Place(0), 100, 2**40, lane=Lane.HISTORY)
+
+
+def test_who_learns_of_anothers_removal_asks_it_for_no_more(make: Make) -> None:
+    ann, ben, cat, dan = make("ann"), make("ben"), make("cat"), make("dan")
+    found(ben, ann)  # they go on meeting in this one
+    group_id = GroupId(settled(cat, ann, ben, dan))
+    _remove(cat, dan, group_id)
+    carry(cat, ben)
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(_write(ben, group_id, "without dan")))
+    _remove(cat, ben, group_id)
+    cat.wait(60)  # what it sent before is lost
+    carry(cat, ann)
+    assert ann.node.groups.group(group_id).member(ben.key) is None
+    _maintain(ann)
+    rows = ann.store.outbox.queued(ben.key, Place(0), 100, 1_000_000)
+    assert MessageType.HISTORY_PULL not in {read_message(raw, verify=False).type for _, raw in rows}
 
 
 @pytest.mark.slow
@@ -333,8 +354,7 @@ def test_who_learns_of_its_removal_by_what_an_operation_names_asks_for_no_more(m
     ann, ben, cat = make("ann"), make("ben"), make("cat")
     found(ben, ann)  # they go on meeting in this one
     group_id = GroupId(settled(cat, ann, ben))
-    with cat.store.transaction():
-        cat.node.actions.change(group_id, removal(ann.key), cat.now)
+    _remove(cat, ann, group_id)
     carry(cat, ben)
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(_write(ben, group_id, "without ann")))
     cat.wait(60)  # what it sent before is lost
