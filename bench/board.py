@@ -71,8 +71,9 @@ _ENVELOPES = """
 import sys, time
 sys.path.append(".")
 import messages
+from identity import Identity
 
-identity = messages.Identity(bytes(range(32)), bytes(range(1, 33)))
+identity = Identity(bytes(range(32)), bytes(range(1, 33)))
 key, tag, nonce, body = bytes(range(2, 34)), bytes(16), bytes(24), bytes(300)
 
 

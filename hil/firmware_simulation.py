@@ -57,7 +57,7 @@ class Collector:
     """Takes each message once, and acknowledges what is contiguous and what is not; sees to the rules of link keys."""
 
     def __init__(self):
-        self.identity = messages.Identity(b"\x07" * 32, b"\x08" * 32)
+        self.identity = identity.Identity(b"\x07" * 32, b"\x08" * 32)
         self.keys = {}  # tag: link key
         self.versions = []  # of the envelopes that came, in order
         self.unreadable = 0
@@ -211,7 +211,7 @@ class Gateway:
         """Take one message of the board."""
         if message[0] == messages.IDENTIFY:
             _, signing_public, noise_public, proof, collector, _ = message
-            assert messages.noise_key_is_proven(signing_public, noise_public, proof), "proof"
+            assert identity.noise_key_is_proven(signing_public, noise_public, proof), "proof"
             self.identified = True
             self.collector.board = self.collector.board or Keys(signing_public, noise_public)
             assert self.collector.board.signing_public == signing_public, "another identity"

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from covey.ports import SerialMessage
+from covey_boards.device.identity import noise_key_is_proven
 from covey_boards.serial_link import SerialPortLink
 from covey_boards.shared import messages
 from hil.firmware_simulation import GROUP, Collector, Keys
@@ -88,7 +89,7 @@ class LiveGateway:
                 self.link.send(messages.to_line(messages.DELIVER, answer))
 
     def _identify(self, signing: object, noise: object, proof: object, collector: object, _software: object) -> None:
-        assert messages.noise_key_is_proven(signing, noise, proof)
+        assert noise_key_is_proven(signing, noise, proof)
         self.identities.append(Keys(signing, noise))
         self.collector.board = self.identities[-1]
         self.link.send(messages.to_line(messages.TIME, time.time_ns() // 1000, True))

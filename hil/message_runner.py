@@ -7,11 +7,13 @@ import json
 import struct
 
 try:
+    from covey_boards.device.identity import Identity
     from covey_boards.shared import batch, cbor, messages
 except ImportError:
     import batch
     import cbor
     import messages
+    from identity import Identity
 from binascii import hexlify, unhexlify
 
 
@@ -24,7 +26,7 @@ def _hex(data):
 
 
 def _write(seed, kind, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body):
-    identity = messages.Identity(_bytes(seed), bytes(32))
+    identity = Identity(_bytes(seed), bytes(32))
     numbers = int(seq), int(link_seq), int(sent_at_us)
     keys = _bytes(recipient), _bytes(group_id), _bytes(incarnation)
     return _hex(messages.write_message(identity, int(kind), *keys, *numbers, _bytes(body)))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from covey_boards.device import received
+from covey_boards.device.identity import Identity
 from covey_boards.device.received import SETTINGS_FILE
 from covey_boards.shared import cbor, messages
 from hil.firmware_simulation import GROUP, World
@@ -88,7 +89,7 @@ def test_what_never_comes_is_gone_on_without(got: list[bytes]) -> None:
 
 def test_a_board_listens_to_its_collector_alone(got: list[bytes]) -> None:
     downlink = Downlink()
-    stranger = messages.Identity(b"\x01" * 32, b"\x02" * 32)
+    stranger = Identity(b"\x01" * 32, b"\x02" * 32)
     refused = downlink.world.board.counters["refused"]
     assert downlink.send(messages.BLOB, 1, b"mine", author=stranger) is None
     assert downlink.send(messages.TELEMETRY, 1, b"odd") is None
@@ -131,7 +132,7 @@ def test_blobs_through_a_damaged_line(got: list[bytes], seed: int) -> None:
 def test_a_collector_tells_its_boards_a_new_key() -> None:
     downlink = Downlink()
     collector = downlink.world.collector
-    renewed = messages.Identity(b"\x07" * 32, b"\x0b" * 32)
+    renewed = Identity(b"\x07" * 32, b"\x0b" * 32)
     for number, unusable in enumerate((b"", bytes(32), bytes(31)), 1):
         assert downlink.send(messages.COLLECTOR_KEY, number, unusable) is None
     assert downlink.send(messages.BLOB, 1, b"still heard") == (INCARNATION, 1)

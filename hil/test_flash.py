@@ -14,8 +14,9 @@ import pytest
 
 from covey.errors import LocalError
 from covey_boards import flash
+from covey_boards.device.identity import Identity, to_file
 from covey_boards.serial_link import catch_prompt
-from covey_boards.shared.messages import COLLECTOR_FILE, Identity
+from covey_boards.shared.messages import COLLECTOR_FILE
 from hil.drivers import Driver, UnixPort
 from hil.firmware_files import SHARED
 from hil.kept_files import KeptFiles
@@ -96,7 +97,7 @@ def plugged_in(board: Driver, tmp_path: Path, request: pytest.FixtureRequest) ->
 def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn) -> None:
     """The second time the board runs the firmware, and is caught while it restarts."""
     said: list[str] = []
-    own = Identity(bytes(32), bytes(range(32))).to_file()
+    own = to_file(Identity(bytes(32), bytes(range(32))))
     (plugged_in.flash / "identity.key").write_bytes(own)
     assert flash.write_firmware(plugged_in.port, BAUD, said.append) == len(flash.firmware())
     assert {path.name: path.read_bytes() for path in plugged_in.flash.glob("*.py")} == flash.firmware()

@@ -14,6 +14,7 @@ import pytest
 
 from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
+from covey_boards.device.identity import from_file
 from covey_boards.shared import cbor, framing, link_machine, messages
 from covey_boards.shared import tweetnacl as nacl
 from hil import runtimes
@@ -219,7 +220,7 @@ def test_from_the_sensor_to_the_table_and_closed_to_the_gateway(way: Way) -> Non
     assert not {opener, *keys.values()} & secrets
     assert not [secret for secret in secrets for envelope in envelopes if _opens(envelope, secret)]
     memory, files = _memory(way.gateway), _files(way.gateway)
-    identity = messages.identity_from_file(way.board.file("identity.key"))
+    identity = from_file(way.board.file("identity.key"))
     assert identity.signing_public in memory, "the scan sees what is there"
     assert identity.signing_public in files
     for hidden in (MARKER.encode(), opener, *keys.values(), identity.signing_secret[:32], identity.noise_secret):

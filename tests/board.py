@@ -11,6 +11,7 @@ from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import DeviceKey, GroupId
 from covey.ports import SerialDown, SerialMessage, SerialUp
+from covey_boards.device.identity import Identity
 from covey_boards.shared import link_machine, messages
 from tests.fleet import Device
 
@@ -27,7 +28,7 @@ class Board:
             return hashlib.blake2b(f"{name} {kind}".encode(), digest_size=32).digest()
 
         self.name = name
-        self.identity = messages.Identity(secret("signing"), secret("noise"))
+        self.identity = Identity(secret("signing"), secret("noise"))
         self.keys = DeviceKeys(self.identity.signing_public, self.identity.noise_public)
         self.incarnation = self._rng.randbytes(8)
         self.sent = 0
@@ -113,8 +114,8 @@ class BoardOnLine(Board):
     def identify(self) -> None:
         """Say who this is."""
         collector = self.collector.signing_public if self.collector else bytes(32)
-        proof = messages.prove_noise_key(self.identity)
-        self.say(messages.IDENTIFY, self.key, self.keys.noise_public, proof, collector, "a test's board 1")
+        keys = self.key, self.keys.noise_public, self.identity.proof
+        self.say(messages.IDENTIFY, *keys, collector, "a test's board 1")
 
     def turn(self, received: bytes, now_ms: int) -> bytes:
         """Take bytes, do what is due, and return what goes to the line."""

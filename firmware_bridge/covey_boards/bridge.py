@@ -28,6 +28,7 @@ from covey.errors import LocalError, MalformedError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp, Transactions
+from covey_boards.device import identity
 from covey_boards.shared import messages
 
 _TIME_US = 600_000_000
@@ -220,7 +221,7 @@ class Bridge:
         software: str, *, now: Now,
     ) -> None:  # fmt: skip
         """Learn who is there (rule 1)."""
-        proven = messages.noise_key_is_proven(signing_public, noise_public, proof)
+        proven = identity.noise_key_is_proven(signing_public, noise_public, proof)
         try:
             crypto.check_noise_key(noise_public)
         except MalformedError:

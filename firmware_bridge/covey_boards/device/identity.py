@@ -1,4 +1,7 @@
-"""A board's two secrets: drawn at its first start, stored before anybody is told of them, and read again after that."""
+"""A board's two secrets: drawn at its first start, stored before anybody is told of them, and read again after that.
+
+Loaded once, and let go of: what stays of it on a board's heap is the `Identity` alone.
+"""
 
 try:
     from covey_boards.shared import cbor, messages
@@ -14,6 +17,43 @@ except ImportError:
 
 IDENTITY_FILE = "identity.key"
 _DRAWN = const(256)  # random bytes for a secret of 32: a poor source gets eight chances
+_DOMAIN = b"covey/1 board\0"
+
+
+class Identity:
+    """A board's secrets, its two public keys, and the signature by which it binds its noise key to its signing key.
+
+    Both secrets are 32 random bytes and never leave the board.
+    """
+
+    def __init__(self, seed, noise_secret):
+        self.signing_public, self.signing_secret = nacl.crypto_sign_seed_keypair(seed)
+        self.noise_secret = noise_secret
+        self.noise_public = nacl.crypto_scalarmult_base(noise_secret)
+        self.proof = nacl.crypto_sign_detached(_DOMAIN + self.noise_public, self.signing_secret)
+
+
+def noise_key_is_proven(signing_public, noise_public, proof):
+    """Say whether the holder of a signing key says that this noise key is its own."""
+    try:
+        nacl.crypto_sign_verify_detached(proof, _DOMAIN + noise_public, signing_public)
+    except nacl.CryptoError:
+        return False
+    return True
+
+
+def to_file(identity):
+    """Return what `identity.key` holds (docs/protocol.md, section 14)."""
+    return cbor.encode([1, identity.signing_secret[:32], identity.noise_secret])
+
+
+def from_file(raw):
+    """Return the identity of `to_file`.
+
+    Raises:
+        WireError: the bytes are damaged.
+    """
+    return Identity(*cbor.record(cbor.decode(raw, 128), (1, 1), 32, 32)[1:])
 
 
 def draw_secret():
@@ -33,9 +73,9 @@ def load_identity(storage):
     raw = storage.read(IDENTITY_FILE)
     if raw is not None:
         try:
-            return messages.identity_from_file(raw)
+            return from_file(raw)
         except cbor.WireError:
             storage.write(messages.COLLECTOR_FILE, b"")
-    identity = messages.Identity(draw_secret(), draw_secret())
-    storage.write(IDENTITY_FILE, identity.to_file())
+    identity = Identity(draw_secret(), draw_secret())
+    storage.write(IDENTITY_FILE, to_file(identity))
     return identity

@@ -20,6 +20,8 @@ from micropython import const
 from storage import Files
 
 _WAIT_MS = const(10)
+# Each before those that import it, so that what loading leaves behind lies between no two of them.
+_MODULES = ("cbor", "framing", "link_machine", "tweetnacl", "messages", "batch", "outbox", "reporting", "core")
 
 
 class Console:
@@ -113,8 +115,9 @@ def _once(name, *fields):
 def _serve(files, settings, wrong, line, clock, watchdog, seconds):
     """Be a board until a restart; return why it gives up, or nothing. What it held is let go of with this frame."""
     try:
-        __import__("core")  # below what only the start needs: the heap is to stay whole
-        gc.collect()
+        for name in _MODULES:  # below what only the start needs, and one by one: the heap is to stay whole
+            __import__(name)
+            gc.collect()
         board = _once("starting", files, settings, wrong)
         run(board, line, clock, watchdog, seconds)
         return board.restart_wanted

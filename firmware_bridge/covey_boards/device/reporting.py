@@ -32,7 +32,6 @@ class Reporting:
         self.identify_due = False
         self.identify_number = None
         self.identity, self.link, self.counters = identity, link, counters
-        self._proof = messages.prove_noise_key(identity)
         self._known = None  # what the gateway knows to be wrong
         self._report_at_us = None  # when the last one went
 
@@ -58,7 +57,7 @@ class Reporting:
     def speak(self, collector, outbox, report_us, now_us):
         """Say what is due."""
         if self.identify_due and self.identify_number is None:
-            keys = self.identity.signing_public, self.identity.noise_public, self._proof
+            keys = self.identity.signing_public, self.identity.noise_public, self.identity.proof
             enrolled = collector[1] if collector else bytes(32)
             self.identify_number = self.say(messages.IDENTIFY, *keys, enrolled, messages.SOFTWARE)
             self.identify_due = self.identify_number is None
@@ -74,8 +73,8 @@ class Reporting:
 
     def _report(self, outbox, now_us):
         line, decoder = self.link.statistics, self.link.decoder
-        numbers = [[name, number] for name, number in sorted(self.counters.items())]
-        numbers += [["uptime_seconds", now_us // 1_000_000], ["outbox_messages", len(outbox.entries)]]
-        numbers += [["outbox_bytes", outbox.size], ["dropped", outbox.dropped], ["repeated", outbox.repeated]]
-        numbers += [["frames_damaged", decoder.damaged], ["frames_repeated", line.repetitions], ["downs", line.downs]]
+        numbers = sorted(self.counters.items())
+        numbers += (("uptime_seconds", now_us // 1_000_000), ("outbox_messages", len(outbox.entries)))
+        numbers += (("outbox_bytes", outbox.size), ("dropped", outbox.dropped), ("repeated", outbox.repeated))
+        numbers += (("frames_damaged", decoder.damaged), ("frames_repeated", line.repetitions), ("downs", line.downs))
         return numbers

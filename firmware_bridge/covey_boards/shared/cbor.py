@@ -9,6 +9,7 @@ try:
 except ImportError:
     const = int
 
+_LONG = const(48)  # bytes of a string that is no part of another piece before all are joined
 _DEPTH_MAX = const(8)
 _ITEMS_MAX = const(2_048)  # more than 4 KiB of anything that a board is sent
 
@@ -32,29 +33,36 @@ def _head(major, number):
 
 
 def encode(value):
-    """Return the one encoding of a value. Byte strings are copied once, into it."""
-    pieces = []
+    """Return the one encoding of a value. Long byte strings are copied once, into it."""
+    pieces = [bytearray()]
     _collect(value, pieces)
+    pieces[-1] = bytes(pieces[-1])
     return b"".join(pieces)
 
 
 def _collect(value, pieces):
+    """Add a value to what is short and stands last; on a board each piece of its own takes 32 bytes beside its own."""
     if value is None:
-        pieces.append(b"\xf6")
+        pieces[-1].append(0xF6)
     elif value is False:
-        pieces.append(b"\xf4")
+        pieces[-1].append(0xF4)
     elif value is True:
-        pieces.append(b"\xf5")
+        pieces[-1].append(0xF5)
     elif isinstance(value, int):
-        pieces.append(_head(0, value) if value >= 0 else _head(1, -1 - value))
+        pieces[-1].extend(_head(0, value) if value >= 0 else _head(1, -1 - value))
     elif isinstance(value, (bytes, bytearray, str)):
         major = 3 if isinstance(value, str) else 2
         if not isinstance(value, bytes):
             value = value.encode() if major == 3 else bytes(value)
-        pieces.append(_head(major, len(value)))
-        pieces.append(value)
+        pieces[-1].extend(_head(major, len(value)))
+        if len(value) < _LONG:
+            pieces[-1].extend(value)
+        else:
+            pieces[-1] = bytes(pieces[-1])
+            pieces.append(value)
+            pieces.append(bytearray())
     else:
-        pieces.append(_head(4, len(value)))
+        pieces[-1].extend(_head(4, len(value)))
         for item in value:
             _collect(item, pieces)
 

@@ -50,26 +50,26 @@ def cobs_decode(data):
 
 
 def encode(header, payload=b""):
-    """Return the frame of a body. The heap needs one piece for it, and only small ones beside."""
-    pieces = [b"\0", b""]
+    """Return the frame of a body. The heap needs two pieces for it, and small ones that go at once."""
+    frame = bytearray(b"\0\0")
     place, count = 1, 1  # where the number of the run under way stands, and that number
     for part in (header, payload, crc32(payload, crc32(header)).to_bytes(4, "little")):
         start, end = 0, -1
         while end < len(part):
             zero = part.find(b"\0", start)
             end = min(len(part) if zero < 0 else zero, start + 255 - count)
-            pieces.append(part[start:end])
+            frame += part[start:end]
             count += end - start
             start = end
             if count == 255 or end == zero:
                 start += count < 255  # the zero itself
-                pieces[place] = bytes([count])
-                place, count = len(pieces), 1
-                pieces.append(b"")
+                frame[place] = count
+                place, count = len(frame), 1
+                frame.append(0)
                 end = -1
-    pieces[place] = bytes([count])
-    pieces.append(b"\0")
-    return b"".join(pieces)
+    frame[place] = count
+    frame.append(0)
+    return bytes(frame)
 
 
 def body_size_max(size):

@@ -30,35 +30,11 @@ BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09
 OUTBOX_FULL, DAMAGED = 1, 4
 
 _DOMAIN = b"covey/1 message\0"
-_BOARD_DOMAIN = b"covey/1 board\0"
 _FIELD_PRIME = const((1 << 255) - 19)
 # docs/protocol.md, section 5. A board refuses what it has no use for just like what does not exist.
 _TYPES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x15)
 _UNSEQUENCED = (0x08, 0x0E, 0x15)
 _EITHER = const(0x0F)
-
-
-class Identity:
-    """A board's secrets and its two public keys. Both secrets are 32 random bytes and never leave the board."""
-
-    def __init__(self, seed, noise_secret):
-        self.signing_public, self.signing_secret = nacl.crypto_sign_seed_keypair(seed)
-        self.noise_secret = noise_secret
-        self.noise_public = nacl.crypto_scalarmult_base(noise_secret)
-
-    def to_file(self):
-        """Return what `identity.key` holds (section 14)."""
-        return encode([1, self.signing_secret[:32], self.noise_secret])
-
-
-def identity_from_file(raw):
-    """Return the identity of `Identity.to_file`.
-
-    Raises:
-        WireError: the bytes are damaged.
-    """
-    _, seed, noise_secret = record(decode(raw, 128), (1, 1), 32, 32)
-    return Identity(seed, noise_secret)
 
 
 # Envelopes (section 4)
@@ -230,17 +206,3 @@ def from_line(raw):
 def trouble(name, reason):
     """Return a line for people of an exception: whose it is, its kind, and what it says."""
     return ("%s: %s (%s)" % (name, type(reason).__name__, reason))[:_TROUBLE_LENGTH_MAX]
-
-
-def prove_noise_key(identity):
-    """Return the signature by which a board binds its noise key to its signing key."""
-    return nacl.crypto_sign_detached(_BOARD_DOMAIN + identity.noise_public, identity.signing_secret)
-
-
-def noise_key_is_proven(signing_public, noise_public, signature):
-    """Say whether the holder of a signing key says that this noise key is its own."""
-    try:
-        nacl.crypto_sign_verify_detached(signature, _BOARD_DOMAIN + noise_public, signing_public)
-    except nacl.CryptoError:
-        return False
-    return True

@@ -120,7 +120,7 @@ def test_an_acknowledgement_of_somebody_else_frees_nothing() -> None:
     world = simulation.World(9, **QUICK)
     world.run(1)
     real = world.collector.acknowledgement
-    world.collector.identity, keep = messages.Identity(b"\x55" * 32, b"\x56" * 32), world.collector.identity
+    world.collector.identity, keep = identity.Identity(b"\x55" * 32, b"\x56" * 32), world.collector.identity
     forger = world.collector.identity
 
     def forged(incarnation: Incarnation) -> bytes:

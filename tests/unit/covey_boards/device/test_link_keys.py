@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.limits import link_key as limits
+from covey_boards.device.identity import Identity
 from covey_boards.device.link_keys import LinkKeys
 from covey_boards.device.outbox import Entry
 from covey_boards.shared import cbor, messages
@@ -186,7 +187,7 @@ def test_acknowledgements_go_by_link_until_they_are_asked_for_again(linked: Worl
 
 def test_another_noise_key_of_the_collector_ends_the_key(linked: World) -> None:
     was = linked.collector.identity
-    renewed = messages.Identity(b"\x07" * 32, b"\x0b" * 32)
+    renewed = Identity(b"\x07" * 32, b"\x0b" * 32)
     linked.send(messages.COLLECTOR_KEY, 1, renewed.noise_public)
     linked.run(5, lambda: linked.board._collector[2] == renewed.noise_public)
     assert linked.board._collector[2] != was.noise_public
