@@ -48,3 +48,27 @@ def test_all_cryptography_within_24_kib(
     files = {**artefacts(board.architecture), "everything.mpy": cross_compile("", source)}
     printed = board.run(PROGRAM, files, heap_kib=HEAP_KIB)
     assert printed.split()[0] == "viper", printed
+
+
+LOADED = """
+import gc, sys
+import ports, core, losses, opening, starting, identity, sensors
+for once in ("opening", "starting", "identity"):
+    del sys.modules[once]
+opening = starting = identity = None
+gc.collect()
+print(gc.mem_free())
+"""
+
+
+def test_the_firmware_leaves_12_of_64_kib_free(
+    board: Driver, artefacts: Callable[[str], dict[str, bytes]], tmp_path: Path
+) -> None:
+    """All that a board may have loaded in an outage: what it measures, signs and sends has to fit beside."""
+    if not board.heap_limit or not board.architecture:
+        pytest.skip(f"{board.name} has no heap limit to set, or cannot hold files")
+    source = tmp_path / "loaded.py"
+    source.write_text(LOADED)
+    files = {**artefacts(board.architecture), "loaded.mpy": cross_compile("", source)}
+    printed = board.run("import sys\nsys.path.append('.')\nimport loaded\n", files, heap_kib=64)
+    assert int(printed) >= 12 * 1024, printed
