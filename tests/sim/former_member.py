@@ -72,7 +72,8 @@ class FormerMember:
             check(not shown, "a removed device had another begin an incarnation")
             kept = [read_manifest(raw, verify=False) for _, _, raw in store.groups.manifests()]
             own_kept = [each for each in kept if each.issuer == own]
-            followed = {before for each in kept for before in each.prev}  # what somebody has followed may be more
+            early = [read_manifest(raw, verify=False) for raw in store.groups.early_manifests(self._known.group_id)]
+            followed = {before for each in (*kept, *early) for before in each.prev}  # what somebody follows may be more
             rivals = [each for each in own_kept if each.hash not in followed]
             check(len(rivals) <= RIVALS_OF_ONE, "more rivals of a removed device than are bounded")
             outside = set(store.outbox.recipients()) - keys - {own}

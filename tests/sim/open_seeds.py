@@ -8,11 +8,7 @@ from __future__ import annotations
 OPEN_SEEDS: dict[int, str] = {
     7_304_020: "admins' votes end in different groups",
     7_506_170: "admins' votes end in different groups",
-    7_519_379: "more rivals of a removed device than are bounded",
 }
-"""The first two: the secret of an epoch is lost with the life of the device that began it. Its ban had reached nobody
+"""The secret of an epoch is lost with the life of the device that began it. Its ban had reached nobody
 but whom it banned, who has no secret of it. All come to the same manifest, and nobody has its secret. Nothing but a
-removal begins another epoch (docs/protocol.md, section 9, rule 9).
-
-The third: nine manifests of a removed device that none follows are held by one member, and eight are the bound. How the
-ninth was let in is not known yet."""
+removal begins another epoch (docs/protocol.md, section 9, rule 9)."""
