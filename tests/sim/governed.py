@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest, read_manifest, sign_manifest
 from covey.core.group.messages import Bundle
-from covey.core.group.policy import Action, read_vote, sign_vote
+from covey.core.group.policy import Action, majority, read_vote, sign_vote, voted_for
+from covey.core.group.resolver import GroupState
 from covey.core.group.revocation import sign_revoke
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.node import Node
@@ -177,8 +178,15 @@ class Governed:
         return holders == inside
 
     def _check_votes(self) -> None:
-        """Check that what was voted on in an earlier epoch decided nothing."""
+        """Check that what was voted on in an earlier epoch decided nothing, and that nothing that is decided waits."""
         for device in self._inside():
+            view, own = self._view(device), device.identity.signing_public
+            kept = [read_vote(raw) for raw in device.store.votes.of_group(self.group_id)]
+            for each in [vote for vote in kept if vote.voter == own and view is not None]:
+                assert view is not None
+                state = GroupState.of(view)
+                voters = voted_for(state, view.epoch, self.group_id, each.action, each.target, kept)
+                check(len(voters) < majority(state), f"{device.name} keeps votes that decide")
             manifests = [read_manifest(raw) for raw in device.store.groups.manifests_from(self.group_id, 1)]
             for manifest in manifests:
                 votes = [read_vote(raw) for raw in manifest.votes]

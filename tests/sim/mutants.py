@@ -34,6 +34,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
 from covey.core.group.revocation import Revoke
+from covey.core.group_actions import GroupActions
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import lanes as lanes_module
 from covey.core.link import sealer as sealer_module
@@ -419,6 +420,7 @@ MUTANTS = (
         {(policy_module, "voted_for"): _in_any_epoch, (voting_module, "voted_for"): _in_any_epoch},
         334,
     ),
+    Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
     Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 932),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),

@@ -11,7 +11,7 @@ from typing import Protocol
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import GroupSend
-from covey.core.group.policy import Action
+from covey.core.group.policy import Action, read_vote
 from covey.core.history.history import History
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
@@ -37,6 +37,7 @@ from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import NO_INVITE, Invite, JoinRequest
 from covey.core.pairing.records import GroupRequest
 from covey.core.wire.message import MessageType
+from covey.errors import LocalError
 
 
 class ActionRecords(Protocol):
@@ -198,6 +199,20 @@ class GroupActions:
         self.queue_sends(sends, now)
         self._catch_up(manifest, former, now)
         return voting
+
+    def decide(self, cast: VoteCast, now: Now) -> None:
+        """Issue what another admin's vote has decided, where this device has voted for it before: they have crossed.
+
+        What the group no longer lets happen waits for a person.
+        """
+        kept = map(read_vote, self._records.votes.of_group(cast.group_id))
+        own = self._identity.signing_public, cast.action, cast.target
+        if cast.votes < cast.needed or own not in {(each.voter, each.action, each.target) for each in kept}:
+            return
+        try:
+            self.vote(cast.group_id, cast.action, cast.target, now)
+        except LocalError:
+            return
 
     def destroy(self, group_id: GroupId, now: Now) -> None:
         """Destroy a group for everybody in it; `UnknownGroupError` where this device is not."""

@@ -10,7 +10,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.ids import GroupId
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
-from covey.core.membership.events import InvitationState
+from covey.core.membership.events import InvitationState, VoteCast
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
@@ -58,7 +58,10 @@ class GroupMessages:
         past: Past,
         records: GroupMessageRecords,
         queue: SendQueue,
+        decide: Callable[[VoteCast, Now], None],
     ) -> None:
+        """`decide` hears of each vote that counts."""
+        self._decide = decide
         self._membership = membership
         self._groups = membership.groups
         self._maintenance = maintenance
@@ -180,6 +183,7 @@ class GroupMessages:
         cast = receive_vote(self._groups, self._records.votes, message)
         if not known:
             self._membership.events.vote(cast, now.wall_us)
+        self._decide(cast, now)
         return HandlerOutcome(events=(cast,))
 
     def _take_revoke(self, message: Message, now: Now) -> HandlerOutcome:

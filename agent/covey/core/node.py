@@ -119,11 +119,11 @@ class Node:
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         past, maintenance, reports = Past(records.groups), self._group_maintenance, Reports(records.sent_reports, queue)
-        self._group_messages = GroupMessages(self.membership, maintenance, past, records, queue)
         exchange = HistoryExchange(own, self.groups, past, records, queue, state.carriage)
         self.history = history = History(identity, self.groups, records, exchange)
         self.newcomers = Newcomers(self.groups, history, records, pins)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
+        self._group_messages = GroupMessages(self.membership, maintenance, past, records, queue, self.actions.decide)
         self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
         parts = ReceivingParts(
             *(state.rates, self.membership, self._links),

@@ -103,6 +103,28 @@ def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  
     assert dan.node.groups.joined() == []
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_votes_that_cross_decide(group: Group, ends: bool) -> None:  # accepts: 003.34, 003.45
+    group_id, *everybody = group
+    ann, ben, cem, dan = everybody
+    actions = (Action.BAN, Action.UNBAN) if ends else (Action.BAN,)
+    for action in actions:
+        for voter in (ann, ben):
+            with voter.store.transaction():
+                assert not voter.node.actions.vote(GroupId(group_id), action, dan.key, voter.now).decided
+        for _ in range(6):
+            carry(*everybody)
+            for device in everybody:
+                device.wait(30)
+                device.maintain()
+    views = {device.node.groups.group(GroupId(group_id)).raw for device in (ann, ben, cem)}
+    assert len(views) == 1
+    assert b"" not in views, "they have agreed"
+    assert (ann.node.groups.group(GroupId(group_id)).member(dan.key) is not None) == ends
+    assert bool(dan.node.groups.joined()) == ends
+    assert [device.store.votes.of_group(GroupId(group_id)) for device in (ann, ben)] == [[], []]
+
+
 @pytest.mark.parametrize(
     ("voter", "target", "reason"),
     [("dan", "ann", "only an admin"), ("ann", "ann", "about itself"), ("ann", "nobody", "no such member")],
