@@ -151,7 +151,7 @@ class CatchUpStatus:
     label: str
     taken: Annotated[Count, Says(description="operations that it has brought since this began")]
     waiting: Annotated[Count, Says(description="operations of its last answer that rest on what is not here")]
-    more: Annotated[bool, Says(description="it has said that it has more")]
+    more: Annotated[Count, Says(description="operations that it has beyond these, by its own word and about")]
     seconds: Annotated[Age, Says(description="since its last answer")]
 
 

@@ -84,7 +84,8 @@ def history_line(history: HistoryStatus) -> str:
         whom = labelled_name(each.device, each.label)
         if each.more:
             ago = f", the last {duration(each.seconds)} ago" if each.seconds > _LATELY_S else ""
-            parts.append(f"fetching from {whom}: {each.taken} so far{ago}")
+            known = each.taken + each.waiting + each.more
+            parts.append(f"fetching from {whom}: {each.taken:,} of {known:,}{ago}")
         if each.waiting:
             parts.append(f"{each.waiting} of {whom} wait for what they rest on")
     seen = history.same + len(history.others)

@@ -7,8 +7,8 @@ import pytest
 from covey.app.documents import CatchUpStatus, HistoryStatus, OtherHeads
 from covey.cli.status_view import history_line, what_came
 
-FETCHED = CatchUpStatus("0a1b2c3d", "pump", 240, 0, more=True, seconds=1)
-WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=False, seconds=1)
+FETCHED = CatchUpStatus("0a1b2c3d", "pump", 240, 0, more=1_060, seconds=1)
+WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=0, seconds=1)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=False, seconds=1)
         (HistoryStatus(9_900, 0, (), (), (), 9_120), "9900 operations (9120 of them forgotten)"),
         (HistoryStatus(1, 1, (), (), ()), "1 operation, in step with the one heard"),
         (HistoryStatus(9, 3, (), ("0a1b2c3d",), ()), "9 operations, in step with everybody heard, 1 not heard yet"),
-        (HistoryStatus(9, 0, (), (), (FETCHED,)), "9 operations, fetching from 0a1b2c3d pump: 240 so far"),
+        (HistoryStatus(9, 0, (), (), (FETCHED,)), "9 operations, fetching from 0a1b2c3d pump: 240 of 1,300"),
         (
             HistoryStatus(9, 1, (OtherHeads("0a1b2c3d", "pump", 7_200),), (), (WAITING,)),
             (

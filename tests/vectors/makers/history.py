@@ -197,12 +197,12 @@ def _late() -> Operation:
 
 
 def _bodies() -> list[dict[str, Any]]:
-    bundle = OperationBundle((FIRST.raw, SECOND.raw), more=True)
+    bundle = OperationBundle((FIRST.raw, SECOND.raw), more=1_060)
     pull = HistoryPull({FIRST.log: 2, ANSWER.log: 1}, (OperationId(seeded("wanted")),))
     twice = cbor([[[ALICE.signing_public, INCARNATION, 1], [ALICE.signing_public, INCARNATION, 2]], []])
     return [
         {"name": "two operations, and more", "type": "OPERATIONS", "code": None, "body": bundle.to_wire().hex()},
-        {"name": "no boolean", "type": "OPERATIONS", "code": "malformed", "body": cbor([[], 1]).hex()},
+        {"name": "no number", "type": "OPERATIONS", "code": "malformed", "body": cbor([[], True]).hex()},
         {"name": "how far it has come", "type": "HISTORY_PULL", "code": None, "body": pull.to_wire().hex()},
         {"name": "a log twice", "type": "HISTORY_PULL", "code": "malformed", "body": twice.hex()},
     ]

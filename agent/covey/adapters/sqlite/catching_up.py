@@ -11,13 +11,13 @@ from covey.core.ids import DeviceKey, GroupId
 class CatchUp(NamedTuple):
     """What a member has brought since it began to bring more than fits into one message, or what waits.
 
-    `waiting` operations of its last message rest on what is not here; `more` says that it has others.
+    `waiting` operations of its last message rest on what is not here; it has about `more` others.
     """
 
     member: DeviceKey
     taken: int
     waiting: int
-    more: bool
+    more: int
     seen_at_us: int
 
 
@@ -27,7 +27,7 @@ class CatchingUp:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: bool, now_us: int) -> None:
+    def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: int, now_us: int) -> None:
         """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
         if waiting or more:
             self._database.run(
@@ -45,4 +45,4 @@ class CatchingUp:
             "SELECT member, taken, waiting, more, heard_at FROM catching_up WHERE group_id = ? ORDER BY heard_at DESC",
             (group_id,),
         )
-        return [CatchUp(DeviceKey(row[0]), row[1], row[2], bool(row[3]), row[4]) for row in rows]
+        return [CatchUp(DeviceKey(row[0]), *row[1:]) for row in rows]

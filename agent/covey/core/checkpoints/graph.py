@@ -105,6 +105,11 @@ class HistoryGraph:
     remains: tuple[Remains, ...] = field(repr=False)
     operations: tuple[bytes, ...] = field(repr=False)
 
+    @property
+    def rest(self) -> int:
+        """About how many operations the whole graph has from the first of these parts on."""
+        return GRAPH_PART * (len(self.hashes) // DIGEST_BYTES - self.first)
+
     def to_wire(self) -> bytes:
         """Return the body."""
         remains = [_to_wire(each) for each in self.remains]

@@ -196,17 +196,17 @@ class Newcomers:
             return taken, []
         offered_at_us = self._offered_at_us.setdefault(group_id, now.monotonic_us)
         if now.monotonic_us < offered_at_us + GRAPH_WAIT_US:
-            self._note(message, 0, now, more=True)
+            self._note(message, 0, now, more=max(1, graph.rest))
             return taken, []
         self._offered_at_us[group_id] = _BEGUN
         came = self._take(group_id, state, graph, taken, now)
         parts, behind = len(graph.hashes) // DIGEST_BYTES, graph.first + len(list(divided(graph.remains)))
         more = behind < parts or graph.count < len(graph.remains)
-        self._note(message, came, now, more=more and bool(came))
+        self._note(message, came, now, more=max(1, graph.rest - graph.count) if more and came else 0)
         asked = self._history.exchange.ask(group_id, message.author, now, taken.missing, progressed=bool(came))
         return taken, asked
 
-    def _note(self, message: Message, came: int, now: Now, *, more: bool) -> None:
+    def _note(self, message: Message, came: int, now: Now, *, more: int) -> None:
         """Show people what is under way, and from whom."""
         self._records.catching_up.note(
             message.group_id, message.author, taken=came, waiting=0, more=more, now_us=now.wall_us

@@ -225,11 +225,17 @@ class HistoryExchange:
             length += len(raw)
             bounded = len(chosen) < BUNDLE_OPERATIONS and length <= BUNDLE_OPERATION_BYTES
             if chosen and not (bounded and self.fits_a_relay(len(chosen) + 1, length)):
-                return OperationBundle(tuple(chosen), more=True), last
+                more = self._count_missing(group_id, ends, only) - len(chosen)
+                return OperationBundle(tuple(chosen), max(1, more)), last
             chosen.append(raw)
             if only is not None:
                 last = read_operation(raw, verify=False).number
         return OperationBundle(tuple(chosen)), last
+
+    def _count_missing(self, group_id: GroupId, ends: dict[Log, int], only: Log | None) -> int:
+        """Return how many operations come after the ends of logs, those that were forgotten among them."""
+        logs = self._records.operations.logs(group_id)
+        return sum(max(0, number - ends.get(log, 0)) for log, number in logs if only is None or log == only)
 
     def fits_a_relay(self, operations: int, length: int) -> bool:
         """Say whether one message carries some operations, which are `length` bytes together."""

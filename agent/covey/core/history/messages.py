@@ -30,10 +30,10 @@ _PULL_BYTES = MAXIMUM_LOGS * (KEY_BYTES + INCARNATION_BYTES + 16) + MAXIMUM_WANT
 
 @dataclass(frozen=True, slots=True)
 class OperationBundle:
-    """Operations, oldest first."""
+    """Operations, oldest first, and about how many more their sender believes the recipient to lack."""
 
     operations: tuple[bytes, ...] = field(repr=False)
-    more: bool = False
+    more: int = 0
 
     def to_wire(self) -> bytes:
         """Return the body."""
@@ -51,14 +51,14 @@ class OperationBundle:
                 cbor.decode(body, _BUNDLE_BYTES),
                 "operations",
                 cbor.many(cbor.octets_to(MAXIMUM_OPERATION_BYTES), BUNDLE_OPERATIONS),
-                cbor.boolean,
+                cbor.uint(),
             )
         )
 
 
 def bundle_payload_bytes(operations: int, length: int) -> int:
     """Return how large a publish is at most that carries some operations, which are `length` bytes together."""
-    return sealed_length(length + 5 * operations + 8 + MESSAGE_OVERHEAD_BYTES)
+    return sealed_length(length + 5 * operations + 16 + MESSAGE_OVERHEAD_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ class AnnouncementRecords(Protocol):
 class CatchUpRecords(Protocol):
     """The members from whom histories are being fetched."""
 
-    def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: bool, now_us: int) -> None:
+    def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: int, now_us: int) -> None:
         """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
 
 
