@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.ids import DeviceKey, GroupId, Place
@@ -65,6 +67,15 @@ class SentReportTable:
             "DELETE FROM sent_report WHERE group_id = ? AND recipient = ? AND subject = ?",
             (lacked.group_id, lacked.recipient, lacked.subject),
         )
+
+    def forget_sent_to_others(self, group_id: GroupId, subject: Subject, recipients: Collection[DeviceKey]) -> None:
+        """Forget what was sent of a subject to anybody but some recipients."""
+        known = self._database.run(
+            "SELECT recipient FROM sent_report WHERE group_id = ? AND subject = ?", (group_id, subject)
+        )
+        for (recipient,) in known:
+            if recipient not in recipients:
+                self.forget_sent(Lacked(group_id, recipient, subject))
 
     def forget(self, group_id: GroupId) -> None:
         """Forget what was reported in a group."""

@@ -6,12 +6,14 @@
    lost. So is everybody once this device is in another incarnation: no acknowledgement speaks of what was sent before.
 3. Of each recipient the last `RESULTS_OF_ONE` reports of a group are remembered: no recipient keeps more of them.
 
+4. Who is no recipient for a while is sent all at once again when it is one again: it may have forgotten the group.
+
 The subject is an order, or none: then the report says all at once, and the next one takes its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import NewType, Protocol
 
@@ -73,6 +75,9 @@ class SentReportRecords(Protocol):
     def forget_sent(self, lacked: Lacked) -> None:
         """Forget that a recipient was sent a report."""
 
+    def forget_sent_to_others(self, group_id: GroupId, subject: Subject, recipients: Collection[DeviceKey]) -> None:
+        """Forget what was sent of a subject to anybody but some recipients."""
+
 
 class Reports:
     """What this device reports."""
@@ -84,6 +89,10 @@ class Reports:
     def has_sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject) -> bool:
         """Say whether a recipient was ever sent a report of a subject."""
         return self._records.sent(group_id, recipient, subject) is not None
+
+    def forget_others(self, group_id: GroupId, subject: Subject, recipients: Collection[DeviceKey]) -> None:
+        """Forget who else was sent a report of a subject (rule 4)."""
+        self._records.forget_sent_to_others(group_id, subject, recipients)
 
     def send(self, recipient: DeviceKey, report: Report, now: Now) -> bool:
         """Queue a report for a recipient that lacks it; return whether it has to wait for an earlier one (rule 1).

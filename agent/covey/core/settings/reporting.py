@@ -6,7 +6,7 @@ another incarnation's is newer. To whom it goes, and when again, `orders/reports
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -48,7 +48,7 @@ class SettingReporting:
         self._reports = reports
 
     def queue(
-        self, group_id: GroupId, recipients: Iterable[DeviceKey], settings: Iterable[ReportedSetting], now: Now
+        self, group_id: GroupId, recipients: Collection[DeviceKey], settings: Iterable[ReportedSetting], now: Now
     ) -> bool:
         """Queue a report for those who lack it; return whether one has to wait (`orders/reports.py`, rule 1).
 
@@ -58,6 +58,7 @@ class SettingReporting:
         settings = tuple(sorted(settings, key=lambda each: each.key))
         body = SettingReport(settings).to_wire()
         report = Report(MessageType.SETTING_REPORT, group_id, ALL_AT_ONCE, crypto.digest(_DOMAIN, body), body)
+        self._reports.forget_others(group_id, ALL_AT_ONCE, recipients)
         waiting = False
         for recipient in recipients:
             if settings or self._reports.has_sent(group_id, recipient, ALL_AT_ONCE):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from covey.core.ids import INCARNATION_BYTES, Incarnation, OperationId
+from covey.core.ids import INCARNATION_BYTES, GroupId, Incarnation, OperationId
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
@@ -23,9 +23,10 @@ def _setting(key: str, state: SettingState = SettingState.APPLIED) -> ReportedSe
     return ReportedSetting(key, _ID, state, 5, "", "")
 
 
-def _report(author: Device, group_id: bytes, hearer: Device, *settings: ReportedSetting) -> bool:
+def _report(author: Device, group_id: GroupId, hearer: Device | None, *settings: ReportedSetting) -> bool:
     with author.store.transaction():
-        return author.node.setting_reports.queue(group_id, [hearer.key], settings, author.now)  # type: ignore[arg-type]
+        hearers = [] if hearer is None else [hearer.key]
+        return author.node.setting_reports.queue(group_id, hearers, settings, author.now)
 
 
 @pytest.mark.parametrize("vector", vectors("orders", "reports"))
@@ -68,6 +69,18 @@ def test_nothing_is_said_of_nothing_but_where_something_was(tmp_path: Path) -> N
     kept = ben.store.setting_reports.of(group_id, ann.key)
     assert kept is not None
     assert SettingReport.from_wire(kept.body).settings == ()
+
+
+def test_who_is_a_hearer_again_gets_what_it_has_forgotten(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    _report(ann, group_id, ben, _setting("a"))
+    carry(ann, ben)
+    ben.store.setting_reports.forget(group_id)  # it was removed, and has left
+    _report(ann, group_id, None, _setting("a"))
+    _report(ann, group_id, ben, _setting("a"))
+    carry(ann, ben)
+    assert ben.store.setting_reports.of(group_id, ann.key) is not None
 
 
 def test_an_older_report_that_comes_late_changes_nothing(tmp_path: Path) -> None:
