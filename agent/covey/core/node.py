@@ -141,7 +141,7 @@ class Node:
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, reports)
         self.order_results = ReceivedResults(self.groups, records)
-        self.results = ResultReporting(own, reports, self.order_results)
+        self.results = ResultReporting(own, reports, self.order_results, records.outbox.waiting_bytes)
         handlers = {
             **self._group_messages.handlers(),
             **HistoryMessages(history, self.membership, maintenance, records.counters, self.newcomers).handlers(),

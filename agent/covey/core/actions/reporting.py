@@ -1,4 +1,8 @@
-"""Queueing what has become of a command for those who are to know it: whoever gave it, and the collectors."""
+"""Queueing what has become of a command for those who are to know it: whoever gave it, and the collectors.
+
+A result is a control message, which no full outbox refuses. So while control messages of `RESULT_OUTPUT_BYTES_OF_ONE`
+wait for a recipient, more than it would keep of outputs, results go to it without theirs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ from collections.abc import Callable
 
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.records import CommandRecord
-from covey.core.actions.results import OrderResult
+from covey.core.actions.results import OrderResult, as_remembered
 from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.link.records import MessageClass
 from covey.core.now import Now
 from covey.core.orders.reports import Lacked, Report, Reports, Subject
 from covey.core.wire.message import MessageType
-from covey.limits.actions import RESULTS_RESENT
+from covey.limits.actions import RESULT_OUTPUT_BYTES_OF_ONE, RESULTS_RESENT
 
 
 def hearers(group: GroupManifest, author: DeviceKey) -> list[DeviceKey]:
@@ -27,8 +32,12 @@ def hearers(group: GroupManifest, author: DeviceKey) -> list[DeviceKey]:
 class ResultReporting:
     """Reports results of this device's commands."""
 
-    def __init__(self, own: DeviceKey, reports: Reports, kept: ReceivedResults) -> None:
+    def __init__(
+        self, own: DeviceKey, reports: Reports, kept: ReceivedResults, waiting: Callable[[DeviceKey, MessageClass], int]
+    ) -> None:
+        """`waiting` gives the bytes of a class that wait for a recipient."""
         self._own = own
+        self._waiting = waiting
         self._reports = reports
         self._kept = kept
 
@@ -41,12 +50,13 @@ class ResultReporting:
             LocalError: the outbox is full: then the caller rolls back.
         """
         assert record.result is not None, "it is final"
-        report = _report(group.group_id, record.result)
         for key in hearers(group, record.command.author):
             if key == self._own:
                 self._kept.keep(group.group_id, key, record.result, now)
             else:
-                self._reports.send(key, report, now)
+                full = self._waiting(key, MessageClass.CONTROL) >= RESULT_OUTPUT_BYTES_OF_ONE
+                result = as_remembered(record.result) if full else record.result
+                self._reports.send(key, _report(group.group_id, result), now)
 
     def queue_lacked(
         self,

@@ -21,9 +21,11 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.history.orders import CommandOrder, OperatorChange
 from covey.core.ids import EpochId, GroupId, Incarnation, OperationId
+from covey.core.link.records import MessageClass
 from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.errors import ActionError, OutboxFullError
+from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES
 from covey.limits.storage import OUTBOX_BYTES
 from covey.ports import ProgramEnd, RunningProgram
 from tests.fleet import Device, admit, carry, found
@@ -35,6 +37,7 @@ class _Program:
     def __init__(self, ends_at_us: int) -> None:
         self._ends_at_us = ends_at_us
         self.code: int | None = None
+        self.output = b"oh"
         self.lost = False
         self.refusal: ActionError | None = None
 
@@ -44,7 +47,7 @@ class _Program:
         if self.lost:
             return ProgramEnd(None, b"", cut=False, timed_out=False)
         if self.code is not None:
-            return ProgramEnd(self.code, b"oh", cut=False, timed_out=False)
+            return ProgramEnd(self.code, self.output, cut=False, timed_out=False)
         return ProgramEnd(-9, b"here", cut=True, timed_out=True) if now_us >= self._ends_at_us else None
 
     def stop(self) -> ProgramEnd:
@@ -437,6 +440,23 @@ def test_a_result_waits_until_there_is_room_for_it(fleet: Fleet, monkeypatch: py
     fleet.machine.turn(1)
     assert fleet.ben.store.outbox.totals()[0] == 1
     assert fleet.ben.store.commands.next_unreported() is None
+
+
+def test_outputs_fill_no_queue_of_an_operator_that_is_away(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = 4 * MAXIMUM_ACTION_OUTPUT_BYTES
+    monkeypatch.setattr("covey.core.actions.reporting.RESULT_OUTPUT_BYTES_OF_ONE", bound)
+    orders = [fleet.order() for _ in range(12)]
+    for _ in orders:
+        fleet.machine.turn()
+        fleet.machine.programs[-1].output = bytes(MAXIMUM_ACTION_OUTPUT_BYTES)
+        fleet.machine.become()
+    assert fleet.ben.store.outbox.waiting_bytes(fleet.ann.key, MessageClass.CONTROL) < 2 * bound
+    fleet.ben.wait(600)
+    fleet.carry()
+    kept = [each for order in orders for each in fleet.ann.store.order_results.of_order(fleet.group_id, order)]
+    assert [each.result.state for each in kept] == [CommandState.DONE] * len(orders), "all results are there"
+    assert {bool(each.output_bytes) for each in kept if not each.result.cut} == {True}
+    assert any(each.result.cut and not each.output_bytes for each in kept), "of some, that there was an output"
 
 
 def test_a_group_that_is_forgotten_leaves_nothing_but_once_ids(fleet: Fleet) -> None:
