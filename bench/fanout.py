@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.fanout_peer import answers_to, connected
 from bench.processes import await_ready, feed, start
+from bench.raw_client import answers_to, connected
 from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
 from covey.app.device import open_device

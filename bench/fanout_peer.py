@@ -9,37 +9,8 @@ import sys
 import threading
 
 import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 
-from covey.core.ids import DeviceKey
-from covey.core.wire.topics import inbox_topic
-
-
-def connected(port: int, username: str, password: str, on_message: mqtt.CallbackOnMessage) -> mqtt.Client:
-    """Return a client that listens on its own topic."""
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=username, protocol=mqtt.MQTTv5)
-    client.username_pw_set(username, password)
-    listening = threading.Event()
-    client.on_subscribe = lambda *_arguments: listening.set()
-    client.on_message = on_message
-    client.connect("127.0.0.1", port)
-    client.subscribe(_topic(username), qos=1)
-    client.loop_start()
-    listening.wait()
-    return client
-
-
-def answers_to(username: str) -> Properties:
-    """Return what asks for an answer to somebody."""
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho types only some of its calls
-    properties.ResponseTopic = _topic(username)
-    return properties
-
-
-def _topic(username: str) -> str:
-    return inbox_topic(DeviceKey(bytes.fromhex(username)))
+from bench.raw_client import connected
 
 
 def _answer(client: mqtt.Client, _userdata: object, message: mqtt.MQTTMessage) -> None:
