@@ -115,7 +115,7 @@ def test_who_comes_has_the_place_of_who_dawdles_longest(serve: Callable[..., Pat
     path = serve()
     dawdling = [_visit(path, begun) for _ in range(BOUNDS.clients)]
     for _ in range(2 * BOUNDS.clients):
-        assert _is_served(path)
+        wait_until(lambda: _is_served(path), "who was answered before has gone")
     assert _ended(dawdling[0])
     for visitor in dawdling:
         visitor.close()
