@@ -54,6 +54,7 @@ from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.expiry import give_up
 from covey.core.membership.gathering import Gathering
+from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.spreading import Spreading
@@ -421,6 +422,7 @@ MUTANTS = (
         334,
     ),
     Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
+    Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 932),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),

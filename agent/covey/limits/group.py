@@ -81,6 +81,9 @@ PULL_US_MAX = 1_800_000_000
 """...and what that doubles up to while nothing comes, half to a whole hour: what is missing may be larger than any
 packet of a relay, for as long as nobody sets that up."""
 
+SECRET_PULLS = 10
+"""Times that a member asks in vain for the secret of an epoch, over half an hour or so, before another one is begun."""
+
 PULLS_ANSWERED = 2
 """Requests of one member in one group that are answered in half of that time: a second one, further back, is usual."""
 

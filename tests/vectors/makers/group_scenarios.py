@@ -90,6 +90,14 @@ def _rules() -> list[Any]:
             "rule 9: a removal, the old secret", ("a removal with the old secret", "malformed"), held="with carol"
         ),
         _scenario("rule 9: a new secret for nothing", ("an addition with a new secret", "malformed"), held="with bob"),
+        _scenario(
+            "rule 9: a renewal",
+            ("an epoch by two", "malformed"),
+            ("a new epoch with the old secret", "malformed"),
+            ("a new epoch and nothing else", "accepted"),
+            held="with carol",
+            members="alice bob carol",
+        ),
     ]
 
 
@@ -313,6 +321,13 @@ def _modes() -> list[Any]:
         _scenario("admins: old votes", ("admins: votes about an earlier mallory", "vote"), held="admins: with mallory"),
         _scenario("admins: no ban", ("admins: removal without votes", "not_allowed"), held="admins: with mallory"),
         _scenario("admins: by a member", ("admins: addition by a member", "not_allowed"), held="admins: with mallory"),
+        _scenario(
+            "admins: a renewal",
+            ("admins: a new epoch by a member", "not_allowed"),
+            ("admins: a new epoch", "accepted"),
+            held="admins: with mallory",
+            members="alice bob carol mallory",
+        ),
         _scenario(
             "admins: anybody may leave",
             ("admins: mallory leaves", "accepted"),

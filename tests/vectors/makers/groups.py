@@ -65,6 +65,9 @@ EARLIER_EPOCH = sign_manifest(replace(WITHOUT_BOB.adding(_member(MALLORY)), epoc
 SAME_EPOCH = sign_manifest(replace(WITH_CAROL.removing(BOB.signing_public, secret_id(_SECOND)), epoch=1), CAROL)
 SAME_SECRET = sign_manifest(WITH_CAROL.removing(BOB.signing_public, secret_id(_FIRST)), CAROL)
 NEW_SECRET = sign_manifest(replace(WITH_BOB.adding(_member(CAROL)), epoch_id=secret_id(_SECOND)), BOB)
+RENEWED = sign_manifest(replace(WITH_CAROL.renewing(secret_id(_SECOND)), epoch=2), CAROL)
+RENEWED_TWICE = sign_manifest(replace(WITH_CAROL.renewing(secret_id(_SECOND)), epoch=3), CAROL)
+RENEWED_IN_NAME = sign_manifest(replace(WITH_CAROL.draft(), epoch=2), CAROL)
 MISADDRESSED = sign_manifest(GENESIS.adding(Member(replace(BOB.keys, noise_public=MALLORY.noise_public))), ALICE)
 UNLISTED = sign_manifest(replace(WITH_BOB, members=GENESIS.members, epoch=2, epoch_id=secret_id(_SECOND)), ALICE)
 OLDER_MEMBER = sign_manifest(WITH_CAROL.changing(replace(WITH_CAROL.members[0], since=3)), BOB)
@@ -134,6 +137,8 @@ BAN_OF_ANOTHER = _ban(ALICE, _vote(ALICE), _vote(BOB, target=CAROL, since=3))
 BAN_OF_EARLIER = _ban(ALICE, _vote(ALICE, since=3), _vote(BOB, since=3))
 REMOVAL_WITHOUT_VOTES = sign_manifest(ADMINS_MALLORY.removing(MALLORY.signing_public, secret_id(_SECOND)), ALICE)
 ADDED_BY_A_MEMBER = sign_manifest(ADMINS_MALLORY.adding(_member(identity("dave"))), MALLORY)
+ADMINS_RENEWED_BY_A_MEMBER = sign_manifest(replace(ADMINS_MALLORY.renewing(secret_id(_SECOND)), epoch=2), MALLORY)
+ADMINS_RENEWED = sign_manifest(replace(ADMINS_MALLORY.renewing(secret_id(_SECOND)), epoch=2), BOB)
 ADMINS_ROTATION = sign_manifest(
     ADMINS_MALLORY.changing(
         replace(_listed(ADMINS_MALLORY, MALLORY), keys=replace(MALLORY.keys, noise_public=_NEW_KEYS[0].noise_public))
@@ -197,6 +202,9 @@ _ALL = {
     "a removal without a new epoch": SAME_EPOCH,
     "a removal with the old secret": SAME_SECRET,
     "an addition with a new secret": NEW_SECRET,
+    "a new epoch and nothing else": RENEWED,
+    "an epoch by two": RENEWED_TWICE,
+    "a new epoch with the old secret": RENEWED_IN_NAME,
     "with bob under mallory's noise key": MISADDRESSED,
     "version 2 without bob": UNLISTED,
     "a member made younger": OLDER_MEMBER,
@@ -234,6 +242,8 @@ _ALL = {
     "admins: votes about an earlier mallory": BAN_OF_EARLIER,
     "admins: removal without votes": REMOVAL_WITHOUT_VOTES,
     "admins: addition by a member": ADDED_BY_A_MEMBER,
+    "admins: a new epoch by a member": ADMINS_RENEWED_BY_A_MEMBER,
+    "admins: a new epoch": ADMINS_RENEWED,
     "admins: mallory rotates": ADMINS_ROTATION,
     "admins: mallory leaves": LEAVES,
     "admins: mallory unbanned": UNBAN,

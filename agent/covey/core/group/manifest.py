@@ -251,6 +251,10 @@ class GroupManifest:
             raise LocalError(f"device {device_name(signing_public)} is not a member")
         return replace(draft, members=rest, epoch=draft.epoch + bool(self.raw), epoch_id=epoch_id)
 
+    def renewing(self, epoch_id: EpochId) -> GroupManifest:
+        """Return the draft in a new epoch, nothing else being changed: for a secret that nobody has any more."""
+        return replace(self.draft(), epoch_id=epoch_id)
+
     def banning(self, signing_public: DeviceKey, epoch_id: EpochId, votes: tuple[bytes, ...] = ()) -> GroupManifest:
         """Return the draft in which a device or an invite is banned, in a new epoch; it is no member any more.
 

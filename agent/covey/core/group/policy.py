@@ -15,6 +15,8 @@
        later ban. What is no member, a device or an outstanding invite (003.43), has no such version: there the vote
        names the epoch, which every ban ends.
     8. Who is banned is nobody's member (003.34), and with an invite that is banned nobody is let in.
+    9. A new epoch that removes nobody, for a secret that was lost, is begun by any member where all are equal and in
+       one-to-one groups, and by admins alone in the others.
 
 A vote is `[signature64, signed]`, `signed` being the bytes of `[1, group_id, action, target, since, voter]` with
 action 0 for a ban of a member, 1 for the end of a ban, and 2 for a ban of what is no member.
@@ -126,12 +128,17 @@ def voted_for(
     }
 
 
-def authorise(manifest: GroupManifest, before: GroupState, change: Change) -> None:
-    """Check rules 1 to 8 for a manifest that makes `change` to `before`.
+def may_renew(mode: Mode, before: GroupState, issuer: DeviceKey) -> bool:
+    """Say whether a member may begin an epoch that removes nobody (rule 9)."""
+    return issuer in before.members and (mode in EQUAL_MODES or mode is Mode.ONE_TO_ONE or issuer in admins(before))
+
+
+def authorise(manifest: GroupManifest, before: GroupState, change: Change, *, renews: bool) -> None:
+    """Check rules 1 to 9 for a manifest that makes `change` to `before`; `renews`: it begins an epoch, and no more.
 
     Raises:
         UnknownIssuerError: rule 1.
-        NotAllowedError: rules 1 to 6, and 8.
+        NotAllowedError: rules 1 to 6, 8 and 9.
         LimitError: rule 1.
         VoteError: rule 7.
     """
@@ -145,6 +152,8 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change) -> No
         raise MalformedError("what a version adds is as old as that version")
     if set(change.noise) - {issuer}:
         raise NotAllowedError("a noise key is changed by its owner alone")
+    if renews and not may_renew(manifest.mode, before, issuer):
+        raise NotAllowedError("only an admin may begin an epoch in this mode")
     if issuer in change.removed:
         _check_leave(issuer, change)
         return

@@ -14,8 +14,9 @@
     8. Its issuer may make this change to the state before (`group/policy.py`; 000.13, 003.07). The state before is that
        of the manifest followed, or what `resolver.py` makes of several.
     9. The epoch is the highest one followed, plus 1 where anybody was removed or banned, or several manifests are
-       followed: so an older group secret, which removed devices hold, never comes back. A new epoch has a new secret,
-       the same has the same.
+       followed: so an older group secret, which removed devices hold, never comes back. One that changes nothing may
+       begin an epoch, too: so a group gets going again whose secret was lost (`policy.py`, rule 9). A new epoch has a
+       new secret, the same has the same.
 
    10. Nobody can fill the graph. Of one issuer's manifests at most `RIVALS_OF_ONE` are held that know nothing of each
        other, except for what another member's follows: who asks for it holds it. Beyond `MAXIMUM_OPEN_MANIFESTS`, or
@@ -39,7 +40,7 @@ from enum import Enum
 
 from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest
 from covey.core.group.policy import authorise
-from covey.core.group.resolver import GroupState, Step, difference, resolve
+from covey.core.group.resolver import Change, GroupState, Step, difference, resolve
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.errors import (
     GenesisError,
@@ -214,7 +215,9 @@ class GroupTrust:
         parents = [self._placed[each] for each in edited.prev]
         newest = max((parent.manifest for parent in parents), key=lambda manifest: manifest.epoch)
         before = self._state_after(parents)
-        begins = len(parents) > 1 or bool(difference(before, GroupState.of(edited)).removed)
+        change = difference(before, GroupState.of(edited))
+        renews = change.empty and edited.epoch_id == epoch_id
+        begins = len(parents) > 1 or bool(change.removed) or renews
         return replace(edited, epoch=newest.epoch + begins, epoch_id=epoch_id if begins else newest.epoch_id)
 
     # -- what changes it ----------------------------------------------------------------------------------------------
@@ -293,13 +296,14 @@ class GroupTrust:
         change = difference(before, state)
         if not wanted:
             self._check_room(manifest, removes=bool(change.removed))
-        self._check_constants(manifest, parents, bool(change.removed))
+        self._check_constants(manifest, parents, change)
         kept = [member for key, member in state.members.items() if key in before.members]
         if any(member.since != before.members[member.keys.signing_public].since for member in kept) or any(
             before.banned.get(key, since) != since for key, since in state.banned.items()
         ):
             raise MalformedError("the age of a member or ban never changes")
-        authorise(manifest, before, change)
+        renews = change.empty and len(parents) == 1 and manifest.epoch > parents[0].manifest.epoch
+        authorise(manifest, before, change, renews=renews)
         bit = 1 << self._bits
         named = tuple(parent.bit for parent in parents)
         step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, named, before, change)
@@ -401,7 +405,7 @@ class GroupTrust:
             raise MalformedError("it follows a manifest and one before that")
         return parents
 
-    def _check_constants(self, manifest: GroupManifest, parents: Sequence[_Placed], removes: bool) -> None:
+    def _check_constants(self, manifest: GroupManifest, parents: Sequence[_Placed], change: Change) -> None:
         """Rules 7 and 9."""
         parent = parents[0].manifest
         if (manifest.mode, manifest.invited) != (parent.mode, parent.invited):
@@ -409,10 +413,10 @@ class GroupTrust:
         epoch = max(each.manifest.epoch for each in parents)
         if manifest.epoch < epoch:
             raise RollbackError(f"epoch {manifest.epoch} after {epoch}")
-        begins = removes or len(parents) > 1
-        if manifest.epoch != epoch + begins:
-            raise MalformedError("a new epoch begins with a removal, a ban or the end of a conflict, and only there")
-        if begins == any(manifest.epoch_id == each.manifest.epoch_id for each in parents):
+        begins = bool(change.removed) or len(parents) > 1
+        if manifest.epoch != epoch + begins and not (change.empty and manifest.epoch == epoch + 1):
+            raise MalformedError("a new epoch begins with a removal, a ban, the end of a conflict, or nothing else")
+        if (manifest.epoch > epoch) == any(manifest.epoch_id == each.manifest.epoch_id for each in parents):
             raise MalformedError("a new epoch has a new secret, and only a new one")
 
     def _state_after(self, parents: Sequence[_Placed]) -> GroupState:

@@ -8,6 +8,8 @@
    An asker gets two answers, for what follows and for what that follows, and then as often as it may ask: an answer is
    up to 2,500 times its question. It gets as much as a relay carries, and none while not even the first fits.
    Who has asked so often for nothing asks half as often each time, down to once an hour, until something has come.
+   Whoever has asked in vain `SECRET_PULLS` times for the secret, and may do so, begins another epoch: it was lost with
+   the device that had drawn it, and without one the group neither says nor writes anything.
 4. Manifests that were left over by the bound of one turn's work are taken in the next one.
 5. A group that lists a retired noise key of ours gets the current one (`membership/rotation.py`).
 6. Devices of a fleet that have come at about the same time are let in (`membership/gathering.py`).
@@ -19,8 +21,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import manifest_hash, read_manifest
+from covey.core.group.manifest import GroupManifest, manifest_hash, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_from_wire, pull_to_wire
+from covey.core.group.policy import may_renew
+from covey.core.group.resolver import GroupState
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.records import MessageClass
@@ -41,6 +45,7 @@ from covey.limits.group import (
     PULLS_ANSWERED,
     RECONCILE_ANYBODY_US,
     RECONCILE_ISSUER_US,
+    SECRET_PULLS,
 )
 
 if TYPE_CHECKING:
@@ -74,6 +79,7 @@ class GroupMaintenance:
         self._pulls: dict[GroupId, _Pulls] = {}
         self._announced_at_us: int | None = None
         self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
+        self._looked = False
         if any(each.request is not None for each in records.invites.all()):
             self.gathering()
 
@@ -123,12 +129,11 @@ class GroupMaintenance:
         if group_id not in {group.group_id for group in groups.joined()}:
             return []
         early = self._records.groups.early_manifests(group_id)
-        secret = groups.secret(group_id)
-        held = (secret or b"", *sorted(head.hash for head in trust.heads()))
+        held = self._known(groups, group_id)
         pulls = self._pulls.get(group_id)
         if pulls is None or pulls.held != held:
             pulls = self._pulls[group_id] = _Pulls(held, now.monotonic_us)
-        pulls.open = behind or bool(early) or secret is None
+        pulls.open = behind or bool(early) or not held[0]
         if not pulls.open or now.monotonic_us < pulls.due_us or trust.current.member(member) is None:
             return []
         rounds, asked = divmod(pulls.times, _PULLS_MAX)
@@ -156,6 +161,7 @@ class GroupMaintenance:
         deadline = self.next_deadline()
         return (
             (deadline is not None and deadline <= now.monotonic_us)
+            or not self._looked
             or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups.joined())
             or self._announces(membership.groups, now)
             or bool(membership.unfinished)
@@ -177,6 +183,8 @@ class GroupMaintenance:
             sends += announce_everywhere(membership, self._identity, self._records, now.wall_us)
             refused = outdated(membership.groups, self._identity)
             self._announced_at_us = now.monotonic_us if refused else None
+        if not self._looked:
+            self._look(membership.groups, now)
         groups = {group.group_id: group for group in membership.groups.joined()}
         for group_id in [each for each in self._reconcile_at if each not in groups or groups[each].raw]:
             del self._reconcile_at[group_id]
@@ -192,7 +200,36 @@ class GroupMaintenance:
                 if not others:
                     del self._pulls[group_id]
                     continue
+                if self._renews(membership.groups, group, pulls):
+                    sends += self._renew(membership, group_id, now)
                 sends += self.ask(membership.groups, group_id, others[self._jitter(0, len(others) - 1)], now)
+        return sends
+
+    def _look(self, groups: Groups, now: Now) -> None:
+        """Find out, once after a start, what was missing before it."""
+        self._looked = True
+        for group_id in [group.group_id for group in groups.joined()]:
+            if groups.secret(group_id) is None or self._records.groups.early_manifests(group_id):
+                self._pulls[group_id] = _Pulls(self._known(groups, group_id), now.monotonic_us)
+
+    def _known(self, groups: Groups, group_id: GroupId) -> tuple[bytes, ...]:
+        """Return what is held of a group: while that stays the same, what was asked for has not come."""
+        heads = groups.trust(group_id).heads()
+        return (groups.secret(group_id) or b"", *sorted(head.hash for head in heads))
+
+    def _renews(self, groups: Groups, group: GroupManifest, pulls: _Pulls) -> bool:
+        """Say whether the secret of a group's epoch counts as lost, and this device is to end that (rule 3)."""
+        if not group.raw or pulls.times < SECRET_PULLS or groups.secret(group.group_id) is not None:
+            return False
+        return may_renew(group.mode, GroupState.of(group), self._own)
+
+    def _renew(self, membership: Membership, group_id: GroupId, now: Now) -> list[GroupSend]:
+        try:
+            sends = membership.change(group_id, lambda draft, epoch_id: draft.renewing(epoch_id), now.wall_us)
+        except LocalError:
+            self._records.counters.count("unrenewed_epochs")
+            return []
+        self._records.counters.count("renewed_epochs")
         return sends
 
     def _end_conflict(self, membership: Membership, group_id: GroupId, now: Now) -> list[GroupSend]:

@@ -1,0 +1,87 @@
+"""What groups need from time to time, as it is seen from outside: here an epoch whose secret nobody has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.core.group.manifest import Mode
+from covey.core.ids import GroupId
+from covey.limits.group import SECRET_PULLS
+from tests.fleet import Device, admit, carry, found
+
+Make = Callable[..., Device]
+_DAY_MINUTES = 1_440
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name, **options: Device(name, tmp_path, **options)
+
+
+def _lose_secret(group_id: GroupId, *devices: Device) -> None:
+    """Take the secret of the epoch from devices, which start anew: what had drawn it is gone for good."""
+    for device in devices:
+        with device.store.transaction():
+            device.store.connection.execute("DELETE FROM epoch_secret WHERE group_id = ?", (group_id,))
+        device.restart()
+
+
+def _live(*devices: Device, minutes: int) -> int:
+    """Let devices hear each other; return how many envelopes went."""
+    went = 0
+    for _ in range(minutes):
+        for device in devices:
+            device.wait(60)
+            device.maintain()
+        went += carry(*devices)
+    return went
+
+
+def _secrets(group_id: GroupId, *devices: Device) -> set[bytes | None]:
+    return {device.node.groups.secret(group_id) for device in devices}
+
+
+def test_an_epoch_whose_secret_nobody_has_is_followed_by_another(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    epoch = ann.node.groups.group(group_id).epoch
+    _lose_secret(group_id, ann, ben, cid)
+    _live(ann, ben, cid, minutes=5)
+    assert _secrets(group_id, ann, ben, cid) == {None}  # whoever has it may just be away
+    _live(ann, ben, cid, minutes=180)
+    (secret,) = _secrets(group_id, ann, ben, cid)
+    assert secret is not None
+    groups = [device.node.groups.group(group_id) for device in (ann, ben, cid)]
+    assert {group.hash for group in groups} == {groups[0].hash}
+    assert groups[0].epoch > epoch
+    assert len(groups[0].members) == 3
+    assert _live(ann, ben, cid, minutes=_DAY_MINUTES) < _DAY_MINUTES
+
+
+def test_a_secret_that_somebody_still_has_is_waited_for(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    _lose_secret(group_id, ben)
+    before = ann.node.groups.group(group_id)
+    _live(ann, ben, cid, minutes=180)
+    assert _secrets(group_id, ann, ben, cid) == {ann.node.groups.secret(group_id)} != {None}
+    assert ben.node.groups.group(group_id).hash == before.hash
+
+
+def test_only_an_admin_begins_an_epoch_where_there_are_admins(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    with ann.store.transaction():
+        group_id = ann.node.membership.create("ann", (), ann.now.wall_us, Mode.ADMIN_INVITES).group_id
+    admit(ann, ben, group_id)
+    _lose_secret(group_id, ann, ben)
+    for _ in range(_DAY_MINUTES):
+        ben.wait(60)
+        ben.maintain()
+    assert _secrets(group_id, ben) == {None}
+    _live(ann, ben, minutes=SECRET_PULLS * 10)
+    (secret,) = _secrets(group_id, ann, ben)
+    assert secret is not None
+    assert ben.node.groups.group(group_id).issuer == ann.key
