@@ -294,3 +294,17 @@ def test_labels_that_look_alike_or_lie_are_shown_with_what_does_not(new_gateway:
     fingerprints = {member["fingerprint"] for member in one.json("group", "members")}
     assert fingerprints == {gateway.json("key", "show")["fingerprint"] for gateway in (one, two)}
     assert all(each in one.ok("group", "members") for each in fingerprints)
+
+
+def test_what_was_written_last_is_handed_over_before_a_group_is_left(new_gateway: NewGateway) -> None:
+    one, two = _pair(new_gateway, "one", "two")
+    two.ok("note", "last words")
+    one.end()
+    refused = two.fails("group", "leave", "--yes", code=1)
+    assert "no member has what this device wrote last" in refused
+    assert "--erase" in refused
+    one.start("run", "--no-sensors")
+    two.ok("group", "leave", "--yes")
+    two.start("run", "--no-sensors")
+    wait_until(lambda: len(one.json("group", "show")["members"]) == 1, "two has left")
+    assert "last words" in one.ok("history", "log")

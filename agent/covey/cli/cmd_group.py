@@ -274,6 +274,8 @@ def _leave(options: argparse.Namespace) -> None:
         names = ", ".join(each.group_id.hex()[:8] for each in left)
         everywhere = " Your other devices leave it, too." if any(follows(device, each) for each in left) else ""
         confirm(f"leave group {names}? Only a new invite brings this device back.{everywhere}", options.yes)
+        if not options.erase:
+            groups.hand_over(device, left)
         groups.leave_groups(device, left, at_once=options.erase)
     if options.json:
         ids = [each.group_id.hex() for each in left]

@@ -18,3 +18,6 @@ MAXIMUM_PREFERENCE_VALUE_BYTES = 1_024
 JOINED_UNASKED = 32
 """Groups of a device beyond which it asks no further one to be let in because another own device is in it: half of
 what it may be in, so that a stolen one does not fill it."""
+
+LAST_WORDS_US = 3_600_000_000
+"""For so long a device that is to leave a group as another own one did stays, until a member has what it wrote."""

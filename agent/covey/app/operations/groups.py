@@ -9,6 +9,7 @@ from itertools import chain
 from covey.app.device import Device
 from covey.app.own_devices import own_devices
 from covey.app.relay_access import require_relay
+from covey.app.relay_loop import wait_until
 from covey.core.crypto import DeviceKeys
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
@@ -19,9 +20,12 @@ from covey.core.membership.invitations import check_capabilities
 from covey.core.membership.voting import VOTING_MODES
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite
-from covey.errors import LocalError, MalformedError, UsageError
+from covey.errors import ConfigurationError, LocalError, MalformedError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import MAXIMUM_CONTACTS
+
+_LAST_WORDS_S = 30.0
+"""How long to wait, before a group is left, for a member that takes what this device wrote last."""
 
 Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """From a draft and the id of the next epoch to the draft as it should be."""
@@ -242,6 +246,34 @@ def groups_with(device: Device, name: str) -> list[GroupManifest]:
             hint="covey group leave --group ID, or to keep it out of a group: covey group ban",
         )
     return found
+
+
+def hand_over(device: Device, manifests: Iterable[GroupManifest]) -> None:
+    """Wait until, in each of these groups, a member has what this device wrote last: after it has left nobody takes it.
+
+    Raises:
+        LocalError: in one of them nobody has it.
+    """
+    history, groups = device.node.history, [each.group_id for each in manifests]
+
+    def known() -> bool:
+        return all(map(history.is_known, groups))
+
+    if known():
+        return
+    with device.store.transaction():
+        for each in groups:
+            history.hand_over(each, device.now())
+    try:
+        reached = wait_until(device, known, _LAST_WORDS_S)
+    except ConfigurationError:
+        reached = False
+    if not reached:
+        names = ", ".join(each.hex()[:8] for each in groups if not history.is_known(each))
+        raise LocalError(
+            f"no member has what this device wrote last in group {names}, and none takes it from who has left",
+            hint="once a relay and a member are there, 'covey group leave' again; with --erase it goes unread",
+        )
 
 
 def leave_groups(device: Device, manifests: Iterable[GroupManifest], *, at_once: bool = False) -> None:

@@ -74,15 +74,34 @@ class HistoryExchange:
     def announce(self, manifest: GroupManifest, log: Log, first: int, now: Now) -> None:
         """Queue what was written from a number on for every member for whom nothing waits (rule 1)."""
         announcements = self._records.announcements
-        for member in manifest.members:
-            key = member.keys.signing_public
-            if member.is_board or key == self._own or self._groups.address(key) is None:
-                continue
+        for key in self._hearers(manifest):
             sent = announcements.of(manifest.group_id, key, log)
             if sent is not None and sent.waits:
                 self._look_at_us = now.monotonic_us + ANNOUNCE_US
             else:
                 self._send_log(manifest.group_id, key, log, first - 1 if sent is None else sent.number, now)
+
+    def is_known(self, manifest: GroupManifest, log: Log) -> bool:
+        """Say whether a member has acknowledged all of a log of ours; so, too, where nobody else could."""
+        end, others = self._records.operations.end_of(manifest.group_id, log), list(self._hearers(manifest))
+        sent = [self._records.announcements.of(manifest.group_id, key, log) for key in others]
+        known = (each is not None and not each.waits and each.number >= end.number for each in sent if end is not None)
+        return end is None or not others or any(known)
+
+    def hand_over(self, manifest: GroupManifest, log: Log, now: Now) -> None:
+        """Send a log of ours to members that all came later than what it says, and may not have asked for it yet."""
+        others = list(self._hearers(manifest))
+        if any(self._records.announcements.of(manifest.group_id, key, log) is not None for key in others):
+            return
+        for key in others:
+            self._send_log(manifest.group_id, key, log, 0, now)
+
+    def _hearers(self, manifest: GroupManifest) -> Iterator[DeviceKey]:
+        """Yield the members that are sent what this device writes."""
+        for member in manifest.members:
+            key = member.keys.signing_public
+            if not member.is_board and key != self._own and self._groups.address(key) is not None:
+                yield key
 
     def _send_log(self, group_id: GroupId, member: DeviceKey, log: Log, after: int, now: Now) -> None:
         bundle, last = self._bundle(group_id, {log: after}, only=log)

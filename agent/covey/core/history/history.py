@@ -184,6 +184,28 @@ class History:
         self.exchange.announce(manifest, operation.log, operation.number - len(written), now)
         return operation
 
+    def is_known(self, group_id: GroupId) -> bool:
+        """Say whether a member has all that this device wrote in this life; so, too, where there is no other.
+
+        Nobody takes what comes from who is out of a group: what no member has by then, none will ever have.
+
+        Raises:
+            UnknownGroupError: this device is not in the group.
+        """
+        return self.exchange.is_known(self._groups.group(group_id), self._log())
+
+    def hand_over(self, group_id: GroupId, now: Now) -> None:
+        """See that some member will have what this device wrote, also where all of them came later than that.
+
+        Raises:
+            UnknownGroupError: this device is not in the group.
+            LocalError: the outbox is full.
+        """
+        self.exchange.hand_over(self._groups.group(group_id), self._log(), now)
+
+    def _log(self) -> Log:
+        return Log(self._own, self._records.incarnations.present())
+
     def _manifest_to_name(self, group_id: GroupId) -> GroupManifest:
         """Return the newest manifest that lists this device: what holds, or in a conflict the highest of the heads."""
         current = self._groups.group(group_id)
@@ -207,8 +229,7 @@ class History:
     def _append(
         self, group_id: GroupId, manifest: GroupManifest, parents: Iterable[OperationId], body: Body, now: Now
     ) -> Operation:
-        records = self._records.operations
-        log = Log(self._own, self._records.incarnations.present())
+        records, log = self._records.operations, self._log()
         end = records.end_of(group_id, log)
         parents = tuple(sorted(parents))
         held = [records.held(group_id, each) for each in parents]

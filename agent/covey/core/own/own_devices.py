@@ -3,8 +3,9 @@
 1. The personal group is the one that the person has named on this very device, of mode personal, while the device is a
    member. No other group orders anything here.
 2. Each group that this device is in, and that is not known as held, it tells of.
-3. A group that another device says was left is left here as well, and an erased one is erased at once, with the secrets
-   of its epochs; each operation is obeyed once, so who is let in again later stays, and tells of it (rule 2).
+3. A group that another device says was left is left here as well, as soon as a member has what this one wrote there, or
+   after an hour; an erased one is erased at once, with the secrets of its epochs. Each operation is obeyed once, so who
+   is let in again later stays, and tells of it (rule 2).
 4. Whoever has left a group says that it is erased when nothing of it is here any more: then another member knows.
 5. A held group's member invites the other own devices, each once, as far as the group lets it, and no more at a time
    than it would take; these accept by themselves what an own device sends of a held group, up to a bound.
@@ -30,7 +31,7 @@ from covey.core.now import Now
 from covey.core.own.state import KnownGroup, PersonalState, personal_state
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.pairing import MAXIMUM_GROUP_REQUESTS_OF_ONE
-from covey.limits.personal import JOINED_UNASKED
+from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US
 
 
 class AgreedRecords(Protocol):
@@ -192,6 +193,8 @@ class OwnDevices:
         group_id, trust = known.group_id, self._groups.trust_of(known.group_id)
         if trust is not None and trust.current is not None and trust.current.mode is Mode.PERSONAL:
             return
+        if self._has_last_words(known, now):
+            return
         self._records.requests.drop(group_id)
         self._records.joins.end(group_id)
         if any(group.group_id == group_id for group in self._groups.joined()):
@@ -202,12 +205,21 @@ class OwnDevices:
             yield Done("erased", group_id, known.author)
         self._records.personal.note_obeyed(group_id, known.operation)
 
+    def _has_last_words(self, known: KnownGroup, now: Now) -> bool:
+        """Say whether what this device wrote in a group has to reach a member before it leaves (rule 3)."""
+        inside = any(group.group_id == known.group_id for group in self._groups.joined())
+        waits = inside and known.holding is Holding.LEFT and 0 <= now.wall_us - known.made_at_us < LAST_WORDS_US
+        if not waits or self._history.is_known(known.group_id):
+            return False
+        self._history.hand_over(known.group_id, now)
+        return True
+
     def _announce(self, personal: GroupManifest, now: Now) -> Iterator[Done]:
         """Tell of what this device holds (rule 2), and of what it has erased (rule 4)."""
         known = self.state(personal).groups
         for group in self._shared():
             found = known.get(group.group_id)
-            if found is None or found.holding is not Holding.HELD:
+            if found is None or self._is_back(found):
                 self._write(personal, OwnGroup(group.group_id, Holding.HELD, self._title(group.group_id)), now)
                 yield Done("told", group.group_id, self._own)
         for found in known.values():
@@ -215,6 +227,10 @@ class OwnDevices:
             destroyed = found.holding is Holding.HELD and self._groups.is_revoked(found.group_id)
             if (gone and found.author == self._own) or destroyed:
                 self._write(personal, OwnGroup(found.group_id, Holding.ERASED, found.title), now)
+
+    def _is_back(self, known: KnownGroup) -> bool:
+        """Say whether this device is in a group although it has left it, as it was told to: it was let in since."""
+        return known.holding is not Holding.HELD and self._records.personal.obeyed(known.group_id) == known.operation
 
     def _write(self, personal: GroupManifest, body: OwnGroup, now: Now) -> None:
         operation = self._history.write(personal.group_id, body, now)

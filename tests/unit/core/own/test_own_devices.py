@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from covey.core.group.manifest import Mode
+from covey.core.history.bodies import Note, read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import read_operation
 from covey.core.history.personal import Holding, OwnGroup, Preference
 from covey.core.ids import GroupId
 from covey.core.own.own_devices import OwnDevices
@@ -67,6 +70,17 @@ def settle(*devices: Device) -> None:
 def leave(device: Device, group_id: GroupId) -> None:
     with device.store.transaction():
         own(device).leave(group_id, device.now)
+
+
+def write(device: Device, group_id: GroupId, text: bytes) -> None:
+    with device.store.transaction():
+        device.node.history.write(group_id, Note("text/plain", text), device.now)
+
+
+def notes(device: Device, group_id: GroupId) -> list[bytes]:
+    operations = device.store.operations.of_kind(group_id, OperationKind.NOTE)
+    bodies = [read_body(read_operation(stored.raw)) for stored in operations]
+    return [body.content for body in bodies if isinstance(body, Note)]
 
 
 def members(device: Device, group_id: GroupId) -> set[bytes]:
@@ -250,4 +264,44 @@ def test_a_group_where_only_admins_let_in_is_listed(make: Make) -> None:
     admit(other, laptop, fleet)
     settle(laptop, phone, other)
     assert state(phone).groups[fleet].holding is Holding.HELD
+    assert fleet not in joined(phone)
+
+
+def test_what_was_written_last_reaches_a_member_before_another_own_device_has_this_one_leave(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    settle(laptop, phone, other)
+    carry(laptop, phone, other)
+    write(phone, fleet, b"before")
+    held_up = phone.sends()
+    assert held_up
+    write(phone, fleet, b"last words")
+    leave(laptop, fleet)
+    carry(laptop, phone)
+    settle(laptop, phone)
+    assert fleet in joined(phone)
+    settle(laptop, phone, other)
+    for _ in range(3):
+        phone.wait(31)
+        phone.maintain()
+        settle(laptop, phone, other)
+    assert fleet not in joined(phone)
+    assert members(other, fleet) == {other.key}
+    assert notes(other, fleet) == [b"before", b"last words"]
+
+
+def test_an_own_device_leaves_in_the_end_though_nobody_takes_what_it_wrote(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    settle(laptop, phone, other)
+    write(phone, fleet, b"nobody is there")
+    leave(laptop, fleet)
+    settle(laptop, phone)
+    assert fleet in joined(phone)
+    phone.wait(3_600)
+    settle(laptop, phone)
     assert fleet not in joined(phone)
