@@ -22,6 +22,7 @@ from covey.app.operations.content import (
     verify_file,
 )
 from covey.app.wording import count
+from covey.cli.content_view import fetch_with_progress, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import date_text, size_text
@@ -35,6 +36,9 @@ def add_arguments(parser: Parser) -> None:
     actions.add("ls", on_device(_list), "list the files that members offer, the newest first", also=["list"])
     actions.add("waiting", on_device(_waiting), "list what this device has asked for and not got yet")
     show = actions.add("show", on_device(_show), "show one file, and who has it")
+    fetch = actions.add("fetch", on_device(_fetch), "have a file here, sealed as it is; 'covey get' opens it later")
+    fetch.add_argument("--pin", action="store_true", help="keep it on this device when room is short")
+    wait_option(fetch)
     pin = actions.add("pin", on_device(_pin), "keep a file on this device when room is short")
     pin.add_argument("--off", action="store_true", help="let it go again when room is short")
     drop = actions.add("drop", on_device(_drop), "let go of a file here, or stop asking for it")
@@ -44,7 +48,7 @@ def add_arguments(parser: Parser) -> None:
     import_ = actions.add("import", on_device(_import), "take a file from a stick, as if it had been fetched")
     import_.add_argument("path", metavar="PATH", help="what 'covey content export' has written")
     verify = actions.add("verify", on_device(_verify), "read the files that are here, and see that they are whole")
-    for action in (show, pin, drop, export):
+    for action in (show, fetch, pin, drop, export):
         action.add_argument("ref", metavar="REF", help="its name, or the beginning of its id or hash")
     export.add_argument("path", metavar="PATH", help="the file or folder to write; only members can open it")
     verify.add_argument("ref", nargs="?", metavar="REF", help="one file (default: all that are here)")
@@ -114,6 +118,16 @@ def _show(device: Device, options: argparse.Namespace) -> None:
             "others": ", ".join(labelled_name(key[:8], label) for key, label in having.items()),
         }
     )
+
+
+def _fetch(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    offer = pick_offer(device, manifest, options.ref)
+    fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
+    if options.json:
+        print_json(to_json(described(device, manifest, offer)))
+    else:
+        print(f"'{offer.file.name}' is here: 'covey get {offer.operation.id.hex()[:8]}' opens it")
 
 
 def _pin(device: Device, options: argparse.Namespace) -> None:

@@ -6,9 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.operations.commands import OrderedCommand, give_command
-from covey.app.wording import count
-from covey.cli.command_view import wait_for_devices, wait_options
+from covey.app.operations.commands import give_command
+from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import read_us
@@ -49,23 +48,12 @@ def _do(device: Device, options: argparse.Namespace) -> int:
     arguments = _arguments(options.arguments)
     given = give_command(device, manifest, options.action, arguments, options.selector, lifetime_us)
     if not options.json:
-        _print(given)
+        print_ordered(given)
     elif not options.wait:
         print_json({**to_json(given.order), "devices": given.devices, "obeying": given.obeying})
     if not options.wait:
         return 0
     return wait_for_devices(device, manifest, given.order.id, options.timeout, as_json=options.json)
-
-
-def _print(given: OrderedCommand) -> None:
-    short, devices = given.order.id[:8], count(given.devices, "device")
-    if given.obeying < given.devices:
-        devices += f", of which {given.devices - given.obeying} obey no commands"
-    missing = given.order.needed - len(given.order.signers)
-    if missing > 0:
-        print(f"ordered as {short} for {devices}, once {missing} more agree: 'covey orders approve {short}' there")
-    else:
-        print(f"ordered as {short} for {devices}; 'covey orders {short}' shows what becomes of it", flush=True)
 
 
 def _arguments(words: list[str]) -> dict[str, str]:

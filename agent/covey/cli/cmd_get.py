@@ -7,14 +7,12 @@ import sys
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.content import described, fetch_file, open_file, pick_offer, pin_file, target_of
+from covey.app.operations.content import described, open_file, pick_offer, target_of
+from covey.cli.content_view import fetch_with_progress, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
-from covey.cli.progress_line import ProgressLine
-from covey.cli.quantities import read_us, size_text
+from covey.cli.quantities import size_text
 from covey.cli.terminal import print_json
-
-_LONGEST_US = 7 * 86_400_000_000
 
 
 def add_arguments(parser: Parser) -> None:
@@ -23,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("-o", "--output", metavar="PATH", help="the file or folder to write (default: its name, here)")
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
     parser.add_argument("--pin", action="store_true", help="keep it on this device when room is short")
-    parser.add_argument("--wait", default="10m", metavar="TIME", help="how long to wait for it (default: 10m)")
+    wait_option(parser)
     group_option(parser)
     json_option(parser)
     parser.set_defaults(act=on_device(_get))
@@ -32,15 +30,8 @@ def add_arguments(parser: Parser) -> None:
 def _get(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     offer = pick_offer(device, manifest, options.ref)
-    seconds = read_us("--wait", options.wait, _LONGEST_US) / 1e6
     target = target_of(offer, options.output, replace=options.force)
-    whole = size_text(offer.file.content.sealed_size)
-    with ProgressLine() as line:
-        fetch_file(
-            device, manifest, offer, seconds, lambda come: line.show(f"{offer.file.name}: {size_text(come)} of {whole}")
-        )
-    if options.pin:
-        pin_file(device, offer, pinned=True)
+    fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
     open_file(device, manifest, offer, target, replace=options.force)
     if options.json:
         print_json({**to_json(described(device, manifest, offer)), "path": str(target)})

@@ -1,35 +1,72 @@
-"""`covey put FILE`: offer a file to the members of a group."""
+"""`covey put FILE`: offer a file to the members of a group, or have some of them fetch it."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.content import described, put_file
+from covey.app.operations.commands import check_may_order, give_command
+from covey.app.operations.content import FETCH_ACTION, OfferedFile, described, put_file
+from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import size_text
 from covey.cli.terminal import print_json
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
 
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("file", metavar="FILE", help="the file, of at most 100 MiB")
     parser.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
+    selector_option(parser, default=None)
+    parser.add_argument(
+        "--action",
+        metavar="ACTION",
+        help=f"what those do with it: an action that takes `group` and `file` (default: {FETCH_ACTION})",
+    )
+    wait_options(parser)
     group_option(parser)
     json_option(parser)
     parser.set_defaults(act=on_device(_put))
 
 
-def _put(device: Device, options: argparse.Namespace) -> None:
+def _put(device: Device, options: argparse.Namespace) -> int:
     manifest, path = device.pick_group(options.group), Path(options.file)
+    if options.selector is not None:
+        check_may_order(device, manifest, options.selector)
+    elif options.wait or options.action is not None:
+        raise UsageError("nobody is to fetch it", hint="--for all, or --for label:NAME, says who is")
     with ProgressLine() as line:
         offer = put_file(device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"))
     entry = described(device, manifest, offer)
+    if options.selector is not None:
+        return _order(device, manifest, entry, options)
     if options.json:
         print_json(to_json(entry))
     else:
         print(f"'{entry.name}', {size_text(entry.size)}, is offered as {entry.id[:8]}: 'covey get {entry.id[:8]}'")
+    return 0
+
+
+def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options: argparse.Namespace) -> int:
+    """Have devices fetch a file, or do with it what their owners have defined."""
+    arguments = {"group": manifest.group_id.hex(), "file": entry.id}
+    action = FETCH_ACTION if options.action is None else options.action
+    given = give_command(device, manifest, action, arguments, options.selector, None)
+    if not options.json:
+        print(f"'{entry.name}', {size_text(entry.size)}, is offered as {entry.id[:8]}")
+        print_ordered(given)
+    elif not options.wait:
+        order = {**to_json(given.order), "devices": given.devices, "obeying": given.obeying}
+        print_json({**to_json(entry), "order": order})
+    if not options.wait:
+        return 0
+    return wait_for_devices(device, manifest, given.order.id, options.timeout, as_json=options.json)

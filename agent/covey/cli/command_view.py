@@ -9,7 +9,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.operations.commands import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
+from covey.app.operations.commands import (
+    OUTCOMES,
+    CommandReport,
+    DeviceOutcome,
+    OrderedCommand,
+    command_report,
+    reported,
+)
 from covey.app.relay_loop import wait_until
 from covey.app.wording import count
 from covey.cli.progress_line import ProgressLine
@@ -45,6 +52,18 @@ def wait_options(parser: Parser) -> None:
         metavar="SECONDS",
         help=f"how long to wait (default: 600); exit code {TIME_UP} where that is over",
     )
+
+
+def print_ordered(given: OrderedCommand) -> None:
+    """Print that a command was given, and for whom."""
+    short, devices = given.order.id[:8], count(given.devices, "device")
+    if given.obeying < given.devices:
+        devices += f", of which {given.devices - given.obeying} obey no commands"
+    missing = given.order.needed - len(given.order.signers)
+    if missing > 0:
+        print(f"ordered as {short} for {devices}, once {missing} more agree: 'covey orders approve {short}' there")
+    else:
+        print(f"ordered as {short} for {devices}; 'covey orders {short}' shows what becomes of it", flush=True)
 
 
 def wait_for_devices(device: Device, manifest: GroupManifest, order: str, seconds: float, *, as_json: bool) -> int:

@@ -185,14 +185,15 @@ def group_option(parser: Parser) -> None:
     parser.add_argument("--group", metavar="GROUP", help="beginning of the group's id, where there are several")
 
 
-def selector_option(parser: Parser) -> None:
-    """Add --for, which says whom an order is for."""
+def selector_option(parser: Parser, default: str | None = "all") -> None:
+    """Add --for, which says whom an order is for; None: it may be left out."""
     parser.add_argument(
         "--for",
         dest="selector",
-        default="all",
+        default=default,
         metavar="WHOM",
-        help="all, label:NAME, capability:NAME, or devices by name with commas between them (default: all)",
+        help="all, label:NAME, capability:NAME, or devices by name with commas between them"
+        + ("" if default is None else f" (default: {default})"),
     )
 
 

@@ -21,7 +21,7 @@ from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import ONCE_BYTES, CommandOrder
 from covey.core.ids import DeviceKey, OperationId, device_name
-from covey.core.orders.selector import read_selector
+from covey.core.orders.selector import Selector, read_selector
 from covey.core.presence.status import condition
 from covey.errors import LocalError, RemoteError, UsageError
 
@@ -122,13 +122,30 @@ def give_command(
         LocalError: by a device that is no operator; or none of those whom it is for obeys commands.
         UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
     """
-    wanted = read_selector(selector, manifest.members)
+    wanted, devices, obeying = _ordered(device, manifest, selector)
     deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
     order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
     try:
         CommandOrder.from_wire(order.to_wire())
     except RemoteError as error:
         raise UsageError(f"no device would take that: {error}", hint="covey do restart-pump --arg number=3") from error
+    operation = write(device, manifest, order)
+    return OrderedCommand(judged(device, manifest, operation), devices, obeying)
+
+
+def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> None:
+    """Check that this device could give those whom a selector names a command.
+
+    Raises:
+        LocalError: it is no operator; or none of those whom it is for obeys commands.
+        UsageError: the selector is none, or names nobody.
+    """
+    _ordered(device, manifest, selector)
+
+
+def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, int, int]:
+    """Return whom a command is for, how many devices that is, and how many of them obey."""
+    wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     devices = {each.keys.signing_public for each in selected(manifest, wanted)}
     obeying = devices & obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
@@ -136,8 +153,7 @@ def give_command(
         raise LocalError(
             f"none of {count(len(devices), 'device')} obeys commands, as far as this one knows", hint=_OBEYING
         )
-    operation = write(device, manifest, order)
-    return OrderedCommand(judged(device, manifest, operation), len(devices), len(obeying))
+    return wanted, len(devices), len(obeying)
 
 
 _OBEYING = (

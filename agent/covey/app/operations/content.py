@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest
 
+FETCH_ACTION = "fetch-file"
+"""The action by which devices fetch what an operator's device has put (`operations.d`)."""
+
 OFFERED, ASKED, HERE, WRONG = "offered", "asked for", "here", "wrong"
 _STATES = {ContentState.WANTED: ASKED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
 

@@ -1,0 +1,33 @@
+"""Fetching a file of a group while a person waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.app.operations.content import GroupFile, fetch_file, pin_file
+from covey.cli.progress_line import ProgressLine
+from covey.cli.quantities import read_us, size_text
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.cli.grammar import Parser
+    from covey.core.group.manifest import GroupManifest
+
+_LONGEST_US = 7 * 86_400_000_000
+
+
+def wait_option(parser: Parser) -> None:
+    """Add --wait, which says how long to wait for a file."""
+    parser.add_argument("--wait", default="10m", metavar="TIME", help="how long to wait for it (default: 10m)")
+
+
+def fetch_with_progress(device: Device, manifest: GroupManifest, offer: GroupFile, *, wait: str, pin: bool) -> None:
+    """Have a file here, whole, and show how far it is; raises what `fetch_file` raises, and `UsageError` for `wait`."""
+    seconds = read_us("--wait", wait, _LONGEST_US) / 1e6
+    whole = size_text(offer.file.content.sealed_size)
+    with ProgressLine() as line:
+        fetch_file(
+            device, manifest, offer, seconds, lambda come: line.show(f"{offer.file.name}: {size_text(come)} of {whole}")
+        )
+    if pin:
+        pin_file(device, offer, pinned=True)

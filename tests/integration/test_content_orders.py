@@ -1,0 +1,87 @@
+"""An operator has devices fetch a file, or do with it what their owners have defined, through a real broker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+_PLACE = """
+summary = "put a model where the program looks for it"
+argv = ["covey", "get", "{{file}}", "--group={{group}}", "--force", "-o", "{target}", "--wait=1m"]
+idempotent = true
+memory_mib = 512
+[arguments.file]
+text = 64
+characters = "0123456789abcdef"
+[arguments.group]
+text = 64
+characters = "0123456789abcdef"
+"""
+
+
+@pytest.fixture
+def fleet(new_gateway: Callable[[str], Gateway]) -> list[Gateway]:
+    """An operator's device, and two that obey it; the second of these lets it have nothing fetched."""
+    hub, shed, barn = [new_gateway(name) for name in ("hub", "shed", "barn")]
+    place = shed.state / "operations.d" / "place.toml"
+    place.parent.mkdir(mode=0o700)
+    place.write_text(_PLACE.format(target=shed.state / "model.bin"))
+    place.chmod(0o600)
+    for each in (hub, shed, barn):
+        each.ok("config", "set", "operations.operators", hub.json("key", "show")["signing_key"])
+    shed.ok("config", "set", "operations.commands", "fetch-file,place")
+    barn.ok("config", "set", "operations.commands", "read-now")
+    hub.ok("group", "create")
+    hub.start("run", "--no-sensors")
+    for each in (shed, barn):
+        hub.invite(each)
+        each.start("run", "--no-sensors")
+    wait_until(lambda: hub.ok("history", "log", "--json").count("obeying") == 2, "both obey")
+    return [hub, shed, barn]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.bin"
+    path.write_bytes(random.Random(7).randbytes(1_500_000))
+    return path
+
+
+def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], model: Path, tmp_path: Path) -> None:
+    hub, shed, barn = fleet
+    done = hub.covey("put", str(model), "--for", "label:shed", "--wait", "--timeout", "120")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert "1 done" in done.stdout
+    [entry] = shed.json("content", "ls")
+    assert (entry["name"], entry["state"], entry["pinned"]) == ("model.bin", "here", True)
+    assert [each["state"] for each in barn.json("content", "ls")] == ["offered"]
+    shed.ok("get", "model.bin", "-o", str(tmp_path / "opened"))
+    assert (tmp_path / "opened").read_bytes() == model.read_bytes()
+
+    placed = hub.covey("put", str(model), "--name", "v2", "--for", "label:shed", "--action", "place", "--wait")
+    assert placed.returncode == 0, (placed.stdout, placed.stderr)
+    assert (shed.state / "model.bin").read_bytes() == model.read_bytes()
+
+
+def test_who_does_not_let_it_be_fetched_says_so_and_mistakes_come_before_the_file(
+    fleet: list[Gateway], model: Path
+) -> None:
+    hub, shed, barn = fleet
+    assert "nobody is to fetch it" in hub.fails("put", str(model), "--wait", code=2)
+    assert "no device of the group has the label" in hub.fails("put", str(model), "--for", "label:attic", code=2)
+    assert "operator" in shed.fails("put", str(model), "--for", "all", code=1)
+    assert hub.json("content", "ls") == []
+    given = hub.json("put", str(model), "--for", "label:barn")
+    assert (given["state"], given["order"]["devices"]) == ("here", 1)
+    wait_until(
+        lambda: hub.json("orders", given["order"]["id"])["devices"][0]["outcome"] == "refused", "its owner's word holds"
+    )
+    assert [each["state"] for each in barn.json("content", "ls")] == ["offered"]
