@@ -103,7 +103,7 @@ def test_bash_completes_what_is_in_the_state(here: Gateway, tmp_path: Path) -> N
     first = min(groups)
     order = here.json("setting", "set", "app.mode", "eco", "--group", first)["id"][:8]
     assert _complete(script, "covey", "do", "") >= _BROUGHT
-    assert _complete(script, "covey", "do", "journal", "--arg", "") == {"lines=", "unit="}
+    assert _complete(script, "covey", "do", "journal", "--arg", "") == {"file=", "group=", "lines=", "unit="}
     assert _complete(script, "covey", "do", "journal", "--for", "") == {"all", "kim"}
     assert _complete(script, "covey", "orders", order[:2]) == {order}
     assert order in _complete(script, "covey", "orders", "approve", "")

@@ -39,8 +39,15 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.ephemeral": (*_LINK, "covey.core.membership", "covey.core.ephemeral"),
     "covey.core.content": (*_LINK, "covey.core.membership", "covey.core.history", "covey.core.content"),
     "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
-    "covey.core.history": (*_LINK, "covey.core.membership", "covey.core.orders.selector", "covey.core.history"),
+    "covey.core.history": (
+        *_LINK,
+        "covey.core.membership",
+        "covey.core.orders.roll_out",
+        "covey.core.orders.selector",
+        "covey.core.history",
+    ),
     "covey.core.orders.selector": _LINK,
+    "covey.core.orders.roll_out": (*_LINK, "covey.core.orders.selector"),
     "covey.core.orders": (*_LINK, "covey.core.membership", "covey.core.history", "covey.core.orders"),
     "covey.core.settings": (
         *_LINK,

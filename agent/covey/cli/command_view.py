@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -106,8 +106,13 @@ def show_command(report: CommandReport, now_us: int, *, as_json: bool) -> None:
     if report.outcomes["elsewhere"]:
         print(f"\n{whom_results_go_to(report)}")
     print(f"\n{summary(report, now_us)}\n")
-    rows = [_row(each) for each in sorted(report.devices, key=lambda each: OUTCOMES.index(each.outcome))]
-    print_table(["device", "state", "exit", "took", "ended", "output", "why"], rows)
+    print_table(*device_rows(report.devices))
+
+
+def device_rows(devices: Iterable[DeviceOutcome]) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Return the heads and the rows of a table of what has become of a command on each device."""
+    rows = [_row(each) for each in sorted(devices, key=lambda each: OUTCOMES.index(each.outcome))]
+    return ["device", "state", "exit", "took", "ended", "output", "why"], rows
 
 
 def whom_results_go_to(report: CommandReport) -> str:

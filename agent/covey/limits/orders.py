@@ -7,6 +7,9 @@ from covey.limits.units import KIB
 MAXIMUM_SELECTED_DEVICES = 1_000
 """Devices that an order names one by one: those of a whole group; 34 kB of an operation."""
 
+MAXIMUM_WAVES = 16
+"""Waves of a roll-out: a plan beyond that is no plan."""
+
 MAXIMUM_SETTING_KEY_BYTES = 96
 """A setting's key: section and name; a program's own, with some levels of its own."""
 

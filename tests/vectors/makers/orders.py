@@ -10,6 +10,7 @@ from covey.core.history.bodies import Body
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.ids import Incarnation, NoisePublic, OperationId
+from covey.core.orders.roll_out import RollOut, Wave
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.settings.secrets import seal_value
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, NOW_US, cbor, keys, seeded
@@ -80,6 +81,13 @@ def _bodies() -> list[dict[str, Any]]:
         "a truth value": SettingOrder(Selector(SelectorKind.CAPABILITY, name="collector"), "sensors.enabled", False),
         "a command": CommandOrder(_DEVICES, "journal", arguments, _ONCE, NOW_US + 3_600_000_000),
         "a command without arguments": _REBOOT,
+        "a wave of a roll-out": CommandOrder(
+            _DEVICES,
+            "fetch-file",
+            {},
+            _ONCE,
+            roll_out=RollOut(_PUMPS, (Wave(devices=1), Wave(percent=10), Wave(percent=100)), 2, 900_000_000, 0),
+        ),
         "an approval": Approval(OperationId(seeded("order"))),
         "somebody obeys": Obeying(),
     }
@@ -101,6 +109,18 @@ def _bodies() -> list[dict[str, Any]]:
         ("an argument that is a number", 6, "malformed"): [everybody, "a", {"a": 1}, _ONCE, None, None],
         ("seventeen arguments", 6, "limit"): [everybody, "a", {f"a{n}": "" for n in range(17)}, _ONCE, None, None],
         ("a once-id too short", 6, "malformed"): [everybody, "a", {}, b"once", None, None],
+        ("a roll-out of no wave", 6, "malformed"): [everybody, "a", {}, _ONCE, None, None, [everybody, [], 2, 1, 0]],
+        ("a wave of nobody", 6, "malformed"): [everybody, "a", {}, _ONCE, None, None, [everybody, [0], 2, 1, 0]],
+        ("a wave beyond all", 6, "malformed"): [
+            everybody,
+            "a",
+            {},
+            _ONCE,
+            None,
+            None,
+            [everybody, [[101]], 2, 1, 0],
+        ],
+        ("seventeen waves", 6, "limit"): [everybody, "a", {}, _ONCE, None, None, [everybody, [1] * 17, 2, 1, 0]],
         ("an approval of nothing", 7, "malformed"): [None],
         ("somebody obeys something", 8, "malformed"): [1],
     }

@@ -44,8 +44,8 @@ class DeviceOutcome:
     """What has become of a command on one device, as it reports it; times are microseconds since 1970.
 
     `done`: its program has ended with 0; `failed`: with something else, or it was ended (`code`, `why`). `refused`:
-    nothing was done; `unknown`: the device cannot know. Where nothing has come: `waiting`, `asleep` since
-    `away_since_us` where the device is not there, or `elsewhere` where this device is not told; `excluded`: it had not
+    nothing was done; `unknown`: the device cannot know. Where nothing has come: `waiting`, `asleep` where the device is
+    not there, since `away_since_us`, or `elsewhere` where this device is not told; `excluded`: it had not
     said that it obeys commands when this one was given, and never does it. `synchronised` says that its clock could be
     believed. An output that has gone made room for later ones.
     """
@@ -300,6 +300,7 @@ class _Outcomes:
             synchronised=result.synchronised,
             received_at_us=kept.received_at_us,
             seen_at_us=self._seen.get(kept.device),
+            away_since_us=self._gone_since_us(kept.device),
         )
 
     def _silent(self, key: DeviceKey) -> DeviceOutcome:
@@ -316,13 +317,18 @@ class _Outcomes:
 
     def _away_since_us(self, key: DeviceKey) -> int | None:
         """Return since when a device is not there, as far as that shows: by its presence, or by its silence since."""
+        gone_since_us = self._gone_since_us(key)
+        if gone_since_us is not None:
+            return gone_since_us
         seen_us = self._seen.get(key)
-        how, since_us = condition(self._peers.get(key), seen_us, self._now_us)
-        if how in _AWAY:
-            return since_us
+        how, _ = condition(self._peers.get(key), seen_us, self._now_us)
         old = self._now_us - self._given_us > _LATE_US
         unheard = seen_us is not None and seen_us < self._given_us - _LATE_US
         return seen_us if how == "unknown" and old and unheard else None
+
+    def _gone_since_us(self, key: DeviceKey) -> int | None:
+        how, since_us = condition(self._peers.get(key), self._seen.get(key), self._now_us)
+        return since_us if how in _AWAY and key != self._own else None
 
     def _label(self, key: DeviceKey) -> str:
         member = self._manifest.member(key)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES
 from covey.core.ids import KEY_BYTES, DeviceKey, OperationId
+from covey.core.orders.roll_out import RollOut
 from covey.core.orders.selector import Selector
 from covey.core.wire import cbor
 from covey.errors import LimitError, MalformedError
@@ -30,6 +31,7 @@ from covey.limits.orders import (
 )
 
 ONCE_BYTES = 16
+_COMMAND_FIELDS = 6
 
 Scalar: TypeAlias = str | bool | int
 """What a setting's value is on the wire; a number with a fraction is its decimal text, for there are no floats."""
@@ -127,7 +129,7 @@ class CommandOrder:
 
     `once` are 16 random bytes: a device does what carries them at most one time, in whatever group and operation it
     hears them. After `deadline_us` (by its own clock) it does nothing. `sealed` holds arguments that others must not
-    read.
+    read. `roll_out` is the plan that it is one wave of, for those who give the next one.
     """
 
     selector: Selector
@@ -136,12 +138,13 @@ class CommandOrder:
     once: bytes
     deadline_us: int | None = None
     sealed: bytes | None = field(default=None, repr=False)
+    roll_out: RollOut | None = None
     kind = OperationKind.COMMAND
 
     def to_wire(self) -> bytes:
-        """Return the body `[selector, action, {name: value}, once, deadline / null, sealed / null]`."""
-        arguments = dict(self.arguments)
-        return cbor.encode([self.selector.to_wire(), self.action, arguments, self.once, self.deadline_us, self.sealed])
+        """Return the body `[selector, action, {name: value}, once, deadline / null, sealed / null, ? roll-out]`."""
+        fields = [self.selector.to_wire(), self.action, dict(self.arguments), self.once, self.deadline_us, self.sealed]
+        return cbor.encode([*fields, *([] if self.roll_out is None else [self.roll_out.to_wire()])])
 
     @classmethod
     def from_wire(cls, body: bytes) -> CommandOrder:
@@ -150,8 +153,10 @@ class CommandOrder:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
+        value = cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES)
+        in_waves = isinstance(value, list) and len(value) > _COMMAND_FIELDS
         fields: list[Any] = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            value,
             "command",
             Selector.from_wire,
             _name(MAXIMUM_ACTION_BYTES),
@@ -159,6 +164,7 @@ class CommandOrder:
             cbor.octets(ONCE_BYTES),
             cbor.optional(cbor.uint()),
             cbor.optional(cbor.octets_to(MAXIMUM_SEALED_BYTES)),
+            *([RollOut.from_wire] if in_waves else []),
         )
         return cls(*fields)
 

@@ -1,0 +1,166 @@
+"""`covey release`: bring a file to one wave of devices after the other, and stop where too many fare badly."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.documents import to_json
+from covey.app.operations.content import FETCH_ACTION, put_file
+from covey.app.operations.releases import Release, begin, go_on, plan_release, read_waves, release, releases
+from covey.app.relay_loop import wait_until
+from covey.app.wording import count
+from covey.cli.command_view import device_rows
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, every_action, group_option, json_option, selector_option
+from covey.cli.progress_line import ProgressLine
+from covey.cli.quantities import date_text, read_us, size_text
+from covey.cli.terminal import print_fields, print_json, print_table
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.core.group.manifest import GroupManifest
+
+_LOOK_S = 1.0
+_LONGEST_US = 366 * 86_400_000_000
+_MINUTE_S = 60.0
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    actions.add("list", on_device(_list), "list the releases of a group, the oldest first", also=["ls"])
+    create = actions.add("create", on_device(_create), "offer a file, and have devices take it, wave by wave")
+    create.add_argument("file", metavar="FILE", help="the file, of at most 100 MiB")
+    create.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
+    selector_option(create)
+    create.add_argument(
+        "--action",
+        default=FETCH_ACTION,
+        metavar="ACTION",
+        help=f"what they do with it: an action that takes `group` and `file` (default: {FETCH_ACTION})",
+    )
+    create.add_argument(
+        "--waves",
+        default="1,10%,100%",
+        metavar="WAVES",
+        help="how many devices have it in each wave, as numbers or percents (default: 1,10%%,100%%)",
+    )
+    create.add_argument(
+        "--stop-at",
+        default="2%",
+        metavar="PERCENT",
+        help="stop where more of those that were given it failed or fell silent (default: 2%%)",
+    )
+    create.add_argument(
+        "--patience", default="15m", metavar="TIME", help="who has not reported by then is silent (default: 15m)"
+    )
+    create.add_argument(
+        "--soak", default="5m", metavar="TIME", help="how long to watch a wave that has reported (default: 5m)"
+    )
+    show = actions.add("show", on_device(_show), "show how a release stands on each device", also=["status"])
+    resume = actions.add("continue", on_device(_continue), "go on with a release, on any operator's device")
+    resume.add_argument(
+        "--stop-at", metavar="PERCENT", help="from now on, stop where more of them failed or fell silent"
+    )
+    for action in (show, resume):
+        action.add_argument("id", metavar="RELEASE", help="the beginning of its id")
+    every_action(parser, group_option, json_option)
+
+
+def _create(device: Device, options: argparse.Namespace) -> int:
+    manifest, path = device.pick_group(options.group), Path(options.file)
+    patience_us = read_us("--patience", options.patience, _LONGEST_US, 1_000_000)
+    soak_us = read_us("--soak", options.soak, _LONGEST_US)
+    waves, stop = read_waves(options.waves), _percent(options.stop_at)
+    plan = plan_release(device, manifest, options.selector, waves, stop, patience_us, soak_us)
+    with ProgressLine() as line:
+        offer = put_file(device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"))
+    arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
+    found = begin(device, manifest, options.action, arguments, plan)
+    return _follow(device, manifest, found, as_json=options.json)
+
+
+def _continue(device: Device, options: argparse.Namespace) -> int:
+    manifest = device.pick_group(options.group)
+    stop = None if options.stop_at is None else _percent(options.stop_at)
+    return _follow(device, manifest, go_on(device, manifest, options.id, stop), as_json=options.json)
+
+
+def _percent(text: str) -> int:
+    digits = text.removesuffix("%")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > 3 or int(digits) > 100:
+        raise UsageError(f"--stop-at: '{text[:32]}' is no percentage", hint="--stop-at 2%")
+    return int(digits)
+
+
+def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json: bool) -> int:
+    """Give one wave after the other, as they come to be ready, and print how it ends."""
+    if not as_json:
+        print(
+            f"release {found.id[:8]}: 'covey release continue {found.id[:8]}' goes on, if this is stopped", flush=True
+        )
+    looked_at = 0.0
+
+    def over() -> bool:
+        nonlocal found, looked_at
+        if time.monotonic() - looked_at >= _LOOK_S:
+            looked_at, found = time.monotonic(), release(device, manifest, found.id)
+            line.show(_summary(found))
+        return found.state != "under way"
+
+    with ProgressLine(plain=True) as line:
+        line.show(_summary(found))
+        while found.state in {"under way", "ready"}:
+            if wait_until(device, over, _MINUTE_S) and found.state == "ready":
+                found = go_on(device, manifest, found.id, None)
+    _print(found, as_json=as_json)
+    return 0 if found.state == "finished" else 1
+
+
+def _summary(found: Release) -> str:
+    done = sum(each.outcome == "done" for each in found.devices)
+    parts = [f"wave {found.waves_given}: {done} of {len(found.devices)} done"]
+    parts += [f"{len(found.failed)} failed"] * bool(found.failed)
+    parts += [f"{len(found.silent)} silent"] * bool(found.silent)
+    parts += [f"{count(found.others, 'device')} to come"] * bool(found.others)
+    return ", ".join([*parts, found.state])
+
+
+def _show(device: Device, options: argparse.Namespace) -> None:
+    _print(release(device, device.pick_group(options.group), options.id), as_json=options.json)
+
+
+def _print(found: Release, *, as_json: bool) -> None:
+    if as_json:
+        print_json(to_json(found))
+        return
+    print_fields(
+        {
+            "release": found.id,
+            "what": " ".join([found.action, *(f"{name}={value[:8]}" for name, value in found.arguments.items())]),
+            "for": found.selector,
+            "waves": f"{', '.join(found.waves)}; stops at more than {found.stop_percent}%",
+            "begun": date_text(found.began_at_us),
+            "state": _summary(found),
+        },
+        8,
+    )
+    print()
+    print_table(*device_rows(found.devices))
+
+
+def _list(device: Device, options: argparse.Namespace) -> None:
+    found = releases(device, device.pick_group(options.group))
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif not found:
+        print("no releases")
+    else:
+        rows = [
+            (each.id[:8], date_text(each.began_at_us), each.action, each.selector, _summary(each)) for each in found
+        ]
+        print_table(["release", "begun", "action", "for", "how it stands"], rows)

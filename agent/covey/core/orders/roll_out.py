@@ -1,0 +1,111 @@
+"""A command that goes to one wave of devices after the other, and no further where too many fare badly.
+
+Each wave is a command of its own, to devices by their keys, and all carry the same once-id: so a device does it once,
+whoever goes on with it. Every wave says the whole plan, so the history has all that another operator's device needs.
+Devices that take a command do not look at the plan. On the wire
+`[selector, [1* count / [percent]], stop-percent, patience, soak]`, times in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from covey.core import crypto
+from covey.core.ids import DeviceKey
+from covey.core.orders.selector import Selector
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits.orders import MAXIMUM_SELECTED_DEVICES, MAXIMUM_WAVES
+
+_PERSON = b"covey/1 wave"
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """How many devices have the command given when this wave is under way: `devices`, or so many percent of all."""
+
+    devices: int = 0
+    percent: int = 0
+
+    def size(self, total: int) -> int:
+        """Return how many devices of a total that is; of percents the next whole number."""
+        return min(total, self.devices or -(-total * self.percent // 100))
+
+    def to_wire(self) -> object:
+        """Return the number, or the percent in an array."""
+        return self.devices or [self.percent]
+
+    @classmethod
+    def from_wire(cls, value: object) -> Wave:
+        """Read a wave.
+
+        Raises:
+            RemoteError: it is none, or of nobody.
+        """
+        if isinstance(value, list):
+            wave = cls(percent=cbor.record(value, "wave", cbor.uint(100))[0])
+        else:
+            wave = cls(devices=cbor.uint(MAXIMUM_SELECTED_DEVICES)(value))
+        if not wave.devices and not wave.percent:
+            raise MalformedError("a wave of nobody")
+        return wave
+
+    def __str__(self) -> str:
+        """Return it as a person writes it."""
+        return str(self.devices) if self.devices else f"{self.percent}%"
+
+
+@dataclass(frozen=True, slots=True)
+class RollOut:
+    """The plan: for whom in all, in what waves, and where it ends by itself.
+
+    It ends where more than `stop_percent` of those that were given the command have failed, or fallen silent. A device
+    has `patience_us` to report; then, all having reported, `soak_us` pass before the next wave.
+    """
+
+    selector: Selector
+    waves: tuple[Wave, ...]
+    stop_percent: int
+    patience_us: int
+    soak_us: int
+
+    def to_wire(self) -> list[object]:
+        """Return the plan's array."""
+        waves = [wave.to_wire() for wave in self.waves]
+        return [self.selector.to_wire(), waves, self.stop_percent, self.patience_us, self.soak_us]
+
+    @classmethod
+    def from_wire(cls, value: object) -> RollOut:
+        """Read a plan.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        selector, waves, stop_percent, patience_us, soak_us = cbor.record(
+            value,
+            "roll-out",
+            Selector.from_wire,
+            cbor.many(Wave.from_wire, MAXIMUM_WAVES),
+            cbor.uint(100),
+            cbor.uint(),
+            cbor.uint(),
+        )
+        if not waves:
+            raise MalformedError("a roll-out of no wave")
+        return cls(selector, tuple(waves), stop_percent, patience_us, soak_us)
+
+    def next_wave(self, given: Collection[DeviceKey], others: Sequence[DeviceKey]) -> tuple[DeviceKey, ...]:
+        """Return who is next, of the others in their order; nobody where the last wave is under way or over."""
+        total = len(given) + len(others)
+        sizes = (wave.size(total) - len(given) for wave in self.waves)
+        return tuple(others[: next((size for size in sizes if size > 0), 0)])
+
+    def stops(self, *, bad: int, given: int) -> bool:
+        """Say whether so many of those that were given the command are too many."""
+        return bad * 100 > self.stop_percent * given
+
+
+def in_turn(once: bytes, devices: Iterable[DeviceKey]) -> list[DeviceKey]:
+    """Return devices in an order that is another one for each roll-out, and the same wherever it is looked at."""
+    return sorted(devices, key=lambda device: crypto.digest(_PERSON, once + device))
