@@ -106,7 +106,7 @@ class Acknowledgements:
         begun = False
         if hears and (lived_twice or (present and rivals)):
             begun = self._sender.begin_incarnation(author, Incarnation(self._rng(INCARNATION_BYTES)), now)
-        if begun or (hears and not present):
+        if begun or not present:
             for place in rivals:
                 self._queue.requeue(author, place, now)
         gone = self._records.outbox.let_go(author, span, received)

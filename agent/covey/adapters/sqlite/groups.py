@@ -188,17 +188,17 @@ class GroupTables:
                 family.forget(group_id)
 
     def revocations(self) -> list[tuple[GroupId, int]]:
-        """Return (group_id, noted at) of groups that are being destroyed."""
-        return self._database.run("SELECT group_id, noted_at FROM revocation")
+        """Return groups that are being destroyed, and since how long, in microseconds that agents ran on this state."""
+        return self._database.run("SELECT group_id, device.aged - revocation.aged FROM revocation, device")
 
     def revocation(self, group_id: GroupId) -> bytes | None:
         """Return the Revoke of a group that is being destroyed."""
         rows = self._database.run("SELECT raw FROM revocation WHERE group_id = ?", (group_id,))
         return bytes(rows[0][0]) if rows else None
 
-    def note_revocation(self, group_id: GroupId, raw: bytes, now_us: int) -> None:
+    def note_revocation(self, group_id: GroupId, raw: bytes) -> None:
         """Note that a group is being destroyed."""
-        self._database.run("INSERT OR IGNORE INTO revocation VALUES (?, ?, ?)", (group_id, raw, now_us))
+        self._database.run("INSERT OR IGNORE INTO revocation SELECT ?, ?, aged FROM device", (group_id, raw))
 
     def end_revocation(self, group_id: GroupId) -> None:
         """Forget a group that was destroyed, and that it was."""

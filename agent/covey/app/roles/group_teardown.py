@@ -24,7 +24,7 @@ class DestroyedGroups(Protocol):
     """The groups that are being destroyed."""
 
     def revocations(self) -> list[tuple[GroupId, int]]:
-        """Return (group_id, noted at) of groups that are being destroyed."""
+        """Return groups that are being destroyed, and since how long, in microseconds that agents ran on this state."""
 
     def end_revocation(self, group_id: GroupId) -> None:
         """Forget a group that was destroyed."""
@@ -59,6 +59,7 @@ class GroupTeardown:
 
     def __init__(self, store: TeardownStore) -> None:
         self._store = store
+        self._seen_at_us: dict[GroupId, int] = {}
         self.nothing_left = False
 
     def turn(self, node: Node, now: Now) -> int | None:
@@ -67,10 +68,11 @@ class GroupTeardown:
         if not revocations:
             return None
         waiting = {queue.recipient for queue in self._store.outbox.queues() if queue.queued}
-        for group_id, noted_us in revocations:
+        for group_id, aged_us in revocations:
             manifest = node.groups.trust(group_id).current
             members = {member.keys.signing_public for member in manifest.members} if manifest else set()
-            age_us = now.wall_us - noted_us
+            seen_us = now.monotonic_us - self._seen_at_us.setdefault(group_id, now.monotonic_us)
+            age_us = max(seen_us, aged_us)  # that of the state grows now and then; no clock that is set decides
             waited_for = waiting & members
             if age_us >= REVOKE_KNOWN_US:
                 waited_for = {device for device in waited_for if self._has_notice(device, group_id)}

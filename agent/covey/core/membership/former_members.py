@@ -31,6 +31,10 @@ MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
 """Says whether something (the key) may go to a device now, as what it is about stands; and notes that it does."""
 
 
+_LOOKED_BACK = (0, 1, 4, 16)
+"""Versions before the one that a device holds: what it holds may be a rival of what removed it, or follow one."""
+
+
 class _Removal(NamedTuple):
     member: Member
     manifests: list[bytes]
@@ -92,9 +96,14 @@ class FormerMembers:
             return None
         if device in trust.void_members():
             return None
+        tried = dict.fromkeys(max(1, head.version - back) for back in _LOOKED_BACK)
+        return next(filter(None, (self._removal_after(head, version, device) for version in tried)), None)
+
+    def _removal_after(self, head: GroupHead, version: int, device: DeviceKey) -> _Removal | None:
+        """Return the manifests from a version on that lead to a device's removal; None where none lists it first."""
         manifests: list[bytes] = []
         listed: Member | None = None
-        for raw in self._records.manifests_from(head.group_id, head.version, REMOVAL_MANIFESTS):
+        for raw in self._records.manifests_from(head.group_id, version, REMOVAL_MANIFESTS):
             manifests.append(raw)
             if sum(map(len, manifests)) > BUNDLE_BYTES and len(manifests) > 1:
                 break  # the rest when it has these

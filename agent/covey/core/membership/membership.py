@@ -187,7 +187,7 @@ class Membership:
 
     def _revoke(self, revoke: Revoke, now_us: int) -> list[GroupSend]:
         manifest = self.groups.group(revoke.group_id)
-        self._records.groups.note_revocation(revoke.group_id, revoke.raw, now_us)
+        self._records.groups.note_revocation(revoke.group_id, revoke.raw)
         self.groups.readdress()
         self.events.report(GroupDestroyed(manifest, revoke.issuer), now_us)
         self.groups.note_parted(revoke.group_id, (member.keys.signing_public for member in manifest.members))
@@ -471,7 +471,8 @@ class Membership:
         void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
         self.groups.addresses.part_from([*gone, *(each for each in void if each not in gone)])
-        if self._own not in listed and any(manifest.issuer == self._own for manifest in news):
+        leaves = any(each.issuer == self._own and each.member(self._own) is None for each in news)
+        if self._own not in listed and leaves:  # an earlier one of ours may come back to a restored state
             self.groups.addresses.keep_notifying(after.members)  # that we leave
         else:  # whoever removed us hears nothing of whom we have removed
             self.groups.addresses.welcome(listed)

@@ -113,12 +113,12 @@ class GroupRecords(ManifestRecords, PastRecords, Protocol):
         """Forget a group's secrets and history, and keep its manifests."""
 
     def revocations(self) -> list[tuple[GroupId, int]]:
-        """Return (group_id, noted at) of groups that are being destroyed."""
+        """Return groups that are being destroyed, and since how long, in microseconds that agents ran on this state."""
 
     def revocation(self, group_id: GroupId) -> bytes | None:
         """Return the Revoke of a group that is being destroyed."""
 
-    def note_revocation(self, group_id: GroupId, raw: bytes, now_us: int) -> None:
+    def note_revocation(self, group_id: GroupId, raw: bytes) -> None:
         """Note that a group is being destroyed."""
 
 

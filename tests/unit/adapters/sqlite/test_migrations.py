@@ -29,6 +29,7 @@ _IS_NOW = {
     ("outbox", "link_seq"): "place",
     ("peer", "next_link_seq"): "next_place",
     ("landing", "link_seq"): "coalesce(place, link_seq)",
+    ("revocation", "noted_at"): "aged",
 }
 
 State = tuple[Path, list[list[tuple[object, ...]]]]

@@ -404,6 +404,44 @@ def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothi
     assert mal.store.groups.secret(group_id, removal.epoch_id) is None
 
 
+def test_a_removed_device_that_holds_a_rival_of_its_removal_is_notified(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    _remove(ann, cid, group_id)
+    carry(ann, ben)
+    for label in ("one", "two", "three"):
+        with cid.store.transaction():
+            own = cid.node.groups.group(group_id).member(cid.key)
+            assert own is not None
+            renamed = replace(own, label=label)
+            cid.node.actions.change(group_id, lambda draft, _, it=renamed: draft.changing(it), cid.now)
+    held = cid.node.groups.group(group_id)
+    _report(cid, ben, GroupHead(group_id, held.version, b"heads".ljust(16)), asks=True)
+    _meet(ben, cid)
+    assert cid.node.groups.joined() == []
+
+
+def test_a_removed_device_owes_nobody_word_of_that(make: Make) -> None:
+    """What its lost life had issued comes back to a restored device in one bundle with its removal."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    copy = ben.copy_state()
+    with ben.store.transaction():
+        own = ben.node.groups.group(group_id).member(ben.key)
+        assert own is not None
+        renamed = replace(own, label="of a life that is lost")
+        ben.node.actions.change(group_id, lambda draft, _: draft.changing(renamed), ben.now)
+    carry(ann, ben)
+    ben.stop()
+    ben.return_to(copy)
+    _remove(ann, ben, group_id)
+    bundle = Bundle(tuple(ann.store.groups.manifests_from(group_id, 1)))
+    with ben.store.transaction():
+        ben.node.membership.take(group_id, bundle.manifests, ben.now.wall_us)
+    assert ben.node.groups.joined() == []
+    assert not ben.node.groups.addresses.notifies(ann.key)
+
+
 # -- versions ---------------------------------------------------------------------------------------------------------
 
 
