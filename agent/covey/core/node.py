@@ -37,6 +37,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, Jitter
 from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
+from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.expiry import give_up, is_departure_notice
 from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
@@ -132,7 +133,7 @@ class Node:
             queue,
             self._acknowledgements,
             self.heartbeat,
-            self.heads,
+            *(self.heads, AskingBack(self.groups, state.carriage)),
             self.ephemeral,
             self.content,
             history,

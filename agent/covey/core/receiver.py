@@ -31,6 +31,7 @@ from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import Arrival, ReceiveLinks
 from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
+from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.authorisation import UNANSWERED, authorise
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
@@ -41,7 +42,7 @@ from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_forwarded, read_downward
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Message, MessageType, read_message
-from covey.errors import LimitError, NotForUsError, RateError, RemoteError, RollbackError
+from covey.errors import LimitError, NotForUsError, RateError, RemoteError, RollbackError, UnknownGroupError
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
 
 
@@ -78,6 +79,7 @@ class ReceivingParts:
     acknowledgements: Acknowledgements
     heartbeat: Heartbeat
     heads: HeadsExchange
+    asking_back: AskingBack
     ephemeral: EphemeralMessages
     content: ContentExchange
     history: History
@@ -202,7 +204,11 @@ class Receiver:
             return self._receive_acknowledgement(message, now)
         if message.type is MessageType.HEADS and not parts.membership.groups.hears(message.author):
             return self._receive_heads(message, now)  # a former member may not know that it is one
-        invite = authorise(parts.membership, message, now.wall_us)
+        try:
+            invite = authorise(parts.membership, message, now.wall_us)
+        except UnknownGroupError:
+            parts.queue.queue_all(parts.asking_back.ask(message, now), (), now)
+            raise
         parts.link_keys.note_seen(message.author)
         parts.content.seen(message.author, now)
         if not message.link_seq:

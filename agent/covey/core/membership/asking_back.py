@@ -1,0 +1,54 @@
+"""Who is out of a group as far as it knows, and is spoken to as a member: it asks what it has lost.
+
+A device may have been let in again, have acknowledged that, and have lost it with its state; or it holds a removal that
+the others lack, by a life of its issuer that is lost. The members list it, and it takes nothing of theirs. So where a
+member, by the last manifest held, says something in the group, that one is asked for the manifests since then, and is
+given those held here: then both know the same. Whoever does not list the device does not hear it. One is asked every
+`PULL_US_MAX`, and has an address for `VISIT_US`, as a visitor has; not one with which another group is shared: what it
+never takes would wait for it for ever.
+"""
+
+from __future__ import annotations
+
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
+from covey.core.ids import GroupId
+from covey.core.link.carriage import Carriage
+from covey.core.membership.groups import Groups
+from covey.core.now import Now
+from covey.core.wire.message import Message, MessageType
+from covey.limits.group import PULL_US_MAX
+
+
+class AskingBack:
+    """Asks, one member of each group at a time. Nothing of it is durable."""
+
+    def __init__(self, groups: Groups, carriage: Carriage) -> None:
+        self._groups = groups
+        self._carriage = carriage
+        self._asked_at_us: dict[GroupId, int] = {}
+
+    def ask(self, message: Message, now: Now) -> list[GroupSend]:
+        """Return what a message gives rise to, if anything. Writes, so inside a transaction."""
+        group = next((each for each in self._groups.removed_from() if each.group_id == message.group_id), None)
+        member = None if group is None else group.member(message.author)
+        if group is None or member is None or not self._may_ask(group, member, now):
+            return []
+        if not self._groups.addresses.receive_visitor(member.keys, now.wall_us):
+            return []
+        self._groups.readdress()
+        self._asked_at_us[group.group_id] = now.monotonic_us
+        trust = self._groups.trust(group.group_id)
+        held = first_within([each.raw for each in trust.held()], self._carriage.maximum_payload)
+        sends = [(MessageType.GROUP_PULL, pull_to_wire(trust.root.version))]
+        if held:
+            sends.append((MessageType.GROUP_MANIFEST, Bundle(held).to_wire()))
+        return [GroupSend(message.author, kind, group.group_id, body) for kind, body in sends]
+
+    def _may_ask(self, group: GroupManifest, member: Member, now: Now) -> bool:
+        if member.is_board or group in self._groups.left():
+            return False
+        if not self._groups.shares_nothing_with(member.keys.signing_public):
+            return False
+        asked_at_us = self._asked_at_us.get(group.group_id)
+        return asked_at_us is None or now.monotonic_us >= asked_at_us + PULL_US_MAX
