@@ -62,6 +62,7 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     assert "1 done" in done.stdout
     [entry] = shed.json("content", "ls")
     assert (entry["name"], entry["state"], entry["pinned"]) == ("model.bin", "here", True)
+    wait_until(lambda: barn.json("content", "ls") != [], "it is offered to all")
     assert [each["state"] for each in barn.json("content", "ls")] == ["offered"]
     shed.ok("get", "model.bin", "-o", str(tmp_path / "opened"))
     assert (tmp_path / "opened").read_bytes() == model.read_bytes()

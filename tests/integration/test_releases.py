@@ -104,3 +104,25 @@ def test_mistakes_in_a_release_come_before_the_file(fleet: Fleet) -> None:
     assert "no release's id" in hub.fails("release", "show", "abc", code=1)
     assert hub.json("content", "ls") == []
     assert "no releases" in hub.ok("release")
+
+
+def test_another_operators_device_goes_on_where_one_died(fleet: Fleet, new_gateway: Callable[[str], Gateway]) -> None:
+    hub, deputy = fleet.hub, new_gateway("deputy")
+    operators = ",".join(each.json("key", "show")["signing_key"] for each in (hub, deputy))
+    hub.invite(deputy, "--capability", "collector")  # a collector is told what becomes of all orders
+    deputy.start("run", "--no-sensors")
+    for each in (hub, deputy, *fleet.sheds):
+        each.end()
+        each.ok("config", "set", "operations.operators", operators)
+    for each in (deputy, *fleet.sheds):
+        each.start("run", "--no-sensors")
+    words = ("--action", "install", "--waves", "1,100%", "--soak", "10s")
+    hub.start("release", "create", str(fleet.file), *words)
+    wait_until(lambda: sum(fleet.tried()) == 1, "the first wave has it")
+    wait_until(lambda: "1 of 1 done" in deputy.ok("release", "list"), "the deputy knows")
+    hub.kill()
+    [found] = deputy.json("release", "list")
+    assert (found["waves_given"], found["others"]) == (1, 2)
+    done = deputy.covey("release", "continue", found["id"][:8])
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert fleet.tried() == [1, 1, 1]
