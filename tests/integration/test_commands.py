@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class Fleet:
             self._define(folder / f"{name}.toml", idempotent)
         for each in (self.kim, self.shed):
             each.ok("config", "set", "operations.operators", self.kim.json("key", "show")["signing_key"])
-        allowed = "note,note-again,gone,restart-agent,read-now,support-bundle"
+        allowed = "note,note-again,gone,set-wifi,show-wifi,restart-agent,read-now,support-bundle"
         self.shed.ok("config", "set", "operations.commands", allowed)
         self.kim.ok("group", "create")
         self.kim.start("run", "--no-sensors")
@@ -49,6 +50,12 @@ class Fleet:
 
     def _define(self, path: Path, idempotent: str) -> None:
         path.write_text(_NOTE.format(file=self.lines, idempotent=idempotent))
+        path.chmod(0o600)
+
+    def define(self, name: str, text: str) -> None:
+        """Have the device's owner define a further action."""
+        path = self.shed.state / "operations.d" / f"{name}.toml"
+        path.write_text(text)
         path.chmod(0o600)
 
     def order(self, action: str, **arguments: str) -> str:
@@ -87,6 +94,59 @@ class Fleet:
 @pytest.fixture
 def fleet(new_gateway: Callable[[str], Gateway]) -> Fleet:
     return Fleet(new_gateway)
+
+
+_SECRET = "hunter2 is no password"
+_WIFI = """
+summary = "set a network's key"
+argv = [
+    "/bin/sh", "-c", 'read -r line; echo "$line" >"$0"; echo "got $line for $1"; sleep 2', "{file}", "{{ssid}}"
+]
+input = "{{key}}\\n"
+[arguments.ssid]
+text = 32
+characters = "abcdefghijklmnopqrstuvwxyz"
+[arguments.key]
+text = 63
+characters = "abcdefghijklmnopqrstuvwxyz0123456789 "
+"""
+
+
+def _command_lines() -> list[bytes]:
+    """Return what every process of this machine was started with, as every user can read it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            found.append(path.read_bytes())
+    return found
+
+
+def test_a_secret_comes_to_the_program_and_stands_nowhere_else(fleet: Fleet) -> None:
+    known = fleet.shed.state.parent / "key"
+    fleet.define("set-wifi", _WIFI.format(file=known))
+    fleet.define("show-wifi", _WIFI.format(file=known).replace("input =", "#").replace("{ssid}", "{ssid} {key}"))
+    words = ("--for", "label:shed", "--arg", "ssid=barn", "--secret", "key")
+    given = fleet.kim.json("do", "set-wifi", *words, feed=f"{_SECRET}\n")["id"]
+    wait_until(known.exists, "the program runs")
+    lines = _command_lines()
+    assert fleet.code(given) == "exit 0"
+    assert known.read_text() == f"{_SECRET}\n"
+    assert fleet.output(given) == b"got *** for barn\n"
+    refused = fleet.kim.json("do", "show-wifi", *words, feed=_SECRET)["id"]
+    assert fleet.code(refused) == "action_not_secret"
+    shown = [
+        each.ok(*command, *how)
+        for each in (fleet.kim, fleet.shed)
+        for command in (("history", "log"), ("history", "show", given), ("orders",), ("orders", given))
+        for how in ((), ("--json",))
+    ]
+    fleet.kim.end()
+    fleet.shed.end()
+    files = [path for path in {*fleet.kim.state.parent.rglob("*"), *known.parent.rglob("*")} if path.is_file()]
+    assert {fleet.kim.log, fleet.shed.log, fleet.shed.state / "state.sqlite"} <= {*files}
+    assert not any(_SECRET in each for each in shown)
+    assert not any(_SECRET.encode() in each for each in lines)
+    assert [path for path in files if _SECRET.encode() in path.read_bytes()] == [known]
 
 
 def test_what_an_operator_orders_is_done_once(fleet: Fleet) -> None:

@@ -187,6 +187,7 @@ _OUR_OWN = {
     "MAXIMUM_ARGUMENT_CHOICES": "this device's own file",
     "MAXIMUM_ACTION_SECONDS": "this device's own file",
     "MAXIMUM_ACTION_MIB": "this device's own file",
+    "MAXIMUM_ACTION_INPUT_BYTES": "this device's own file",
     "ACTION_READ_BYTES": "this device's own rhythm",
     "WAITING_COMMANDS": "this device's own queue",
     "LOST_COMMANDS": "this device's own reports",

@@ -67,7 +67,7 @@ class Commanded(Obedient):
         self.actions = OrderedActions(
             self.store,
             commands,
-            Execution(commands, self),
+            Execution(commands, self, self.identity.noise),
             PinnedCommands(self.store, lambda _group_id: self._pins),
             *(self, self, lambda _level, _line: None),
         )

@@ -1,8 +1,8 @@
 """What the agent and `covey-action@.service` say to each other, one packet each way (docs/operations.md).
 
-The agent names an action and its arguments: `[action, [[name, value], …]]`. It is told how that has ended, with the
-beginning of what it wrote: `[outcome, exit, output, cut, code, why]`. Where it shuts its side, what runs is ended, and
-where it has gone, too.
+The agent names an action, its arguments and its secret ones: `[action, [[name, value], …], [[name, value], …]]`;
+without secret ones, the last list is left out. It is told how that has ended, with the beginning of what it wrote:
+`[outcome, exit, output, cut, code, why]`. Where it shuts its side, what runs is ended, and where it has gone, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from covey.limits.orders import (
 )
 
 REQUEST_BYTES = (
-    MAXIMUM_ACTION_BYTES + MAXIMUM_ARGUMENTS * (MAXIMUM_ARGUMENT_NAME_BYTES + MAXIMUM_ARGUMENT_BYTES + 8) + 16
+    MAXIMUM_ACTION_BYTES + 2 * MAXIMUM_ARGUMENTS * (MAXIMUM_ARGUMENT_NAME_BYTES + MAXIMUM_ARGUMENT_BYTES + 8) + 16
 )
+_OPEN_FIELDS = 2
 ANSWER_BYTES = MAXIMUM_ACTION_OUTPUT_BYTES + MAXIMUM_RESULT_CODE_BYTES + MAXIMUM_RESULT_WHY_BYTES + 64
 
 
@@ -73,27 +74,35 @@ class ActionAnswer:
         return cls(ActionOutcome(outcome), exit_code, output, cut, code, why)
 
 
-def to_request(action: str, arguments: Mapping[str, str]) -> bytes:
+def to_request(action: str, arguments: Mapping[str, str], secrets: Mapping[str, str]) -> bytes:
     """Return the packet that asks for an action."""
-    return cbor.encode([action, sorted([name, value] for name, value in arguments.items())])
+    fields = [_pairs(arguments), _pairs(secrets)] if secrets else [_pairs(arguments)]
+    return cbor.encode([action, *fields])
 
 
-def read_request(packet: bytes) -> tuple[str, dict[str, str]]:
-    """Return which action is asked for, and its arguments.
+def _pairs(arguments: Mapping[str, str]) -> list[list[str]]:
+    return sorted([name, value] for name, value in arguments.items())
+
+
+def read_request(packet: bytes) -> tuple[str, dict[str, str], dict[str, str]]:
+    """Return which action is asked for, its arguments, and its secret ones.
 
     Raises:
         RemoteError: it is no request.
     """
-    action, pairs = cbor.record(
-        cbor.decode(packet, REQUEST_BYTES),
-        "request",
-        cbor.text(MAXIMUM_ACTION_BYTES),
-        cbor.many(_pair, MAXIMUM_ARGUMENTS),
-    )
+    value = cbor.decode(packet, REQUEST_BYTES)
+    has_secrets = isinstance(value, list) and len(value) > _OPEN_FIELDS
+    secrets = [_arguments] if has_secrets else []
+    action, arguments, *further = cbor.record(value, "request", cbor.text(MAXIMUM_ACTION_BYTES), _arguments, *secrets)
+    return action, arguments, *(further or [{}])
+
+
+def _arguments(value: object) -> dict[str, str]:
+    pairs = cbor.many(_pair, MAXIMUM_ARGUMENTS)(value)
     arguments = dict(pairs)
     if len(arguments) < len(pairs):
         raise MalformedError("an argument stands there twice")
-    return action, arguments
+    return arguments
 
 
 def _pair(value: object) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Programs that an action runs: each below a guard of its own, with nothing of the agent's but its user.
 
-1. No shell, no standard input, no descriptor and no variable of the agent's; the folder is `/`, the umask 077.
+1. No shell, no descriptor and no variable of the agent's; the folder is `/`, the umask 077. Its standard input is
+   nothing, or a pipe that holds all that it is to read before it starts: so nobody waits for what it does not read.
 2. The guard (`program_guard.py`) sets limits before the program begins, and ends it with all that it leaves behind:
    when it has ended, when it is told to, or when the agent is gone. Nothing of the agent's runs between fork and exec,
    for the agent has threads.
@@ -10,10 +11,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from covey.adapters import program_guard
@@ -43,19 +46,39 @@ class ChildPrograms:
             raise ActionError(f"{argv[0]} is no program that can be run", NOT_STARTED)
         limits = (str(os.getpid()), str(bounds.memory_bytes), str(bounds.time_us // 1_000_000 + 1))
         try:
-            process = subprocess.Popen(  # noqa: S603 - the owner's own program, its arguments checked, no shell
-                [*_GUARD, *limits, *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=_ENVIRONMENT,
-                cwd="/",
-                umask=0o077,
-                start_new_session=True,
-            )
+            with _readable(invocation.stdin) as stdin:
+                process = subprocess.Popen(  # noqa: S603 - the owner's own program, its arguments checked, no shell
+                    [*_GUARD, *limits, *argv],
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=_ENVIRONMENT,
+                    cwd="/",
+                    umask=0o077,
+                    start_new_session=True,
+                )
         except (OSError, ValueError) as error:
             raise ActionError(f"{argv[0]} cannot be started: {error}", NOT_STARTED) from error
         return ChildProgram(process, bounds, now_us)
+
+
+@contextmanager
+def _readable(content: bytes) -> Iterator[int]:
+    """Open what holds `content`, and then ends; the smallest pipe has room for it (`MAXIMUM_ACTION_INPUT_BYTES`)."""
+    if not content:
+        yield subprocess.DEVNULL
+        return
+    reading, writing = os.pipe()
+    try:
+        try:
+            os.set_blocking(writing, False)
+            if os.write(writing, content) < len(content):
+                raise OSError(errno.ENOBUFS, "a pipe does not hold its input")
+        finally:
+            os.close(writing)
+        yield reading
+    finally:
+        os.close(reading)
 
 
 class ChildProgram:

@@ -5,7 +5,8 @@
    leaves behind when it has ended, and all of it when its time is up, when the agent asks for that or has gone, and
    when this process has gone (`BindsTo=`), in whatever way.
 3. The program writes into a pipe in this process's own folder: `ACTION_READ_BYTES` at a time are read, and the
-   beginning is kept. It holds nothing else of this process's, and no socket of the agent's.
+   beginning is kept. What it is to read is a file of that folder, which root alone may open, and which is there no
+   longer than the unit. It holds nothing else of this process's, and no socket of the agent's.
 4. It may read what its user may, and write nothing that the definition does not name.
 """
 
@@ -19,6 +20,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from covey.adapters.files import replace_file
 from covey.core.actions.definition import Invocation, UnitRights
 from covey.core.actions.results import NOT_STARTED
 from covey.errors import ActionError
@@ -55,7 +57,7 @@ class TransientUnit:
 
     def __init__(self, folder: Path, bound_to: str) -> None:
         """Take an empty folder that nobody else may enter, and the unit with which a program's own ends."""
-        self._pipe = folder / "output"
+        self._pipe, self._input = folder / "output", folder / "input"
         self._bound_to = bound_to
         os.mkfifo(self._pipe, 0o600)
 
@@ -68,6 +70,8 @@ class TransientUnit:
         if not (Path(invocation.argv[0]).is_file() and os.access(invocation.argv[0], os.X_OK)):
             raise ActionError(f"{invocation.argv[0]} is no program that can be run", NOT_STARTED)
         _clear()
+        if invocation.stdin:
+            replace_file(self._input, invocation.stdin, 0o600)
         # Opened for writing, too: so it never ends, whoever has it open there.
         output = _Output(os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC), invocation.bounds.output_bytes)
         try:
@@ -77,6 +81,7 @@ class TransientUnit:
         finally:
             os.close(output.descriptor)
             _clear()
+            self._input.unlink(missing_ok=True)
 
     def _command(self, invocation: Invocation) -> list[str]:
         memory, time_us = invocation.bounds.memory_bytes, invocation.bounds.time_us
@@ -87,6 +92,7 @@ class TransientUnit:
             *("DefaultDependencies=no", "IgnoreOnIsolate=yes", "Before=covey.service covey-collector.service"),
             f"TimeoutStartSec={time_us}us",
             *(f"MemoryMax={memory}", f"LimitAS={memory}"),
+            *([f"StandardInput=file:{self._input}"] if invocation.stdin else []),
             *(f"StandardOutput=file:{self._pipe}", "StandardError=inherit", "Environment=LANG=C.UTF-8 HOME=/"),
         ]
         # "oneshot": systemd-run then waits for its end.

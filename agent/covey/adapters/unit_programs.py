@@ -1,6 +1,7 @@
 """Programs that an action runs, each in a systemd unit of its own, as the agent asks for them (docs/operations.md).
 
-1. The agent gives a name and arguments to `covey-action.socket`; what they come to, root's own files say there.
+1. The agent gives a name and arguments to `covey-action.socket`, the secret ones apart; what they come to, root's own
+   files say there.
 2. Nothing here waits, but `stop`, for `_GRACE_S`.
 3. Who answers nothing, or no answer, leaves unknown what became of it.
 4. A unit has `_GRACE_US` more than its time to be ended in, and to say so; then it is ended by the connection's end.
@@ -41,7 +42,7 @@ class UnitPrograms:
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         try:
             channel.connect(str(self._path))
-            channel.send(to_request(invocation.action, invocation.arguments))
+            channel.send(to_request(invocation.action, invocation.arguments, invocation.secrets))
         except OSError as error:
             channel.close()
             raise ActionError(f"{self._path} does not answer: {error.strerror}", NOT_STARTED) from error

@@ -42,10 +42,10 @@ def serve(channel: socket.socket, folder: Path, runtime: Path, unit: str, report
     """
     _check_peer(channel)
     channel.settimeout(_REQUEST_S)
-    action, arguments = read_request(channel.recv(REQUEST_BYTES + 1))
+    action, arguments, secrets = read_request(channel.recv(REQUEST_BYTES + 1))
     channel.settimeout(None)
     try:
-        invocation = _invocation(folder, action, arguments)
+        invocation = _invocation(folder, action, arguments, secrets)
         report("notice", f"does {action} for the agent")
         answer = _answer(TransientUnit(runtime, unit).run(invocation, channel))
     except ActionError as error:
@@ -66,14 +66,14 @@ def _check_peer(channel: socket.socket) -> None:
         raise LocalError(f"user {user} is not the agent's")
 
 
-def _invocation(folder: Path, action: str, arguments: dict[str, str]) -> Invocation:
+def _invocation(folder: Path, action: str, arguments: dict[str, str], secrets: dict[str, str]) -> Invocation:
     try:
         allowed = allowed_commands(folder)
     except ConfigurationError as error:
         raise ActionError(str(error), NOT_ALLOWED, hint=error.hint) from error
     if action not in allowed:
         raise ActionError(f"operations.commands in {folder} does not name {action}", NOT_ALLOWED)
-    invocation = owners_action(folder / "operations.d", allowed, action).invocation(arguments)
+    invocation = owners_action(folder / "operations.d", allowed, action).invocation(arguments, secrets)
     if invocation.argv[0] in {AGENT, COVEY}:
         raise ActionError(f"{action} is the agent's own to do", NOT_STARTED)
     return invocation

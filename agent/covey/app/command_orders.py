@@ -37,7 +37,7 @@ def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[A
     return OrderedActions(
         device.store,
         commands,
-        Execution(commands, OwnerActions(device)),
+        Execution(commands, OwnerActions(device), device.node.identity.noise),
         PinnedCommands(device.store, lambda group_id: pins(device, group_id)),
         ActionPrograms(device.folder.path, agent_actions(restart, roles), units),
         device.clock,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
@@ -11,7 +12,7 @@ from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import read_us
-from covey.cli.terminal import print_json
+from covey.cli.terminal import one_line_less, print_json, read_secret, read_text_file
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +33,22 @@ def add_arguments(parser: Parser) -> None:
         metavar="ARGUMENT",
         help="an argument of the action: name=value",
     )
+    parser.add_argument(
+        "--secret",
+        dest="secrets",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an argument that only the devices that it is for now can read: asked for, or a line of stdin for each",
+    )
+    parser.add_argument(
+        "--secret-from",
+        dest="secret_files",
+        action="append",
+        default=[],
+        metavar="ARGUMENT",
+        help="the same, from a file: name=FILE",
+    )
     selector_option(parser)
     parser.add_argument(
         "--deadline", metavar="TIME", help="after 30m, 12h or 7d nobody begins with it any more (default: whenever)"
@@ -45,8 +62,9 @@ def add_arguments(parser: Parser) -> None:
 def _do(device: Device, options: argparse.Namespace) -> int:
     lifetime_us = read_us("--deadline", options.deadline, _LONGEST_US, _SHORTEST_US) if options.deadline else None
     manifest = device.pick_group(options.group)
-    arguments = _arguments(options.arguments)
-    given = give_command(device, manifest, options.action, arguments, options.selector, lifetime_us)
+    arguments = _arguments(options.arguments, "--arg", "--arg unit=pump --arg lines=50")
+    hidden = _secrets(options.secrets, _arguments(options.secret_files, "--secret-from", "--secret-from key=wifi.txt"))
+    given = give_command(device, manifest, options.action, arguments, options.selector, lifetime_us, hidden)
     if not options.json:
         print_ordered(given)
     elif not options.wait:
@@ -56,12 +74,37 @@ def _do(device: Device, options: argparse.Namespace) -> int:
     return wait_for_devices(device, manifest, given.order.id, options.timeout, as_json=options.json)
 
 
-def _arguments(words: list[str]) -> dict[str, str]:
+def _arguments(words: list[str], option: str, example: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or name in found:
             wrong = "stands there twice" if equals else "is no name=value"
-            raise UsageError(f"--arg: '{name[:64]}' {wrong}", hint="--arg unit=pump --arg lines=50")
+            raise UsageError(f"{option}: '{name[:64]}' {wrong}", hint=example)
         found[name] = value
+    return found
+
+
+def _secrets(names: list[str], files: dict[str, str]) -> dict[str, str]:
+    """Return secret arguments: for each name a line of stdin, or what a person types; further ones from files."""
+    for name in names:
+        if "=" in name:
+            raise UsageError(
+                "a secret on the command line stands in the list of processes and in the shell's history",
+                hint=f"--secret {name.partition('=')[0][:64]}, to be asked for it; or --secret-from NAME=FILE",
+            )
+    if len({*names, *files}) < len(names) + len(files):
+        raise UsageError("a secret is given twice", hint="--secret NAME or --secret-from NAME=FILE, once for each")
+    found = {name: read_secret(file) for name, file in files.items()}
+    if names and not sys.stdin.isatty():
+        lines = one_line_less(read_text_file("-")).split("\n")
+        if len(lines) != len(names):
+            wrong = f"stdin has {len(lines)} lines for {len(names)} secrets"
+            raise UsageError(wrong, hint="one line for each --secret")
+        found.update((name, line.removesuffix("\r")) for name, line in zip(names, lines, strict=True))
+    else:
+        found.update((name, read_secret(None, name)) for name in names)
+    for name, value in found.items():
+        if not value:
+            raise UsageError(f"{name}: an empty value is no secret")
     return found

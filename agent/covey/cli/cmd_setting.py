@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import sys
 from dataclasses import asdict
 
 from covey.app.device import Device
@@ -13,7 +11,7 @@ from covey.app.operations.program_settings import ordered_settings
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import date_text
-from covey.cli.terminal import print_json, print_table, read_text_file
+from covey.cli.terminal import one_line_less, print_json, print_table, read_secret, read_text_file
 from covey.config.settings import toml_value
 from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
@@ -73,7 +71,7 @@ def _set(device: Device, options: argparse.Namespace) -> None:
     file = options.file or ("-" if options.value == "-" else None)
     if file is None and options.value is None:
         raise UsageError("there is no value", hint="covey setting set SETTING VALUE, or --from FILE")
-    text = options.value if file is None else _one_line_less(read_text_file(file))
+    text = options.value if file is None else one_line_less(read_text_file(file))
     _give(device, options, setting_orders.read_value(options.setting, text))
 
 
@@ -83,26 +81,12 @@ def _set_secret(device: Device, options: argparse.Namespace) -> None:
             "a secret on the command line stands in the list of processes and in the shell's history",
             hint="leave it out to be asked for it, or give it by --from FILE, or - for stdin",
         )
-    secret = _secret("-" if options.value == "-" else options.file)
+    secret = read_secret("-" if options.value == "-" else options.file)
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
     if not options.json:
         print("who joins later cannot read it: set it again for them")
     _show_order(options, operation.id.hex(), devices)
-
-
-def _secret(file: str | None) -> str:
-    """Return a secret from a file or stdin, or ask a person for it twice."""
-    if file is not None or not sys.stdin.isatty():
-        return _one_line_less(read_text_file(file or "-"))
-    secret = getpass.getpass("value: ")
-    if secret != getpass.getpass("once more: "):
-        raise UsageError("these are two values")
-    return secret
-
-
-def _one_line_less(text: str) -> str:
-    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _unset(device: Device, options: argparse.Namespace) -> None:

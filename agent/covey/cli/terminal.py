@@ -72,6 +72,27 @@ def ask(question: str) -> None:
         raise LocalError("nothing was changed")
 
 
+def read_secret(file: str | None, what: str = "value") -> str:
+    """Read a secret, a line at its end left out: from a file or stdin, or by asking a person for it twice.
+
+    Raises:
+        UsageError: it cannot be read, there is none, or the two differ.
+    """
+    if file is not None or not sys.stdin.isatty():
+        return one_line_less(read_text_file(file or "-"))
+    import getpass
+
+    secret = getpass.getpass(f"{what}: ")
+    if secret != getpass.getpass("once more: "):
+        raise UsageError("these are two values")
+    return secret
+
+
+def one_line_less(text: str) -> str:
+    """Return a text without the line's end that editors and `echo` put there."""
+    return text.removesuffix("\n").removesuffix("\r")
+
+
 def read_text_file(name: str) -> str:
     """Read a small file that a person named; `-` is stdin.
 

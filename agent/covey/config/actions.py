@@ -6,6 +6,7 @@ idempotent = true        # doing it twice is as good as once: it may be repeated
 seconds = 30             # 60 without it
 memory_mib = 64          # 256
 output_kib = 16          # 64
+input = "{name}\\n"       # what the program reads from its standard input, the one place of secret arguments
 
 [arguments.unit]
 choice = ["grafana.service", "telegraf.service"]
@@ -49,6 +50,7 @@ from covey.core.actions.definition import (
 )
 from covey.errors import ConfigurationError
 from covey.limits.actions import (
+    MAXIMUM_ACTION_INPUT_BYTES,
     MAXIMUM_ACTION_MIB,
     MAXIMUM_ACTION_OUTPUT_BYTES,
     MAXIMUM_ACTION_SECONDS,
@@ -69,7 +71,7 @@ from covey.limits.units import KIB, MIB
 COVEY = "covey"
 AGENT = "agent"
 
-_KEYS = ("summary", "argv", "idempotent", "ends", "seconds", "memory_mib", "output_kib", "arguments", "unit")
+_KEYS = ("summary", "argv", "input", "idempotent", "ends", "seconds", "memory_mib", "output_kib", "arguments", "unit")
 _SHAPES = ("integer", "choice", "text", "characters", "dash")
 _RIGHTS = ("user", "groups", "writes", "devices", "capabilities", "network")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?")
@@ -101,10 +103,13 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
         content, "ends", where, lambda value: value in ("", "agent", "machine"), "agent or machine", default=""
     )
     arguments = _arguments(content.get("arguments", {}), where)
-    used = {found for word in argv for found in PLACEHOLDER.findall(word)}
+    stdin = _take(content, "input", where, _is_input, f"a text of at most {MAXIMUM_ACTION_INPUT_BYTES:,} bytes", "")
+    if stdin and argv[0] in {AGENT, COVEY}:
+        raise ConfigurationError(f"{where}: {argv[0]} reads no input", hint="a program of your own does, by its path")
+    used = {found for word in (*argv, stdin) for found in PLACEHOLDER.findall(word)}
     if used != {*arguments}:
         odd = min(used ^ {*arguments})
-        what = "is an argument that argv does not use" if odd in arguments else "in argv is no argument"
+        what = "is an argument that argv and input do not use" if odd in arguments else "is no argument"
         raise ConfigurationError(f"{where}: {{{odd}}} {what}", hint=_HINT)
     most_kib = MAXIMUM_ACTION_OUTPUT_BYTES // KIB
     bounds = ProgramBounds(
@@ -113,7 +118,7 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
         _whole(content, "output_kib", where, most_kib, most_kib) * KIB,
     )
     rights = _rights(content.get("unit", {}), f"{where}: [unit]")
-    return ActionDefinition(name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds, rights)
+    return ActionDefinition(name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds, rights, stdin)
 
 
 def _rights(content: object, where: str) -> UnitRights:
@@ -176,6 +181,12 @@ def _whole(content: Mapping[str, Any], key: str, where: str, default: int, high:
 
 def _is_summary(value: object) -> bool:
     return type(value) is str and value.isprintable() and 0 < len(value.encode()) <= MAXIMUM_ACTION_SUMMARY_BYTES
+
+
+def _is_input(value: object) -> bool:
+    if type(value) is not str or len(value.encode()) > MAXIMUM_ACTION_INPUT_BYTES:
+        return False
+    return all(each.isprintable() or each in "\t\r\n" for each in value)
 
 
 def _is_command_line(value: object) -> bool:

@@ -13,6 +13,10 @@ MAXIMUM_DEFINITION_BYTES = 16 * KIB
 MAXIMUM_ACTION_WORDS = 64
 """Words of an action's command line."""
 
+MAXIMUM_ACTION_INPUT_BYTES = 4 * KIB
+"""What an action's program reads from its standard input: the smallest pipe that a kernel makes holds it, so nobody
+waits for a program that does not read."""
+
 MAXIMUM_ACTION_SUMMARY_BYTES = 128
 """What an action does, in a line of a table."""
 

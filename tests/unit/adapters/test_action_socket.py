@@ -26,9 +26,15 @@ from covey.limits.orders import (
 def test_the_longest_request_fits() -> None:
     name = "n" * (MAXIMUM_ARGUMENT_NAME_BYTES - 2)
     arguments = {f"{name}{number:02}": "v" * MAXIMUM_ARGUMENT_BYTES for number in range(MAXIMUM_ARGUMENTS)}
-    packet = to_request("a" * MAXIMUM_ACTION_BYTES, arguments)
+    packet = to_request("a" * MAXIMUM_ACTION_BYTES, arguments, arguments)
     assert len(packet) <= REQUEST_BYTES
-    assert read_request(packet) == ("a" * MAXIMUM_ACTION_BYTES, arguments)
+    assert read_request(packet) == ("a" * MAXIMUM_ACTION_BYTES, arguments, arguments)
+
+
+def test_without_secrets_a_request_is_as_an_earlier_covey_reads_it() -> None:
+    packet = to_request("note", {"line": "a"}, {})
+    assert packet == cbor.encode(["note", [["line", "a"]]])
+    assert read_request(packet) == ("note", {"line": "a"}, {})
 
 
 def test_the_longest_answer_fits() -> None:
@@ -52,6 +58,8 @@ def test_the_longest_answer_fits() -> None:
         ["n" * (MAXIMUM_ACTION_BYTES + 1), []],
         ["note", [[str(number), ""] for number in range(MAXIMUM_ARGUMENTS + 1)]],
         ["note", [], "/bin/sh"],
+        ["note", [], [["a", "1"], ["a", "2"]]],
+        ["note", [], [], "/bin/sh"],
     ],
 )
 def test_what_is_no_request_is_none(said: list[object]) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from covey.adapters.programs import ChildPrograms
 from covey.core.actions.definition import Invocation, ProgramBounds
 from covey.core.actions.results import NOT_STARTED
 from covey.errors import ActionError
+from covey.limits.actions import MAXIMUM_ACTION_INPUT_BYTES
 from covey.limits.units import KIB, MIB
 from covey.ports import ProgramEnd, RunningProgram
 from tests.waiting import wait_until
@@ -76,6 +78,41 @@ def test_a_program_gets_nothing_of_the_agents(monkeypatch: pytest.MonkeyPatch, t
         os.close(kept)
     assert "SECRET" not in output
     assert "['0', '1', '2', '3'] / True True" in output  # 3 is the folder that it lists
+
+
+def _reads(content: bytes, *argv: str) -> RunningProgram:
+    return ChildPrograms().start(Invocation("test", {}, argv, _BOUNDS, stdin=content), _START_US)
+
+
+@pytest.mark.parametrize("content", [b"hunter2\n", b"k" * MAXIMUM_ACTION_INPUT_BYTES], ids=["a line", "the most"])
+def test_what_it_is_to_read_comes_by_its_standard_input_and_ends(content: bytes) -> None:
+    code = "import os,sys; sys.stdout.buffer.write(sys.stdin.buffer.read()); print(sorted(os.listdir('/proc/self/fd')))"
+    end = _ended(_reads(content, *_python(code)))
+    assert end.output == content + b"['0', '1', '2', '3']\n"
+
+
+def test_nobody_waits_for_a_program_that_does_not_read() -> None:
+    end = _ended(_reads(b"k" * MAXIMUM_ACTION_INPUT_BYTES, *_python("print('done')")))
+    assert (end.code, end.output) == (0, b"done\n")
+
+
+def test_what_it_is_to_read_stands_on_no_command_line() -> None:
+    running = _reads(b"hunter2\n", *_python("import sys, time; sys.stdin.read(); print('read'); time.sleep(600)"))
+    lines = [path.read_bytes() for path in _processes() if path.exists()]
+    running.stop()
+    assert any(b"time.sleep(600)" in each for each in lines)
+    assert not any(b"hunter2" in each for each in lines)
+
+
+def _processes() -> Iterator[Path]:
+    """Yield the command lines and environments of this process's descendants."""
+    waiting = [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            waiting += map(int, task.read_text().split())
+        if pid != os.getpid():
+            yield from (Path(f"/proc/{pid}/cmdline"), Path(f"/proc/{pid}/environ"))
 
 
 _FAMILY = """

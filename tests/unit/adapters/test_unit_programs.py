@@ -15,7 +15,9 @@ from covey.core.actions.results import NOT_ALLOWED, NOT_STARTED
 from covey.errors import ActionError
 from covey.ports import ProgramEnd
 
-_INVOCATION = Invocation("note", {"line": "$a"}, ("/bin/note", "$a"), ProgramBounds(60_000_000))
+_INVOCATION = Invocation(
+    "note", {"line": "$a"}, ("/bin/note", "$a"), ProgramBounds(60_000_000), stdin=b"k", secrets={"key": "k"}
+)
 _LATE_US = 3_600_000_000
 
 
@@ -29,7 +31,7 @@ class Service:
         self._listening.listen()
         self.channel = self._listening  # until somebody asks
 
-    def asked(self) -> tuple[UnitProgram, tuple[str, dict[str, str]]]:
+    def asked(self) -> tuple[UnitProgram, tuple[str, dict[str, str], dict[str, str]]]:
         """Have the agent ask; return its program, and for what."""
         program = self.programs.start(_INVOCATION, 0)
         self.channel, _ = self._listening.accept()
@@ -50,7 +52,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def test_a_name_and_arguments_are_all_that_is_said(service: Service) -> None:
     program, asked = service.asked()
-    assert asked == ("note", {"line": "$a"})
+    assert asked == ("note", {"line": "$a"}, {"key": "k"})
     assert program.look(0) is None
     service.channel.send(ActionAnswer(ActionOutcome.ENDED, -9, b"oh", cut=True).to_wire())
     assert program.look(0) == ProgramEnd(-9, b"oh", cut=True, timed_out=False)

@@ -14,7 +14,7 @@ import pytest
 from covey.adapters.action_socket import ActionAnswer, ActionOutcome, to_request
 from covey.app.action_service import serve
 from covey.app.owners_actions import allowed_commands
-from covey.core.actions.results import ARGUMENTS, NOT_ALLOWED, NOT_DEFINED, NOT_STARTED
+from covey.core.actions.results import ARGUMENTS, NOT_ALLOWED, NOT_DEFINED, NOT_SECRET, NOT_STARTED
 from covey.errors import ConfigurationError, LocalError, RemoteError
 
 _LIST = '[operations]\ncommands = ["note", "gone", "restart-agent", "support-bundle"]\n'
@@ -57,8 +57,20 @@ def _served(folder: Path, packet: bytes, owner: int | None = None) -> bytes:
             return asking.recv(1 << 17)
 
 
+def _refuses_secret(folder: Path, name: str) -> str:
+    packet = to_request("note", {}, {name: "abc"})
+    return ActionAnswer.from_wire(_served(folder, packet)).code
+
+
+def test_by_roots_own_definition_a_secret_stands_on_no_command_line(folder: Path) -> None:
+    assert _refuses_secret(folder, "line") == NOT_SECRET
+    _write(folder / "operations.d" / "note.toml", _NOTE.replace(', "{line}"]', ']\ninput = "{line}"'))
+    assert _refuses_secret(folder, "line") == NOT_STARTED
+    assert _refuses_secret(folder, "word") == ARGUMENTS
+
+
 def _refused(folder: Path, action: str, **arguments: str) -> tuple[str, str]:
-    answer = ActionAnswer.from_wire(_served(folder, to_request(action, arguments)))
+    answer = ActionAnswer.from_wire(_served(folder, to_request(action, arguments, {})))
     assert answer.outcome is ActionOutcome.REFUSED
     return answer.code, answer.why
 
@@ -107,7 +119,7 @@ def test_the_last_list_counts_and_none_allows_nothing(folder: Path) -> None:
 def test_another_user_is_not_answered(folder: Path) -> None:
     if os.geteuid() == 0:
         with pytest.raises(LocalError, match="user 0 is not the agent's"):
-            _served(folder, to_request("note", {"line": "abc"}), owner=1)
+            _served(folder, to_request("note", {"line": "abc"}, {}), owner=1)
 
 
 def test_what_is_no_request_is_not_answered(folder: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from covey.app.device import find_state, open_device
 from covey.core.actions.results import LATE, TIME, CommandState, OrderResult
+from covey.core.actions.secrets import SealedArguments
 from covey.core.crypto import Identity
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.orders import CommandOrder, Obeying
@@ -201,6 +202,61 @@ def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPa
 )
 def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[str, ...], code: int, said: str) -> None:
     assert said in kim.fails("do", *words, code=code)
+    assert kim.json("orders") == []
+
+
+def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_path: Path) -> None:
+    file = tmp_path / "pin"
+    file.write_text("pin 4711\n")
+    words = ("--arg", "ssid=barn", "--secret", "key", "--secret", "user", "--secret-from", f"pin={file}")
+    given = kim.json("do", "set-wifi", *words, feed="hunter2\nmax of kim\n")
+    order = _order(kim, given["id"])
+    assert order.arguments == {"ssid": "barn"}
+    shown = [
+        kim.ok("history", "log"),
+        kim.ok("history", "log", "--json"),
+        kim.ok("history", "show", given["id"]),
+        kim.ok("history", "show", given["id"], "--json"),
+        kim.ok("orders"),
+        kim.ok("orders", given["id"][:8]),
+        kim.ok("orders", given["id"][:8], "--json"),
+        str(given) + repr(order),
+    ]
+    assert "set-wifi ssid=barn (and what is sealed) for all" in shown[5]
+    state = b"".join(each.read_bytes() for each in (tmp_path / "kim").rglob("*") if each.is_file())
+    for secret in ("hunter2", "max of kim", "pin 4711"):
+        assert not any(secret in each for each in shown)
+        assert secret.encode() not in state
+    with open_device(find_state(str(kim.state))) as opened:
+        group, keys = opened.pick_group(None), opened.node.identity
+        about = (group.group_id, keys.signing_public, order.action, order.once, order.selector)
+        arguments = SealedArguments.of(order.sealed or b"", *about).open(keys.noise)
+    assert arguments == {"key": "hunter2", "user": "max of kim", "pin": "pin 4711"}
+    assert SealedArguments.of(order.sealed or b"", *about).open(LEE.noise) == arguments
+
+
+@pytest.mark.parametrize(
+    ("words", "feed", "said"),
+    [
+        (("--secret", "key=hunter2"), "hunter2", "list of processes"),
+        (("--secret", "key", "--secret", "key"), "hunter2", "given twice"),
+        (("--secret", "key", "--secret-from", "key=/nowhere"), "hunter2", "given twice"),
+        (("--secret-from", "key=/nowhere"), "", "/nowhere cannot be read"),
+        (("--secret-from", "key"), "", "is no name=value"),
+        (("--secret", "key", "--arg", "key=a"), "hunter2", "key is given openly and as a secret"),
+        (("--secret", "key", "--secret", "pin"), "hunter2", "stdin has 1 lines for 2 secrets"),
+        (("--secret", "key"), "hunter2\nhunter2\n", "stdin has 2 lines for 1 secrets"),
+        (("--secret", "key"), "", "stdin is empty"),
+        (("--secret", "key", "--secret", "pin"), "hunter2\n\n", "an empty value is no secret"),
+        (("--secret", "A key"), "hunter2", "no device would take these secrets: a name is"),
+        (("--secret", "key"), "hunter2" * 200, "no device would take these secrets: text longer"),
+        (tuple(f"--secret=a{n}" for n in range(16)), "\n".join(["hunter2" * 146] * 16), "all secrets together"),
+    ],
+)
+def test_a_mistake_with_a_secret_does_not_show_it(kim: Here, words: tuple[str, ...], feed: str, said: str) -> None:
+    printed = kim.fails("do", "set-wifi", *words, code=2, feed=feed)
+    assert said in printed
+    assert "hunter2" not in printed
     assert kim.json("orders") == []
 
 

@@ -45,7 +45,19 @@ def test_a_definition_is_read() -> None:
     assert action.bounds == ProgramBounds(30_000_000, 64 * MIB, 16 * KIB)
     assert (action.idempotent, action.ends) == (True, Ends.MACHINE)
     given = {"unit": "grafana.service", "lines": "7", "name": "abc"}
-    assert action.invocation(given).argv[2:] == ("grafana.service", "--lines=7", "abc")
+    assert action.invocation(given, {}).argv[2:] == ("grafana.service", "--lines=7", "abc")
+
+
+def test_an_argument_stands_on_the_command_line_or_in_what_the_program_reads() -> None:
+    moved = _WHOLE.replace(', "{name}"]', "]").replace("seconds = 30", 'seconds = 30\ninput = "{name}\\n"')
+    action = read_action("restart-service", moved, "restart-service.toml")
+    found = action.invocation({"unit": "grafana.service", "lines": "7"}, {"name": "abc"})
+    assert (found.argv[2:], found.stdin) == (("grafana.service", "--lines=7"), b"abc\n")
+
+
+@pytest.mark.parametrize("first", ["covey", "agent"])
+def test_covey_itself_reads_nothing(first: str) -> None:
+    assert "reads no input" in _refused(f'summary = "a"\nargv = ["{first}", "restart"]\ninput = "a"')
 
 
 def test_without_more_an_action_has_bounds_and_is_not_repeated() -> None:
@@ -79,7 +91,11 @@ def test_the_first_word_may_mean_covey_or_the_agent(first: str) -> None:
         ('"/usr/bin/systemctl", "restart", "{unit}", "--lines={lines}", "{name}"', "", "whole path"),
         ('"/usr/bin/systemctl", "restart", "{unit}", "--lines={lines}", "{name}"', '"agent"', "whole path"),
         ('"restart", "{unit}"', '"restart\\u0000", "{unit}"', "whole path"),
-        ('"restart", "{unit}"', '"restart"', "argv does not use"),
+        ('"restart", "{unit}"', '"restart"', "argv and input do not use"),
+        ("seconds = 30", 'input = "{other}"', "{other} is no argument"),
+        ("seconds = 30", 'input = "a\\u0000"', "input must be"),
+        ("seconds = 30", "input = 1", "input must be"),
+        ("seconds = 30", f'input = "{"a" * 4_097}"', "input must be"),
         ('"{unit}"', '"{unit}", "{other}"', "no argument"),
         ("idempotent = true", "idempotent = 1", "true or false"),
         ('ends = "machine"', 'ends = "world"', "agent or machine"),

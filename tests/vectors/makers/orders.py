@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from covey.core.actions.secrets import seal_arguments
 from covey.core.crypto import Identity
 from covey.core.history.bodies import Body
 from covey.core.history.operation import Log, Operation, sign_operation
@@ -81,6 +82,7 @@ def _bodies() -> list[dict[str, Any]]:
         "a truth value": SettingOrder(Selector(SelectorKind.CAPABILITY, name="collector"), "sensors.enabled", False),
         "a command": CommandOrder(_DEVICES, "journal", arguments, _ONCE, NOW_US + 3_600_000_000),
         "a command without arguments": _REBOOT,
+        "a command with sealed arguments": CommandOrder(_DEVICES, "set-wifi", {"ssid": "barn"}, _ONCE, sealed=b"\x01"),
         "a wave of a roll-out": CommandOrder(
             _DEVICES,
             "fetch-file",
@@ -119,6 +121,15 @@ def _bodies() -> list[dict[str, Any]]:
             None,
             None,
             [everybody, [[101]], 2, 1, 0],
+        ],
+        ("a wave with sealed arguments", 6, "malformed"): [
+            everybody,
+            "a",
+            {},
+            _ONCE,
+            None,
+            b"\x01",
+            [everybody, [1], 2, 1, 0],
         ],
         ("seventeen waves", 6, "limit"): [everybody, "a", {}, _ONCE, None, None, [everybody, [1] * 17, 2, 1, 0]],
         ("an approval of nothing", 7, "malformed"): [None],
@@ -167,6 +178,52 @@ def _secrets() -> list[dict[str, Any]]:
                 "sealed": sealed[: len(sealed) - cut].hex(),
                 "value": value if opens else None,
                 "code": None if opens else "malformed" if cut else "decryption",
+            }
+        )
+    return found
+
+
+def _secret_arguments() -> list[dict[str, Any]]:
+    """Sealed arguments, drawn with fixed randomness, and what Bob reads in them."""
+    alice, bob = ALICE.noise_public, BOB.noise_public
+    wifi = {"key": "hunter2", "pin": "7"}
+    as_given = (GROUP_ID, ALICE.signing_public, "set-wifi", _ONCE, _DEVICES)
+    others = {
+        "in another group": (seeded("another group"), *as_given[1:]),
+        "by another author": (GROUP_ID, MALLORY.signing_public, *as_given[2:]),
+        "in a command for another action": (*as_given[:2], "show-wifi", *as_given[3:]),
+        "in another command": (*as_given[:3], seeded("another once", 16), _DEVICES),
+        "in a command for others": (*as_given[:4], EVERYBODY),
+    }
+    cases: list[tuple[str, list[NoisePublic], dict[str, str], tuple[Any, ...], str | None]] = [
+        ("for one device", [bob], wifi, as_given, None),
+        ("for two devices", [alice, bob], {"key": "x" * 54}, as_given, None),
+        ("in the second bucket", [alice, bob], {"key": "x" * 58}, as_given, None),
+        ("for another device", [alice], wifi, as_given, "decryption"),
+        ("a name with a space", [bob], {"a key": "hunter2"}, as_given, "malformed"),
+        ("an argument too long", [bob], {"key": "x" * 1_025}, as_given, "limit"),
+        *((f"copied: {name}", [bob], wifi, about, "decryption") for name, about in others.items()),
+    ]
+    found: list[dict[str, Any]] = []
+    for name, recipients, arguments, about, code in cases:
+        drawn = iter((seeded(f"ephemeral of arguments {name}"), seeded(f"content of arguments {name}")))
+
+        def draw(_: int, drawn: Iterator[bytes] = drawn) -> bytes:
+            return next(drawn)
+
+        group_id, author, action, once, selector = about
+        found.append(
+            {
+                "name": name,
+                "group_id": group_id.hex(),
+                "author": author.hex(),
+                "action": action,
+                "once": once.hex(),
+                "selector": cbor(selector.to_wire()).hex(),
+                "noise_secret": BOB.noise_secret.hex(),
+                "sealed": seal_arguments(arguments, recipients, *as_given, draw).hex(),
+                "arguments": arguments if code is None else None,
+                "code": code,
             }
         )
     return found
@@ -289,4 +346,5 @@ def make() -> dict[str, Any]:
         "results": results(),
         "reports": reports(),
         "secrets": _secrets(),
+        "secret_arguments": _secret_arguments(),
     }

@@ -8,10 +8,11 @@ from typing import Any
 from covey.adapters.sqlite.database import Database
 from covey.core.actions.records import CommandRecord, GivenCommand, ObeyedSince
 from covey.core.actions.results import FINAL, CommandState, OrderResult
+from covey.core.actions.secrets import SealedArguments
 from covey.core.ids import DeviceKey, GroupId, OperationId
 
 _COLUMNS = (
-    *("operation", "group_id", "once", "author", "action", "arguments", "sealed", "deadline", "state", "taken_at"),
+    *("operation", "group_id", "once", "author", "action", "arguments", "secrets", "deadline", "state", "taken_at"),
     *("synchronised", "started_at", "boot_id", "tries", "body"),
 )
 _NAMES = ", ".join(_COLUMNS)
@@ -118,14 +119,16 @@ class CommandTables:
 
 def _values(record: CommandRecord) -> tuple[object, ...]:
     command, result = record.command, record.result
+    final = record.state in FINAL
+    sealed = None if final else command.sealed
     return (
         command.operation,
         command.group_id,
         command.once,
         command.author,
         command.action,
-        None if record.state in FINAL else json.dumps(dict(command.arguments)),
-        int(command.sealed),
+        None if final else json.dumps(dict(command.arguments)),
+        None if sealed is None else sealed.to_stored(),
         command.deadline_us,
         int(record.state),
         record.taken_us,
@@ -142,8 +145,9 @@ def command_record(row: dict[str, Any]) -> CommandRecord:
 
     Raises:
         ValueError: it is none.
-        RemoteError: its result is none.
+        RemoteError: its result is none, or its sealed arguments.
     """
+    secrets = row.get("secrets")  # which a damaged database of an earlier version has not
     command = GivenCommand(
         row["once"],
         GroupId(row["group_id"]),
@@ -152,7 +156,7 @@ def command_record(row: dict[str, Any]) -> CommandRecord:
         row["action"],
         json.loads(row["arguments"] or "{}"),
         row["deadline"],
-        bool(row["sealed"]),
+        None if secrets is None else SealedArguments.from_stored(secrets),
     )
     return CommandRecord(
         command,

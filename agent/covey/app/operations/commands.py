@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -17,9 +18,10 @@ from covey.core.actions.obeying import obeyers
 from covey.core.actions.received import KeptResult, addressees
 from covey.core.actions.reporting import hearers
 from covey.core.actions.results import CommandState
+from covey.core.actions.secrets import seal_arguments
 from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import ONCE_BYTES, CommandOrder
+from covey.core.history.orders import ONCE_BYTES, CommandOrder, arguments_from_wire
 from covey.core.ids import DeviceKey, OperationId, device_name
 from covey.core.orders.selector import Selector, read_selector
 from covey.core.presence.status import condition
@@ -115,8 +117,9 @@ def give_command(
     arguments: Mapping[str, str],
     selector: str,
     lifetime_us: int | None,
+    hidden: Mapping[str, str] | None = None,
 ) -> OrderedCommand:
-    """Have those whom a selector names do something, within so long.
+    """Have those whom a selector names do something, within so long; `hidden` arguments only they can read.
 
     Raises:
         LocalError: by a device that is no operator; or none of those whom it is for obeys commands.
@@ -125,12 +128,29 @@ def give_command(
     wanted, devices, obeying = _ordered(device, manifest, selector)
     deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
     order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
+    if hidden:
+        order = replace(order, sealed=_sealed(device, manifest, order, hidden))
     try:
         CommandOrder.from_wire(order.to_wire())
     except RemoteError as error:
         raise UsageError(f"no device would take that: {error}", hint="covey do restart-pump --arg number=3") from error
     operation = write(device, manifest, order)
     return OrderedCommand(judged(device, manifest, operation), devices, obeying)
+
+
+def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden: Mapping[str, str]) -> bytes:
+    if twice := order.arguments.keys() & hidden.keys():
+        raise UsageError(f"{min(twice)} is given openly and as a secret", hint="--arg or --secret, not both")
+    author = device.node.identity.signing_public
+    about = (manifest.group_id, author, order.action, order.once, order.selector)
+    recipients = [member.keys.noise_public for member in selected(manifest, order.selector)]
+    try:
+        return seal_arguments(arguments_from_wire(dict(hidden)), recipients, *about, os.urandom)
+    except RemoteError as error:
+        why = f"no device would take these secrets: {error}"
+        raise UsageError(why, hint="covey do set-wifi --secret key") from error
+    except LocalError as error:
+        raise UsageError(f"all secrets together: {error}", hint="fewer of them, or shorter ones") from error
 
 
 def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> None:

@@ -1,25 +1,27 @@
-"""What a device's owner defines as an action, and how arguments become its command line (docs/operations.md).
+"""What a device's owner defines as an action, and how arguments become its command line and input (docs/operations.md).
 
-1. A command line is a list of words, never a text that a shell reads. `{name}` within a word stands for an argument;
-   what an argument holds is not looked at for further ones.
+1. A command line is a list of words, never a text that a shell reads. `{name}` within a word stands for an argument,
+   as it does within the text that the program reads from its standard input; what an argument holds is not looked at
+   for further ones.
 2. Every argument that is defined is given, and no other.
 3. An argument is a whole number between two, one of some texts, or a text of some characters, none of which is a
    control character. Whether a value is one is found in a time that grows with its length alone.
 4. A text does not begin with `-`, so that nobody makes an option of it, unless the owner says that it may.
 5. What a program may do beyond its command line, where it has a unit of its own, the definition says, and no argument.
+6. A secret argument comes to the program by its standard input only: a command line others on the machine can read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from covey.core.actions.results import ARGUMENTS
+from covey.core.actions.results import ARGUMENTS, NOT_SECRET
 from covey.errors import ActionError
-from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES
+from covey.limits.actions import MAXIMUM_ACTION_INPUT_BYTES, MAXIMUM_ACTION_OUTPUT_BYTES
 from covey.limits.units import MIB
 
 PLACEHOLDER = re.compile(r"\{([a-z0-9][a-z0-9_-]*)\}")
@@ -108,7 +110,7 @@ class Ends(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """An action that is to be done: with what arguments, as which command line."""
+    """An action that is to be done: with what arguments, as which command line, and what its program reads."""
 
     action: str
     arguments: Mapping[str, str] = field(repr=False)
@@ -116,6 +118,9 @@ class Invocation:
     bounds: ProgramBounds
     rights: UnitRights = UnitRights()
     ends: Ends = Ends.NOTHING
+    stdin: bytes = field(default=b"", repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The arguments that are never shown, nor kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +135,41 @@ class ActionDefinition:
     ends: Ends = Ends.NOTHING
     bounds: ProgramBounds = ProgramBounds()
     rights: UnitRights = UnitRights()
+    stdin: str = ""
 
-    def invocation(self, given: Mapping[str, str]) -> Invocation:
-        """Return what is to be run with these arguments.
+    def invocation(self, given: Mapping[str, str], secrets: Mapping[str, str]) -> Invocation:
+        """Return what is to be run with these arguments, some of them secret.
 
         Raises:
-            ActionError: they are not those that it takes, or of another shape.
+            ActionError: they are not those that it takes, or of another shape; or its command line has a secret one.
         """
-        missing, unknown = sorted({*self.arguments} - {*given}), sorted({*given} - {*self.arguments})
+        every = {**given, **secrets}
+        self._check(every, given.keys() & secrets.keys(), secrets)
+        argv = tuple(_filled(word, given) for word in self.argv)
+        stdin = _filled(self.stdin, every).encode()
+        if len(stdin) > MAXIMUM_ACTION_INPUT_BYTES:
+            raise ActionError(f"{self.name} reads at most {MAXIMUM_ACTION_INPUT_BYTES:,} bytes", ARGUMENTS)
+        return Invocation(self.name, given, argv, self.bounds, self.rights, self.ends, stdin, secrets)
+
+    def _check(self, every: Mapping[str, str], twice: Collection[str], secrets: Collection[str]) -> None:
+        missing, unknown = sorted({*self.arguments} - {*every}), sorted({*every} - {*self.arguments})
         if missing or unknown:
-            which = f"needs {missing[0]}" if missing else f"takes no {unknown[0]}"
+            further = "secret argument of another name" if {*unknown} & {*secrets} else next(iter(unknown), "")
+            which = f"needs {missing[0]}" if missing else f"takes no {further}"
             raise ActionError(f"{self.name} {which}", ARGUMENTS, hint=f"its arguments: {self._takes()}")
-        for name, value in given.items():
+        if twice:
+            raise ActionError(f"{self.name}: {min(twice)} is given openly and as a secret", ARGUMENTS)
+        for name in sorted(secrets):
+            if any(f"{{{name}}}" in word for word in self.argv):
+                shown = f"{name} stands on its command line, which others on the device can read, so it is no secret"
+                raise ActionError(f"{self.name}: {shown}", NOT_SECRET, hint="`input` of its definition takes secrets")
+        for name, value in every.items():
             if why := self.arguments[name].objection(value):
                 raise ActionError(f"{self.name}: {name} {why}", ARGUMENTS)
-        argv = tuple(PLACEHOLDER.sub(lambda found: given[found[1]], word) for word in self.argv)
-        return Invocation(self.name, given, argv, self.bounds, self.rights, self.ends)
 
     def _takes(self) -> str:
         return ", ".join(self.arguments) or "none"
+
+
+def _filled(text: str, arguments: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda found: arguments[found[1]], text)

@@ -2,9 +2,9 @@
 
 1. A command is taken once; another operation with its once-id, in whatever group, is refused.
 2. At most `WAITING_COMMANDS` wait; a further one is refused. What does not count any more when its turn comes is, too.
-3. It is looked at when its turn comes: what its owner does not allow, arguments of another shape, or a deadline that
-   has passed, is refused. Where a deadline is set and the clock cannot be believed, it waits until the agent has run
-   for `CLOCK_SETTLES_US`, and is refused then.
+3. It is looked at when its turn comes: what its owner does not allow, sealed arguments that this device cannot open,
+   arguments of another shape, or a deadline that has passed, is refused. Where a deadline is set and the clock cannot
+   be believed, it waits until the agent has run for `CLOCK_SETTLES_US`, and is refused then.
 4. That it begins is stored before its program starts. What had begun when the agent ended untidily is `unknown`, and
    never begun again; unless its owner says that doing it twice is as good as once: then it is, `ACTION_TRIES` times
    at most; or that it ends the agent, or the machine, and that has come to pass: then it is done.
@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,9 +21,16 @@ from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.records import CommandRecord, CommandRecords, GivenCommand, Moment
 from covey.core.actions.results import CommandState, OrderResult
+from covey.core.actions.secrets import redacted
+from covey.core.crypto import NoiseKeys
 from covey.core.ids import GroupId, OperationId
-from covey.errors import ActionError
-from covey.limits.actions import ACTION_TRIES, MAXIMUM_RESULT_WHY_BYTES, WAITING_COMMANDS
+from covey.errors import ActionError, RemoteError
+from covey.limits.actions import (
+    ACTION_TRIES,
+    MAXIMUM_ACTION_OUTPUT_BYTES,
+    MAXIMUM_RESULT_WHY_BYTES,
+    WAITING_COMMANDS,
+)
 
 _LOST = "this device has lost its records of what it did; it may be done, and is not repeated"
 _WENT_DOWN = "the device went down while it was being done; it may be done, and is not repeated"
@@ -63,9 +70,10 @@ class End:
 class Execution:
     """Takes commands, and says which one is next. Each method is one transaction of the caller's."""
 
-    def __init__(self, records: CommandRecords, owner: ActionOwner) -> None:
+    def __init__(self, records: CommandRecords, owner: ActionOwner, keys: NoiseKeys) -> None:
         self._records = records
         self._owner = owner
+        self._keys = keys
 
     def take(self, given: Iterable[GivenCommand], moment: Moment) -> list[CommandRecord]:
         """Take what is new (rules 1 and 2); return what is refused at once."""
@@ -133,7 +141,7 @@ class Execution:
             if _awaits_clock(command, moment):
                 return None
             _check(command, moment, counts=command.operation in counting)
-            invocation = self._owner.action(command.action).invocation(command.arguments)
+            invocation = self._owner.action(command.action).invocation(command.arguments, self._opened(command))
         except ActionError as error:
             if record.tries:
                 return self._end(record, End(CommandState.UNKNOWN, results.WENT_DOWN, _WENT_DOWN), moment)
@@ -150,14 +158,24 @@ class Execution:
         return Begun(begun, invocation)
 
     def end(self, begun: Begun, end: End, moment: Moment) -> CommandRecord:
-        """Keep how a program has ended, or that it could not be started."""
-        record = begun.record
+        """Keep how a program has ended, or that it could not be started; its output without secrets."""
+        record, output = begun.record, redacted(end.output, begun.invocation.secrets.values(), cut=end.cut)
+        kept = output[:MAXIMUM_ACTION_OUTPUT_BYTES]
+        end = replace(end, output=kept, cut=end.cut or len(kept) < len(output))
         if end.state is CommandState.REFUSED:
             if record.tries > 1:
                 end = End(CommandState.UNKNOWN, results.WENT_DOWN, _WENT_DOWN)
             else:
                 record = replace(record, started_us=None)
         return self._end(record, end, moment)
+
+    def _opened(self, command: GivenCommand) -> Mapping[str, str]:
+        if command.sealed is None:
+            return {}
+        try:
+            return command.sealed.open(self._keys)
+        except RemoteError as error:
+            raise ActionError("its arguments are sealed, and not for this device to open", results.SEALED) from error
 
     def _definition(self, command: GivenCommand) -> ActionDefinition | None:
         try:
@@ -199,8 +217,6 @@ def _awaits_clock(command: GivenCommand, moment: Moment) -> bool:
 def _check(command: GivenCommand, moment: Moment, *, counts: bool) -> None:
     if not counts:
         raise ActionError("whoever ordered it is no operator any more, or no member", results.REVOKED)
-    if command.sealed:
-        raise ActionError("its arguments are sealed, and not for this device", results.SEALED)
     if command.deadline_us is None:
         return
     if not moment.synchronised:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from covey.core.actions.records import GivenCommand, Moment, ObeyedSince
+from covey.core.actions.secrets import SealedArguments
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
@@ -122,5 +123,12 @@ def _given(operation: Operation, order: CommandOrder) -> GivenCommand:
         order.action,
         order.arguments,
         order.deadline_us,
-        order.sealed is not None,
+        _sealed(operation, order),
     )
+
+
+def _sealed(operation: Operation, order: CommandOrder) -> SealedArguments | None:
+    if order.sealed is None:
+        return None
+    about = (operation.group_id, operation.author, order.action, order.once, order.selector)
+    return SealedArguments.of(order.sealed, *about)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from covey.core.actions.results import CommandState, OrderResult
+from covey.core.actions.secrets import SealedArguments
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 
 
@@ -21,7 +22,7 @@ class GivenCommand:
     action: str
     arguments: Mapping[str, str] = field(default_factory=dict, repr=False)
     deadline_us: int | None = None
-    sealed: bool = False
+    sealed: SealedArguments | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class CommandRecords(Protocol):
         """Keep a command that is new."""
 
     def change(self, record: CommandRecord) -> None:
-        """Keep what has become of one; its arguments go once that is final."""
+        """Keep what has become of one; its arguments go once that is final, sealed ones as well."""
 
     def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
         """Return the operations that wait, of one group or of all, in the order in which they were taken."""

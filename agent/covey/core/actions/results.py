@@ -20,6 +20,7 @@ NOT_ALLOWED = "action_not_allowed"
 NOT_DEFINED = "action_not_defined"
 ARGUMENTS = "action_arguments"
 SEALED = "action_sealed"
+NOT_SECRET = "action_not_secret"  # noqa: S105 - a code of a refusal
 LATE = "action_late"
 CLOCK = "action_clock"
 REVOKED = "action_revoked"

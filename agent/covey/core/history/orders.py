@@ -129,7 +129,8 @@ class CommandOrder:
 
     `once` are 16 random bytes: a device does what carries them at most one time, in whatever group and operation it
     hears them. After `deadline_us` (by its own clock) it does nothing. `sealed` holds arguments that others must not
-    read. `roll_out` is the plan that it is one wave of, for those who give the next one.
+    read (`core/actions/secrets.py`). `roll_out` is the plan that it is one wave of, for those who give the next one,
+    who could not seal anything of it anew.
     """
 
     selector: Selector
@@ -166,7 +167,10 @@ class CommandOrder:
             cbor.optional(cbor.octets_to(MAXIMUM_SEALED_BYTES)),
             *([RollOut.from_wire] if in_waves else []),
         )
-        return cls(*fields)
+        order = cls(*fields)
+        if order.sealed is not None and order.roll_out is not None:
+            raise MalformedError("a command in waves has no sealed arguments")
+        return order
 
 
 def _name(maximum: int) -> cbor.Read[str]:

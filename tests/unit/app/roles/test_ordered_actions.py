@@ -68,7 +68,8 @@ class Machine:
         """Begin a process of the agent; the one before has ended somehow."""
         store = self.device.store
         self.role = OrderedActions(
-            *(store, store.commands, Execution(store.commands, self), PinnedCommands(store, lambda _: self._pins)),
+            *(store, store.commands, Execution(store.commands, self, self.device.identity.noise)),
+            PinnedCommands(store, lambda _: self._pins),
             self,
             self,
             lambda _level, _line: None,

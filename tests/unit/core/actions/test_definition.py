@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from covey.core.actions.definition import ActionDefinition, Choice, Integer, LimitedText
-from covey.core.actions.results import ARGUMENTS
+from covey.core.actions.results import ARGUMENTS, NOT_SECRET
 from covey.errors import ActionError
+from covey.limits.actions import MAXIMUM_ACTION_INPUT_BYTES
 from covey.limits.orders import MAXIMUM_ARGUMENT_BYTES
 
 _SMALL = "abcdefghijklmnopqrstuvwxyz"
@@ -25,13 +26,13 @@ _GOOD = {"lines": "7", "name": "a", "unit": "-v"}
 
 def _code(**given: str) -> str:
     with pytest.raises(ActionError) as caught:
-        _SHOW.invocation(_GOOD | given)
+        _SHOW.invocation(_GOOD | given, {})
     return caught.value.code
 
 
 def test_each_argument_stays_one_word_whatever_it_holds() -> None:
     given = {"lines": "-5", "name": "$(reboot) `x` {unit} | a; rm -rf /*", "unit": "it's $HOME; a b"}
-    invocation = _SHOW.invocation(given)
+    invocation = _SHOW.invocation(given, {})
     assert invocation.argv == ("/usr/bin/tail", "--lines=-5", given["name"], "it's $HOME; a b")
     assert (invocation.action, invocation.arguments, invocation.bounds) == ("show", given, _SHOW.bounds)
 
@@ -61,4 +62,58 @@ def test_a_choice_is_one_of_them() -> None:
 def test_all_arguments_are_given_and_no_other() -> None:
     assert _code(further="1") == ARGUMENTS
     with pytest.raises(ActionError, match="needs lines"):
-        _SHOW.invocation({"name": "a", "unit": "-v"})
+        _SHOW.invocation({"name": "a", "unit": "-v"}, {})
+
+
+_WORD = LimitedText(MAXIMUM_ARGUMENT_BYTES, _SMALL + "{}-", dash=True)
+_JOIN = ActionDefinition(
+    "join",
+    "join a network",
+    ("/usr/bin/join", "{ssid}"),
+    {"ssid": _WORD, "key": _WORD, "pin": Integer(0, 9999)},
+    stdin='{"key": "{key}", "ssid": "{ssid}"}\n{pin}',
+)
+
+
+def test_a_secret_is_read_by_the_program_and_by_nobody_else() -> None:
+    secrets = {"key": "-{ssid}", "pin": "7"}
+    found = _JOIN.invocation({"ssid": "barn"}, secrets)
+    assert (found.argv, found.arguments) == (("/usr/bin/join", "barn"), {"ssid": "barn"})
+    assert found.stdin == b'{"key": "-{ssid}", "ssid": "barn"}\n7', "what it holds is not looked at for further ones"
+    assert "{ssid}" not in repr(found)
+    assert _JOIN.invocation({"ssid": "barn", **secrets}, {}).stdin == found.stdin, "it need not be given as one"
+
+
+@pytest.mark.parametrize(
+    ("secrets", "code", "why"),
+    [
+        ({"key": "k", "pin": "7", "ssid": "barn"}, NOT_SECRET, "ssid stands on its command line"),
+        ({"key": "k", "pin": "7"}, ARGUMENTS, "needs ssid"),
+        ({"key": "k", "pin": "secretpin"}, ARGUMENTS, "pin has to be"),
+        ({"key": "k\n", "pin": "7"}, ARGUMENTS, "key may hold only"),
+        ({"key": "k", "pin": "7", "hush": "hush"}, ARGUMENTS, "takes no secret argument of another name"),
+    ],
+)
+def test_a_secret_that_is_not_taken_is_not_named(secrets: dict[str, str], code: str, why: str) -> None:
+    given = {} if "ssid" in secrets or why.endswith("ssid") else {"ssid": "barn"}
+    with pytest.raises(ActionError) as caught:
+        _JOIN.invocation(given, secrets)
+    assert caught.value.code == code
+    assert why in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert "secretpin" not in str(caught.value)
+
+
+def test_an_argument_is_given_openly_or_as_a_secret() -> None:
+    with pytest.raises(ActionError, match="key is given openly and as a secret"):
+        _JOIN.invocation({"ssid": "barn", "key": "k", "pin": "7"}, {"key": "k"})
+
+
+def test_what_a_program_reads_has_a_bound() -> None:
+    often = ActionDefinition("often", "often", ("/bin/often",), {"key": _WORD}, stdin="{key}" * 4)
+    word = "k" * MAXIMUM_ARGUMENT_BYTES
+    assert len(often.invocation({}, {"key": word}).stdin) == MAXIMUM_ACTION_INPUT_BYTES
+    with pytest.raises(ActionError, match="reads at most"):
+        ActionDefinition("often", "often", ("/bin/often",), {"key": _WORD}, stdin="{key}" * 4 + "\n").invocation(
+            {}, {"key": word}
+        )

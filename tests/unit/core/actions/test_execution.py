@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,29 +12,38 @@ import pytest
 
 from covey.adapters.sqlite.commands import CommandTables
 from covey.core.actions import results
-from covey.core.actions.definition import ActionDefinition, Ends, Integer
+from covey.core.actions.definition import ActionDefinition, Ends, Integer, LimitedText
 from covey.core.actions.execution import Begun, End, Execution
 from covey.core.actions.records import CommandRecord, GivenCommand, Moment
 from covey.core.actions.results import CommandState
+from covey.core.actions.secrets import SealedArguments, seal_arguments
+from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.core.orders.selector import EVERYBODY
 from covey.errors import ActionError
-from covey.limits.actions import ACTION_TRIES, WAITING_COMMANDS
+from covey.limits.actions import ACTION_TRIES, MAXIMUM_ACTION_OUTPUT_BYTES, WAITING_COMMANDS
 from tests.fleet import open_store
 
 _NOW = Moment(1_000, True, b"boot one")
 _KIM = DeviceKey(bytes([7]) * 32)
 _GROUP = GroupId(bytes(32))
 _DONE = End(CommandState.DONE, exit=0)
+_KEYS, _OTHERS = NoiseKeys((NoiseKey.of(bytes([5]) * 32),)), NoiseKeys((NoiseKey.of(bytes([6]) * 32),))
 
 
 class _Owner:
     """Lets operators have everything done that is defined, but `off`."""
 
     def __init__(self) -> None:
-        self.allowed = {"blink", "dim", "again", "boot"}
+        self.allowed = {"blink", "dim", "again", "boot", "word"}
         self._actions = {
             "blink": ActionDefinition("blink", "blink", ("/bin/blink",)),
             "dim": ActionDefinition("dim", "dim", ("/bin/dim", "{to}"), {"to": Integer(0, 9)}, idempotent=True),
+            "word": ActionDefinition(
+                *("word", "set a word", ("/bin/word",), {"key": LimitedText(8, "abcdefghijklmnopqrstuvwxyz2")}),
+                idempotent=True,
+                stdin="{key}\n",
+            ),
             "again": ActionDefinition("again", "begin anew", ("agent", "restart"), ends=Ends.AGENT),
             "boot": ActionDefinition("boot", "boot", ("/bin/boot",), ends=Ends.MACHINE),
         }
@@ -49,7 +59,7 @@ class Site:
 
     def __init__(self, tables: CommandTables) -> None:
         self.tables, self.owner = tables, _Owner()
-        self.execution = Execution(tables, self.owner)
+        self.execution = Execution(tables, self.owner, _KEYS)
         self.counting: set[OperationId] = set()
 
     def take(self, *commands: GivenCommand, moment: Moment = _NOW) -> list[CommandRecord]:
@@ -74,6 +84,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def _command(number: int = 0, action: str = "blink", **arguments: str) -> GivenCommand:
     once, operation = bytes([number % 256, number // 256]) * 8, OperationId(number.to_bytes(32, "big"))
     return GivenCommand(once, _GROUP, operation, _KIM, action, arguments)
+
+
+def _hidden(action: str, recipient: NoiseKeys = _KEYS, number: int = 0, **hidden: str) -> GivenCommand:
+    """Return a command with arguments that only a device with these keys can read."""
+    command = _command(number, action)
+    about = (_GROUP, _KIM, action, command.once, EVERYBODY)
+    sealed = seal_arguments(hidden, [recipient.current.public], *about, random.Random(1).randbytes)
+    return replace(command, sealed=SealedArguments.of(sealed, *about))
 
 
 def _said(record: object) -> tuple[CommandState, str]:
@@ -130,7 +148,12 @@ def test_a_once_id_has_one_effect_in_whatever_operation_and_group(site: Site) ->
         (_command(action="dim", to="1; reboot"), _NOW, results.ARGUMENTS),
         (replace(_command(), deadline_us=999), _NOW, results.LATE),
         (replace(_command(), deadline_us=5_000), Moment(1_000, False), results.CLOCK),
-        (replace(_command(), sealed=True), _NOW, results.SEALED),
+        (_hidden("word", key="hunter2", recipient=_OTHERS), _NOW, results.SEALED),
+        (replace(_hidden("word", key="hunter2"), sealed=SealedArguments(b"garbage", b"")), _NOW, results.SEALED),
+        (replace(_hidden("word", key="hunter2"), arguments={"key": "a"}), _NOW, results.ARGUMENTS),
+        (_hidden("word", key="HUNTER2"), _NOW, results.ARGUMENTS),
+        (_hidden("word", other="hunter2"), _NOW, results.ARGUMENTS),
+        (_hidden("dim", to="3"), _NOW, results.NOT_SECRET),
     ],
 )
 def test_what_is_not_done_is_refused_with_its_reason(
@@ -176,7 +199,7 @@ def test_after_a_crash_only_what_may_be_repeated_is(
 ) -> None:
     site.take(_command(1, action, **({"to": "1"} if action == "dim" else {})))
     site.begin()
-    site.execution = Execution(site.tables, site.owner)
+    site.execution = Execution(site.tables, site.owner, _KEYS)
     moment = Moment(2_000, True, boot)
     assert [_said(each) for each in site.execution.recover(moment)] == ([] if outcome is None else [outcome])
     assert isinstance(site.execution.begin(site.counting, moment), Begun) == (outcome is None)
@@ -229,6 +252,40 @@ def test_who_has_lost_records_repeats_nothing_that_it_had_taken(site: Site) -> N
         (CommandState.UNKNOWN, results.RECORDS_LOST)
     ]
     assert site.take(_command(3)) == []
+
+
+def test_a_secret_is_opened_for_each_try_and_kept_nowhere(site: Site, tmp_path: Path) -> None:
+    command = _hidden("word", key="hunter2")
+    site.take(command)
+    begun = site.begin()
+    assert (begun.invocation.argv, begun.invocation.stdin) == (("/bin/word",), b"hunter2\n")
+    assert "hunter2" not in repr((begun, command))
+    assert site.tables.begun()[0].command == command
+    site.execution = Execution(site.tables, site.owner, _KEYS)
+    assert site.execution.recover(_NOW) == []
+    assert site.begin().invocation.stdin == b"hunter2\n", "it may be repeated"
+    site.execution.end(begun, replace(_DONE, output=b"no hunter2 here", exit=1), _NOW)
+    kept = site.tables.record(command.operation)
+    assert kept is not None
+    assert kept.command.sealed is None, "what was sealed goes with the rest"
+    assert kept.result is not None
+    assert kept.result.output == b"no *** here"
+    for file in tmp_path.iterdir():
+        assert b"hunter2" not in file.read_bytes()
+
+
+def test_a_device_that_has_wiped_the_key_before_its_turn_refuses(site: Site) -> None:
+    site.take(_hidden("word", key="hunter2"))
+    site.execution = Execution(site.tables, site.owner, _OTHERS)
+    assert site.refused() == (CommandState.REFUSED, results.SEALED)
+
+
+def test_what_grows_by_what_is_left_out_stays_within_its_bound(site: Site) -> None:
+    site.take(_hidden("word", key="a"))
+    output = b"a" * MAXIMUM_ACTION_OUTPUT_BYTES
+    result = site.execution.end(site.begin(), replace(_DONE, output=output), _NOW).result
+    assert result is not None
+    assert (len(result.output), result.cut, b"a" in result.output) == (MAXIMUM_ACTION_OUTPUT_BYTES, True, False)
 
 
 def test_results_are_given_out_one_by_one_and_arguments_are_not_kept(site: Site) -> None:

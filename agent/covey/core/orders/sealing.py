@@ -1,0 +1,99 @@
+"""What stands in an order in place of what only some devices can read (docs/protocol.md, "Settings", *Secret values*).
+
+1. It is sealed for the noise keys that the author's manifest lists for those whom it is for, and for nobody else: who
+   joins later, or has wiped that key before it opened this, cannot read it.
+2. Each sealing draws an ephemeral key and a content key, which are used for nothing else.
+3. It opens with the binding that it was sealed with only: a text says what for, the rest of which order.
+4. How long it is shows as a bucket only; who its recipients are, by their number only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from covey.core import crypto
+from covey.core.crypto import NoiseKeys
+from covey.core.ids import KEY_BYTES, NoisePublic
+from covey.core.wire import cbor
+from covey.errors import DecryptionError, LimitError, LocalError, MalformedError
+from covey.limits.group import MAXIMUM_MEMBERS
+from covey.limits.orders import MAXIMUM_SEALED_BYTES, MAXIMUM_SECRET_BYTES
+
+_VERSION = 1
+_CONTENT_KEY_BYTES = 32
+_BOX_BYTES = _CONTENT_KEY_BYTES + crypto.SEAL_BYTES
+_END = b"\x80"
+_BUCKETS_BYTES = (64, 256, 1_024, 4_096, MAXIMUM_SECRET_BYTES)
+"""What is padded to: a password, a token, a key, some keys, a chain of certificates."""
+
+
+def seal(plain: bytes, recipients: Collection[NoisePublic], binding: bytes, rng: Callable[[int], bytes]) -> bytes:
+    """Return what only these recipients can read, with that binding.
+
+    Raises:
+        LocalError: it is longer than the largest bucket, or there is nobody to read it.
+    """
+    if not recipients:
+        raise LocalError("there is nobody who could read it")
+    content = plain + _END
+    bucket = next((each for each in _BUCKETS_BYTES if len(content) <= each), None)
+    if bucket is None:
+        raise LocalError(f"a secret has at most {MAXIMUM_SECRET_BYTES - 4:,} bytes")
+    ephemeral_secret, content_key = rng(KEY_BYTES), rng(_CONTENT_KEY_BYTES)
+    ephemeral = crypto.scalar_base(ephemeral_secret)
+    nonce = _nonce(ephemeral, binding)
+    boxes = [crypto.box_seal(content_key, nonce, each, ephemeral_secret) for each in sorted(set(recipients))]
+    ciphertext = crypto.aead_seal(content.ljust(bucket, b"\0"), binding, nonce, content_key)
+    return cbor.encode([_VERSION, ephemeral, b"".join(boxes), ciphertext])
+
+
+def open_sealed(sealed: bytes, binding: bytes, keys: NoiseKeys) -> bytes:
+    """Return what was sealed.
+
+    Raises:
+        DecryptionError: it is not for these keys, or was sealed with another binding.
+        RemoteError: malformed, or beyond a bound.
+    """
+    ephemeral, boxes, ciphertext = _read(sealed)
+    nonce = _nonce(ephemeral, binding)
+    for key in keys.keys:
+        shared = crypto.box_shared(ephemeral, key.secret.reveal())
+        for start in range(0, len(boxes), _BOX_BYTES):
+            try:
+                content_key = crypto.secretbox_open(boxes[start : start + _BOX_BYTES], nonce, shared)
+            except DecryptionError:
+                continue
+            return _unpadded(crypto.aead_open(ciphertext, binding, nonce, content_key))
+    raise DecryptionError("sealed, and not for this device")
+
+
+def _nonce(ephemeral: bytes, binding: bytes) -> bytes:
+    """Return the nonce of every box, each under a key of its own, and of the content under its key."""
+    return crypto.digest(b"covey/1 secret", ephemeral + binding)[: crypto.NONCE_BYTES]
+
+
+def _read(sealed: bytes) -> tuple[bytes, bytes, bytes]:
+    version, ephemeral, boxes, ciphertext = cbor.record(
+        cbor.decode(sealed, MAXIMUM_SEALED_BYTES),
+        "sealed value",
+        cbor.uint(255),
+        cbor.octets(KEY_BYTES),
+        cbor.octets_to(MAXIMUM_SEALED_BYTES),
+        cbor.octets_to(MAXIMUM_SECRET_BYTES + crypto.SEAL_BYTES),
+    )
+    if version != _VERSION:
+        raise MalformedError(f"a sealed value of version {version}: a newer Covey?")
+    if not boxes or len(boxes) % _BOX_BYTES:
+        raise MalformedError("the boxes of a sealed value are 48 bytes each, one at least")
+    if len(boxes) > MAXIMUM_MEMBERS * _BOX_BYTES:
+        raise LimitError(f"a value sealed for more than {MAXIMUM_MEMBERS} devices")
+    if len(ciphertext) - crypto.SEAL_BYTES not in _BUCKETS_BYTES:
+        raise MalformedError("a sealed value of no known size")
+    return ephemeral, boxes, ciphertext
+
+
+def _unpadded(content: bytes) -> bytes:
+    plain = content.rstrip(b"\0")
+    if not plain.endswith(_END):
+        raise MalformedError("a sealed value without an end")
+    return plain[: -len(_END)]
