@@ -25,7 +25,7 @@ _OF_THEIR_OWN = range(61_184, 65_520)
 
 _COMMANDS = """
 [operations]
-commands = ["look", "wait", "write", "gone", "journal", "reboot", "support-bundle", "restart-agent"]
+commands = ["look", "wait", "write", "hush", "gone", "journal", "reboot", "support-bundle", "restart-agent"]
 """
 _LOOKS = "; ".join(
     [
@@ -50,6 +50,14 @@ integer = [3000, 4000]
 [unit]
 user = "root"
 writes = ["/var/lib/pump"]
+"""
+_HUSH = """
+summary = "read a key"
+argv = ["/bin/sh", "-c", 'read -r key; echo "got $key"; echo "$key" | tr a-z A-Z; cat; exec sleep 5']
+input = "{key}\\nand the end\\n"
+[arguments.key]
+text = 63
+characters = "abcdefghijklmnopqrstuvwxyz$ "
 """
 
 
@@ -124,13 +132,14 @@ def _write(root: DebianRoot, path: str, text: str) -> None:
 def _set_up(site: Site, broker: Broker) -> None:
     site.root.run("install", "-d", "/var/lib/pump")
     _write(site.root, "etc/covey/operations.d/look.toml", _LOOK)
+    _write(site.root, "etc/covey/operations.d/hush.toml", _HUSH)
     _write(site.root, "etc/covey/operations.d/wait.toml", _WAIT.replace("{bound}", "3600"))
     _write(site.root, "etc/covey/operations.d/write.toml", _WAIT.replace("{bound}", "1"))
     _write(site.root, "etc/covey/conf.d/relay.toml", f'[relay]\nurl = "{broker.url}"\n')
     username = json.loads(site.covey("init", "--label", "shed", "--json"))["signing_public"]
     site.covey("relay", "--password-file", "-", feed=broker.add_device(username))
     key = site.kim.json("key", "show")["signing_key"]
-    for command in ("operations.operators", key), ("operations.commands", "look,wait,write,gone,journal,reboot"):
+    for command in ("operations.operators", key), ("operations.commands", "look,wait,write,hush,gone,journal,reboot"):
         site.covey("config", "set", *command)
     site.kim.ok("config", "set", "operations.operators", key)
     site.kim.ok("group", "create")
@@ -152,6 +161,7 @@ def test_operators_have_done_what_root_allows_in_units(
         _the_agents_word_is_not_roots(site)
         _write(root, "etc/covey/conf.d/commands.toml", _COMMANDS)
         _a_program_has_a_sandbox(site)
+        _a_secret_is_read_and_stands_nowhere(site)
         _what_runs_too_long_is_ended(site)
         _an_agent_that_is_killed_takes_it_along_and_says_unknown(site)
         reboot = site.order("reboot")
@@ -199,6 +209,18 @@ def _a_program_has_a_sandbox(site: Site) -> None:
     assert site.code(site.order("gone")) == "action_not_defined"
     assert {*site.check()} == {"gone", "operators"}
     assert 'covey_commands_total{outcome="failed"} 2\n' in site.covey("metrics")
+
+
+def _a_secret_is_read_and_stands_nowhere(site: Site) -> None:
+    secret = "a key of $home"
+    words = ("hush", "--for", "label:shed", "--secret", "key")
+    order = str(site.kim.json("do", *words, feed=f"{secret}\n")["id"])
+    wait_until(site.sleeping, "it has read it")
+    seen = [site.system.run("systemctl", "show", "covey-ordered.service"), *site.system.processes()]
+    assert site.code(order) == "exit 0", site.result(order)
+    assert site.output(order) == f"got ***\n{secret.upper()}\nand the end\n"
+    assert not [each for each in (*seen, site.system.run("journalctl")) if secret in each]
+    site.system.run("grep", "--recursive", "--devices=skip", secret, "/run", "/var/lib/covey", code=1)
 
 
 def _what_runs_too_long_is_ended(site: Site) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from covey.app.command_orders import PinnedCommands
 from covey.app.roles.ordered_actions import OrderedActions
-from covey.core.actions.definition import ActionDefinition, Ends, Integer, Invocation
+from covey.core.actions.definition import ActionDefinition, Ends, Integer, Invocation, LimitedText
 from covey.core.actions.execution import Execution
 from covey.core.actions.results import NOT_ALLOWED
 from covey.core.orders.authority import Pins
@@ -22,7 +23,9 @@ from tests.sim.obedient import Obedient, PowerCutError
 
 ACTIONS = {
     name: ActionDefinition(
-        name, name, (f"/bin/{name}", "{number}"), {"number": Integer(0, 2**40)}, idempotent=name == "again", ends=ends
+        *(name, name, (f"/bin/{name}", "{number}"), {"number": Integer(0, 2**40)}),
+        idempotent=name == "again",
+        ends=ends,
     )
     for name, ends in (
         ("once", Ends.NOTHING),
@@ -31,6 +34,16 @@ ACTIONS = {
         ("reboot", Ends.MACHINE),
     )
 }
+ACTIONS |= {
+    f"hush-{name}": replace(
+        ACTIONS[name],
+        name=f"hush-{name}",
+        arguments={**ACTIONS[name].arguments, "word": LimitedText(1_024, "0123456789abcdef")},
+        stdin="{word}\n",
+    )
+    for name in ("once", "again")
+}
+"""By their names. What these two do besides, they are given a secret for."""
 _LONGEST_US = 8_000_000
 
 
@@ -46,9 +59,10 @@ class _Program:
 
 
 class Commanded(Obedient):
-    """`effects` are the numbers of the commands of which a program was started; `watch` is told of each before."""
+    """`effects` are the numbers of the commands of which a program was started; `watch` is told of each before,
+    and what it reads."""
 
-    watch: Callable[[Commanded, int], None] = staticmethod(lambda _device, _number: None)
+    watch: Callable[[Commanded, int, bytes], None] = staticmethod(lambda _device, _number, _read: None)
 
     def __init__(self, name: str, folder: Path, chance: random.Random, pins: Pins) -> None:
         self.effects: list[int] = []
@@ -98,13 +112,13 @@ class Commanded(Obedient):
         """Start a program: its effect is at once."""
         self._may_lose_power()
         number = int(invocation.argv[-1])
-        self.watch(self, number)
+        self.watch(self, number, invocation.stdin)
         self.effects.append(number)
         self._may_lose_power()
         ends = ACTIONS[invocation.action].ends
         if ends is not Ends.NOTHING:
             self._ends = ends
-        end = ProgramEnd(self._luck.choice((0, 0, 1)), b"said", cut=False, timed_out=False)
+        end = ProgramEnd(self._luck.choice((0, 0, 1)), b"said " + invocation.stdin, cut=False, timed_out=False)
         return _Program(end, now_us + self._luck.randrange(_LONGEST_US))
 
     def _may_lose_power(self) -> None:

@@ -1,13 +1,14 @@
-"""Secret values that operators give in a world of orders: who may read each, and where it may stand."""
+"""Secrets that operators give in a world of orders: who may read each, and where it may stand."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from covey.core.actions.secrets import seal_arguments
 from covey.core.group.manifest import GroupManifest
-from covey.core.history.orders import SettingOrder
+from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import DeviceKey
 from covey.core.orders.selector import Selector
 from covey.core.settings.secrets import seal_value
@@ -15,14 +16,16 @@ from covey.errors import SettingError
 from tests.fleet import Device
 
 _PART_BYTES = 64
+_WORD_BYTES = 448
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A value, and whom it was sealed for."""
+    """A value, whom it was sealed for, and by whom."""
 
     value: str
     recipients: frozenset[DeviceKey]
+    author: DeviceKey
 
 
 class Secrets:
@@ -42,10 +45,23 @@ class Secrets:
         except SettingError:  # nobody is there to read it
             return SettingOrder(selector, key, value=None)
         recipients = frozenset(member.keys.signing_public for member in members)
-        self._given[sealed] = Secret(value, recipients)
+        self._given[sealed] = Secret(value, recipients, author.key)
         return SettingOrder(selector, key, sealed=sealed)
 
-    def of(self, order: SettingOrder) -> Secret | None:
+    def hide(self, author: Device, group: GroupManifest, order: CommandOrder, action: str) -> CommandOrder:
+        """Return a command with a secret word that nobody keeps, sealed as an author does by its present manifest."""
+        word = self._chance.randbytes(_WORD_BYTES).hex()
+        members = [member for member in group.members if order.selector.selects(member)]
+        if not members:
+            return order
+        keys, draw = [member.keys.noise_public for member in members], self._chance.randbytes
+        about = (group.group_id, author.key, action, order.once, order.selector)
+        sealed = seal_arguments({"word": word}, keys, *about, draw)
+        recipients = frozenset(member.keys.signing_public for member in members)
+        self._given[sealed] = Secret(word, recipients, author.key)
+        return replace(order, action=action, sealed=sealed)
+
+    def of(self, order: SettingOrder | CommandOrder) -> Secret | None:
         """Return what an order is to mean to those who can read it."""
         return None if order.sealed is None else self._given.get(order.sealed)
 

@@ -16,6 +16,7 @@ from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.sent_reports import SentReportTable
 from covey.app.roles.ordered_actions import OrderedActions
 from covey.core.actions import execution as execution_module
+from covey.core.actions import secrets as action_secrets
 from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Execution
 from covey.core.actions.given import GroupCommands
@@ -71,6 +72,9 @@ class CommandWorld(OrderWorld):
         )
         operator = self.chance.choice(self.operators)
         order = self._command(self.chance.choice(selectors), self.chance.randbytes(_ONCE_BYTES))
+        if order.action in {"once", "again"} and len(self.orders) % 2:
+            order = self.secrets.hide(operator, self.group(operator), order, f"hush-{order.action}")
+            self.orders[-1] = order
         self.say(operator, order)
         if self.chance.random() < 0.3:
             self.say(self.chance.choice(self.operators), order)
@@ -115,8 +119,14 @@ class CommandWorld(OrderWorld):
             self.admit(device)
             device.first_number = len(self.orders)
 
-    def _check_effect(self, device: Commanded, number: int) -> None:
+    def _check_effect(self, device: Commanded, number: int, read: bytes) -> None:
         order = self.orders[number]
+        secret = self.secrets.of(order)
+        if secret is not None:
+            assert read == f"{secret.value}\n".encode(), "something else is read than was given"
+            assert device.key in secret.recipients, "a secret is read by whom it is not for"
+            [begun] = device.store.commands.begun()
+            assert begun.command.author == secret.author, "a secret is read out of a copy"
         assert number >= device.first_number, "what was ordered before a device began to obey is done"
         times = 1 + device.effects.count(number)
         assert times <= (ACTION_TRIES if ACTIONS[order.action].idempotent else 1), "it is done twice"
@@ -265,6 +275,8 @@ def _become_quiet(world: CommandWorld) -> None:
     _settle(world)
     first.restore()  # to before it gave any command, and yet it is to know what became of all
     _settle(world)
+    for device in world.commanded:
+        world.secrets.check_kept(device, ())
 
 
 def _settle(world: CommandWorld) -> None:
@@ -325,6 +337,8 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     "once-ids are nothing": (CommandTables, "used", lambda *_: False),
     "a removed operator's waiting command still runs": (execution_module, "_check", _whoever_ordered),
     "deadlines are nothing": (execution_module, "_check", _without_deadline),
+    "a secret may be copied": (action_secrets, "_binding", lambda *_: b""),
+    "a program's output is kept as it is": (execution_module, "redacted", lambda output, *_, **__: output),
     "results are not told": (OrderedActions, "_queue", lambda *_: None),
     "what was told once is not told again": (SentReportTable, "note_lacking", lambda *_: None),
 }

@@ -71,7 +71,7 @@ class TransientUnit:
             raise ActionError(f"{invocation.argv[0]} is no program that can be run", NOT_STARTED)
         _clear()
         if invocation.stdin:
-            replace_file(self._input, invocation.stdin, 0o600)
+            self._offer(invocation.stdin)
         # Opened for writing, too: so it never ends, whoever has it open there.
         output = _Output(os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC), invocation.bounds.output_bytes)
         try:
@@ -82,6 +82,12 @@ class TransientUnit:
             os.close(output.descriptor)
             _clear()
             self._input.unlink(missing_ok=True)
+
+    def _offer(self, content: bytes) -> None:
+        try:
+            replace_file(self._input, content, 0o600)
+        except OSError as error:
+            raise ActionError(f"what it is to read cannot be written: {error.strerror}", NOT_STARTED) from error
 
     def _command(self, invocation: Invocation) -> list[str]:
         memory, time_us = invocation.bounds.memory_bytes, invocation.bounds.time_us

@@ -133,7 +133,8 @@ def give_command(
     try:
         CommandOrder.from_wire(order.to_wire())
     except RemoteError as error:
-        raise UsageError(f"no device would take that: {error}", hint="covey do restart-pump --arg number=3") from error
+        hint = "--for all, or --for label:NAME" if hidden else "covey do restart-pump --arg number=3"
+        raise UsageError(f"no device would take that: {error}", hint=hint) from error
     operation = write(device, manifest, order)
     return OrderedCommand(judged(device, manifest, operation), devices, obeying)
 
