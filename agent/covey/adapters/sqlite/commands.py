@@ -40,7 +40,7 @@ class CommandTables:
         self._database.run("INSERT OR IGNORE INTO command_once VALUES (?)", (record.command.once,))
 
     def change(self, record: CommandRecord) -> None:
-        """Keep what has become of one; its arguments go once that is final."""
+        """Keep what has become of one."""
         names = ", ".join(f"{name} = ?" for name in _COLUMNS)
         self._database.run(
             f"UPDATE command SET {names} WHERE operation = ?",  # noqa: S608 - our names
@@ -119,16 +119,14 @@ class CommandTables:
 
 def _values(record: CommandRecord) -> tuple[object, ...]:
     command, result = record.command, record.result
-    final = record.state in FINAL
-    sealed = None if final else command.sealed
     return (
         command.operation,
         command.group_id,
         command.once,
         command.author,
         command.action,
-        None if final else json.dumps(dict(command.arguments)),
-        None if sealed is None else sealed.to_stored(),
+        json.dumps(dict(command.arguments)) if command.arguments else None,
+        None if command.sealed is None else command.sealed.to_stored(),
         command.deadline_us,
         int(record.state),
         record.taken_us,

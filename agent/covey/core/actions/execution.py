@@ -197,7 +197,8 @@ class Execution:
             end.code,
             end.why.encode()[:MAXIMUM_RESULT_WHY_BYTES].decode(errors="ignore"),
         )
-        ended = replace(record, state=end.state, result=result)
+        command = replace(record.command, arguments={}, sealed=None)
+        ended = replace(record, command=command, state=end.state, result=result)
         self._records.change(ended)
         return ended
 

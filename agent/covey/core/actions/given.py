@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from covey.core.actions.records import GivenCommand, Moment, ObeyedSince
@@ -30,11 +30,14 @@ from covey.limits.actions import LOST_COMMANDS
 
 @dataclass(frozen=True, slots=True)
 class NewCommands:
-    """Commands that are for a device and that it has not taken yet."""
+    """Commands that are for a device and that it has not taken yet, each read when its turn comes.
 
-    given: list[GivenCommand]
+    What a stolen key has ordered may be more than fits into memory at once.
+    """
+
+    given: Iterator[GivenCommand]
     """Those that it is to do, in the history's order."""
-    lost: list[GivenCommand]
+    lost: Iterator[GivenCommand]
     """Those that it may have done, and cannot know."""
 
 
@@ -65,7 +68,8 @@ class GroupCommands:
     ) -> NewCommands:
         """Return what a member that obeys since an operation has not taken yet."""
         following, obeyed_before = self._ancestry(member.keys.signing_public, since)
-        given, lost = [], []
+        given: list[OperationId] = []
+        lost: list[OperationId] = []
         for operation_id in self.counting:
             if knows(operation_id) or (obeyed_before is None and operation_id not in following):
                 continue
@@ -73,10 +77,13 @@ class GroupCommands:
             if not self._is_for(member, operation, order):
                 continue
             if operation_id in following:
-                given.append(_given(operation, order))
+                given.append(operation_id)
             elif operation.height > (obeyed_before or 0) and not _is_past(order, moment):
-                lost.append(_given(operation, order))
-        return NewCommands(given, lost[-LOST_COMMANDS:])
+                lost.append(operation_id)
+        return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]))
+
+    def _each(self, operation_ids: Iterable[OperationId]) -> Iterator[GivenCommand]:
+        return (_given(*self._read(each)) for each in operation_ids)
 
     def _ancestry(self, own: DeviceKey, since: ObeyedSince) -> tuple[frozenset[OperationId], int | None]:
         """Return what follows an operation by which a device obeys, directly or not, as far as it bears on orders.

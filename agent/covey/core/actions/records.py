@@ -40,7 +40,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class CommandRecord:
-    """A command that this device has taken, and what has become of it; `result` where that is final.
+    """A command that this device has taken, and what has become of it; where that is final, `result`, and no arguments.
 
     `started` is when it was begun last, and in which boot; `tries` how often it was begun.
     """
@@ -78,7 +78,7 @@ class CommandRecords(Protocol):
         """Keep a command that is new."""
 
     def change(self, record: CommandRecord) -> None:
-        """Keep what has become of one; its arguments go once that is final, sealed ones as well."""
+        """Keep what has become of one."""
 
     def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
         """Return the operations that wait, of one group or of all, in the order in which they were taken."""

@@ -274,6 +274,14 @@ def test_a_secret_is_opened_for_each_try_and_kept_nowhere(site: Site, tmp_path: 
         assert b"hunter2" not in file.read_bytes()
 
 
+def test_what_has_come_to_something_has_no_arguments_any_more(site: Site) -> None:
+    waiting = [_hidden("word", number=number, key="hunter2") for number in range(WAITING_COMMANDS)]
+    [refused] = site.take(*waiting, _hidden("word", number=WAITING_COMMANDS, key="hunter2"))
+    assert (refused.command.sealed, refused.command.arguments) == (None, {})
+    ended = site.execution.give_up(_GROUP, _NOW)
+    assert [each.command.sealed for each in ended] == [None] * WAITING_COMMANDS
+
+
 def test_a_device_that_has_wiped_the_key_before_its_turn_refuses(site: Site) -> None:
     site.take(_hidden("word", key="hunter2"))
     site.execution = Execution(site.tables, site.owner, _OTHERS)
