@@ -112,6 +112,12 @@ characters = "abcdefghijklmnopqrstuvwxyz0123456789 "
 """
 
 
+def _files_with(text: str, *places: Path) -> list[Path]:
+    """Return the files that have a text, within folders."""
+    files = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
 def _command_lines() -> list[bytes]:
     """Return what every process of this machine was started with, as every user can read it."""
     found = []
@@ -142,11 +148,12 @@ def test_a_secret_comes_to_the_program_and_stands_nowhere_else(fleet: Fleet) -> 
     ]
     fleet.kim.end()
     fleet.shed.end()
-    files = [path for path in {*fleet.kim.state.parent.rglob("*"), *known.parent.rglob("*")} if path.is_file()]
-    assert {fleet.kim.log, fleet.shed.log, fleet.shed.state / "state.sqlite"} <= {*files}
+    for each in (fleet.kim, fleet.shed):
+        assert _files_with("label", each.state), "it would be found"
+        assert _files_with(_SECRET, each.state, each.log) == []
+    assert _files_with(_SECRET, known.parent) == [known]
     assert not any(_SECRET in each for each in shown)
     assert not any(_SECRET.encode() in each for each in lines)
-    assert [path for path in files if _SECRET.encode() in path.read_bytes()] == [known]
 
 
 def test_what_an_operator_orders_is_done_once(fleet: Fleet) -> None:
@@ -169,3 +176,16 @@ def test_an_agent_that_is_killed_repeats_only_what_may_be(fleet: Fleet, action: 
     fleet.shed.end(signal.SIGKILL)
     fleet.shed.start("run", "--no-sensors")
     assert (fleet.code(order), fleet.written()) == (code, ["a"] * times)
+
+
+def test_what_is_repeated_after_a_kill_reads_its_secret_once_more(fleet: Fleet) -> None:
+    known = fleet.shed.state.parent / "key"
+    fleet.define("set-wifi", "idempotent = true\n" + _WIFI.format(file=known).replace(">", ">>", 1))
+    words = ("--for", "label:shed", "--arg", "ssid=barn", "--secret", "key")
+    given = fleet.kim.json("do", "set-wifi", *words, feed=f"{_SECRET}\n")["id"]
+    wait_until(lambda: known.exists() and known.read_text().endswith("\n"), "it has read it")
+    fleet.shed.end(signal.SIGKILL)
+    assert _files_with(_SECRET, fleet.shed.state) == []
+    fleet.shed.start("run", "--no-sensors")
+    assert fleet.code(given) == "exit 0"
+    assert known.read_text() == f"{_SECRET}\n" * 2

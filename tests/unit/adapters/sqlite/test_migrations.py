@@ -1,4 +1,4 @@
-"""Places of queues were called link sequences up to schema 13: a state of then loses nothing, migrated or salvaged."""
+"""A state of before loses nothing, migrated or salvaged: of schema 13, when places were link sequences; of 44."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.inspection import verify
+from covey.adapters.sqlite.salvage import finish, salvage
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
-from covey.core.ids import Incarnation, Place
+from covey.core.actions.results import CommandState, OrderResult
+from covey.core.ids import Incarnation, OperationId, Place
 from covey.core.wire.message import read_message
+from covey.limits.storage import OUTBOX_BYTES
 from tests.durable import DurableDevice
-from tests.fleet import carry, found
+from tests.fleet import carry, found, identity
 
 _BEFORE = 13
 _ROWS = (
@@ -36,16 +39,19 @@ State = tuple[Path, list[list[tuple[object, ...]]]]
 """The folder of a device of then, and the rows that its state has now."""
 
 
+def _scripts(last: int) -> list[str]:
+    """Return the scripts of the schema up to a number."""
+    folder = resources.files("covey.adapters.sqlite.schema")
+    scripts = sorted((each for each in folder.iterdir() if each.name.endswith(".sql")), key=lambda each: each.name)
+    return [script.read_text() for script in scripts[:last]]
+
+
 def _as_before(path: Path) -> None:
     """Write a state once more as Covey wrote it with schema 13."""
     former = path.with_name("former")
     with closing(sqlite3.connect(former, isolation_level=None)) as database:
-        scripts = sorted(
-            (each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name.endswith(".sql")),
-            key=lambda each: each.name,
-        )
-        for script in scripts[:_BEFORE]:
-            database.executescript(script.read_text())
+        for script in _scripts(_BEFORE):
+            database.executescript(script)
         database.execute("ATTACH ? AS now", (str(path),))
         for (table,) in database.execute("SELECT name FROM main.sqlite_schema WHERE type = 'table'").fetchall():
             names = [row[1] for row in database.execute(f"PRAGMA main.table_info({table})")]
@@ -112,6 +118,53 @@ def test_a_damaged_state_of_before_is_saved_without_loss(ann: State) -> None:
     assert [queue, landing] == [rows[0], rows[2]]
     second.stop()
     _deliver(folder)
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Path:
+    """A state of schema 44, which had no secret arguments: one command waits, and one is reported."""
+    path = tmp_path / "state"
+    path.touch(0o600)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        for script in _scripts(44):
+            database.executescript(script)
+        database.execute("INSERT INTO device (one, incarnation) VALUES (1, ?)", (bytes(8),))
+        result = OrderResult(_REPORTED, CommandState.DONE, 1, 2, 1, exit=0).to_wire()
+        database.executemany(
+            "INSERT INTO command (operation, group_id, once, author, action, arguments, sealed, state, taken_at, "
+            "synchronised, tries, body, reported) VALUES (?, ?, ?, ?, 'dim', ?, 0, ?, 1, 1, 0, ?, ?)",
+            [
+                (_WAITS, _WAITS, bytes(16), _WAITS, '{"to": "3"}', 0, None, 0),
+                (_REPORTED, _WAITS, bytes(15) + b"1", _WAITS, None, 2, result, 1),
+            ],
+        )
+        database.execute("PRAGMA user_version = 44")
+    return path
+
+
+_WAITS, _REPORTED = OperationId(bytes(32)), OperationId(bytes([1]) * 32)
+
+
+def _check_commands(path: Path) -> None:
+    with closing(SqliteStore(path, Incarnation(bytes(8)), OUTBOX_BYTES)) as store:
+        [waits] = [store.commands.record(each) for each in store.commands.waiting()]
+        assert waits is not None
+        assert (waits.command.operation, waits.command.arguments, waits.command.sealed) == (_WAITS, {"to": "3"}, None)
+        reported = store.commands.record(_REPORTED)
+        assert reported is not None
+        assert reported.state is CommandState.DONE
+        assert store.commands.next_unreported() is None
+
+
+def test_commands_of_before_wait_on(commands: Path) -> None:
+    _check_commands(commands)
+
+
+def test_commands_of_before_in_a_damaged_state_wait_on(commands: Path) -> None:
+    report = salvage(commands, identity("ann"), Incarnation(bytes(8)), OUTBOX_BYTES, 1)
+    finish(commands)
+    assert "command" not in report.lost
+    _check_commands(commands)
 
 
 def test_no_two_migrations_share_a_number() -> None:
