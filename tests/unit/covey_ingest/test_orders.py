@@ -72,6 +72,9 @@ def test_nothing_of_a_sealed_value_is_in_a_row() -> None:
     [row] = _rows(_order(SettingOrder(EVERYBODY, "app.password", sealed=b"ciphertext")).raw)
     assert (row["ordered"]["value"], row["ordered"]["secret"]) == (None, True)
     assert "ciphertext" not in str(row)
+    [row] = _rows(_order(CommandOrder(EVERYBODY, "set-wifi", {"ssid": "barn"}, bytes(16), sealed=b"ciphertext")).raw)
+    assert (row["ordered"]["value"], row["ordered"]["secret"]) == ('{"ssid": "barn"}', True)
+    assert "ciphertext" not in str(row)
 
 
 def test_reports_are_a_row_for_each_setting_and_command() -> None:
