@@ -24,7 +24,7 @@ characters = "0123456789abcdef"
 text = 64
 characters = "0123456789abcdef"
 """
-_FAST = ("--action", "install", "--soak", "0s", "--patience", "2m")
+_FAST = ("--installer", "install", "--soak", "0s", "--patience", "2m")
 
 
 class Fleet:
@@ -77,7 +77,7 @@ def test_a_release_reaches_all_wave_by_wave(fleet: Fleet) -> None:
     found = fleet.release("create", str(fleet.file), "--waves", "1,50%,100%", *_FAST, code=0)
     assert (found["state"], found["waves_given"], found["others"]) == ("finished", 3, 0)
     assert fleet.tried() == [1, 1, 1]
-    second = fleet.release("continue", found["id"][:8], code=0)
+    second = fleet.release("resume", found["id"][:8], code=0)
     assert (second["waves_given"], fleet.tried()) == (3, [1, 1, 1])
 
 
@@ -87,10 +87,10 @@ def test_a_bad_release_reaches_one_wave_and_goes_on_when_a_person_says_so(fleet:
     assert (found["state"], found["waves_given"], found["others"]) == ("stopped", 1, 2)
     assert (len(found["failed"]), sum(fleet.tried())) == (1, 1)
     assert "stopped" in fleet.hub.ok("release", "show", found["id"][:8])
-    found = fleet.release("continue", found["id"][:8], code=1)
+    found = fleet.release("resume", found["id"][:8], code=1)
     assert sum(fleet.tried()) == 1
     fleet.break_all(broken=False)
-    found = fleet.release("continue", found["id"][:8], "--stop-at", "100%", code=0)
+    found = fleet.release("resume", found["id"][:8], "--stop-at", "100%", code=0)
     assert (found["state"], found["waves_given"], len(found["devices"])) == ("finished", 2, 3)
     assert fleet.tried() == [1, 1, 1]
 
@@ -116,13 +116,13 @@ def test_another_operators_device_goes_on_where_one_died(fleet: Fleet, new_gatew
         each.ok("config", "set", "operations.operators", operators)
     for each in (deputy, *fleet.sheds):
         each.start("run", "--no-sensors")
-    words = ("--action", "install", "--waves", "1,100%", "--soak", "10s")
+    words = ("--installer", "install", "--waves", "1,100%", "--soak", "10s")
     hub.start("release", "create", str(fleet.file), *words)
     wait_until(lambda: sum(fleet.tried()) == 1, "the first wave has it")
     wait_until(lambda: "1 of 1 done" in deputy.ok("release", "list"), "the deputy knows")
     hub.kill()
     [found] = deputy.json("release", "list")
     assert (found["waves_given"], found["others"]) == (1, 2)
-    done = deputy.covey("release", "continue", found["id"][:8])
+    done = deputy.covey("release", "resume", found["id"][:8])
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert fleet.tried() == [1, 1, 1]

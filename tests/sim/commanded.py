@@ -15,11 +15,13 @@ from covey.app.command_orders import PinnedCommands
 from covey.app.roles.ordered_actions import OrderedActions
 from covey.core.actions.definition import ActionDefinition, Ends, Integer, Invocation, LimitedText
 from covey.core.actions.execution import Execution
+from covey.core.actions.installing import Installing
 from covey.core.actions.results import NOT_ALLOWED
 from covey.core.orders.authority import Pins
 from covey.errors import ActionError
 from covey.ports import ProgramEnd
 from tests.sim.obedient import Obedient, PowerCutError
+from tests.staging import Unstaged
 
 ACTIONS = {
     name: ActionDefinition(
@@ -81,7 +83,7 @@ class Commanded(Obedient):
         self.actions = OrderedActions(
             self.store,
             commands,
-            Execution(commands, self, self.identity.noise),
+            Execution(commands, self, self.identity.noise, Installing(self.store.installations, self, Unstaged())),
             PinnedCommands(self.store, lambda _group_id: self._pins),
             *(self, self, lambda _level, _line: None),
         )
@@ -107,6 +109,8 @@ class Commanded(Obedient):
         if name not in ACTIONS:
             raise ActionError(name, NOT_ALLOWED)
         return ACTIONS[name]
+
+    defined = action
 
     def start(self, invocation: Invocation, now_us: int) -> _Program:
         """Start a program: its effect is at once."""

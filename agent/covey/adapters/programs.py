@@ -1,7 +1,8 @@
 """Programs that an action runs: each below a guard of its own, with nothing of the agent's but its user.
 
 1. No shell, no descriptor and no variable of the agent's; the folder is `/`, the umask 077. Its standard input is
-   nothing, or a pipe that holds all that it is to read before it starts: so nobody waits for what it does not read.
+   nothing, or a file that an installer reads, or a pipe that holds all that it is to read before it starts: so nobody
+   waits for what it does not read.
 2. The guard (`program_guard.py`) sets limits before the program begins, and ends it with all that it leaves behind:
    when it has ended, when it is told to, or when the agent is gone. Nothing of the agent's runs between fork and exec,
    for the agent has threads.
@@ -46,7 +47,7 @@ class ChildPrograms:
             raise ActionError(f"{argv[0]} is no program that can be run", NOT_STARTED)
         limits = (str(os.getpid()), str(bounds.memory_bytes), str(bounds.time_us // 1_000_000 + 1))
         try:
-            with _readable(invocation.stdin) as stdin:
+            with _readable(invocation) as stdin:
                 process = subprocess.Popen(  # noqa: S603 - the owner's own program, its arguments checked, no shell
                     [*_GUARD, *limits, *argv],
                     stdin=stdin,
@@ -63,10 +64,15 @@ class ChildPrograms:
 
 
 @contextmanager
-def _readable(content: bytes) -> Iterator[int]:
-    """Open what holds `content`, and then ends; the smallest pipe has room for it (`MAXIMUM_ACTION_INPUT_BYTES`)."""
+def _readable(invocation: Invocation) -> Iterator[int]:
+    """Open what a program is to read. The smallest pipe has room for its `stdin` (`MAXIMUM_ACTION_INPUT_BYTES`)."""
+    content = invocation.stdin
     if not content:
-        yield subprocess.DEVNULL
+        descriptor = os.open(invocation.stdin_path or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
         return
     reading, writing = os.pipe()
     try:

@@ -166,6 +166,11 @@ class StateFolder:
         """Where the machine's own agent has actions done by units of their own, if that is enabled."""
         return ACTION_SOCKET if self.machine_config is not None else None
 
+    @property
+    def installing(self) -> Path:
+        """The folder of files, opened, that operators have this device install."""
+        return self.path / "installing"
+
     def wipe(self) -> None:
         """Forget this device: keys, database, credential. At the next start it is a new one (000.23).
 
@@ -186,7 +191,7 @@ class StateFolder:
 
     def _remove_everything(self) -> None:
         secrets = [self.path / name for name in _SECRETS]
-        further = sorted((self.path / "relays").glob("*/*"))
+        further = [*sorted((self.path / "relays").glob("*/*")), *sorted(self.installing.glob("*"))]
         for path in (*secrets, *further, *self.state_file.companions()):
             remove_durably(path)
         ContentFiles(content_folder(self.state_file.path)).remove_all()

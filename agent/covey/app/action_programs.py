@@ -1,7 +1,8 @@
 """How the words of an action become a program: the owner's, this Covey's own command line, or the agent itself.
 
 The owner's runs in a systemd unit of its own where `covey-action.socket` is there, and as a child of the agent
-elsewhere. Covey's own command line is a child always: it is the agent's own program, on the agent's own state.
+elsewhere. Covey's own command line is a child always: it is the agent's own program, on the agent's own state. So is an
+installer: what it reads is the agent's.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ActionPrograms:
             package = str(Path(__file__).parents[2])
             command = (sys.executable, "-I", "-c", _RUN, package, *words, "--state", str(self._state))
             return self._children.start(replace(invocation, argv=command), now_us)
-        if self._units is not None and self._units.answer():
+        if self._units is not None and not invocation.step and self._units.answer():
             return self._units.start(invocation, now_us)
         if needs_unit(invocation.rights, os.geteuid()):
             why = f"it needs the rights of {invocation.rights.user}, which {UNIT} alone gives it"

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from covey.adapters.journal import report
 from covey.adapters.unit_programs import UnitPrograms
 from covey.app.action_programs import ActionPrograms, agent_actions
-from covey.app.owners_actions import owners_action
+from covey.app.owners_actions import defined_action, owners_action
 from covey.app.pins import pins
 from covey.app.roles.ordered_actions import OrderedActions, OrderedGroup
+from covey.app.staged_files import StagedFiles
 from covey.core.actions.definition import ActionDefinition
 from covey.core.actions.execution import Execution
 from covey.core.actions.given import GroupCommands, NewCommands
+from covey.core.actions.installing import Installing
 from covey.core.actions.records import CommandRecords, Moment, ObeyedSince
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import OperationKind
@@ -32,12 +34,13 @@ _KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.APPROVAL)
 
 def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[AgentRole]) -> OrderedActions:
     """Return the role that does what operators have told a device to do; `roles` are those that can be told."""
-    commands, path = device.store.commands, device.folder.action_socket
+    commands, path, owner = device.store.commands, device.folder.action_socket, OwnerActions(device)
+    installing = Installing(device.store.installations, owner, StagedFiles(device))
     units = None if path is None else UnitPrograms(path)
     return OrderedActions(
         device.store,
         commands,
-        Execution(commands, OwnerActions(device), device.node.identity.noise),
+        Execution(commands, owner, device.node.identity.noise, installing),
         PinnedCommands(device.store, lambda group_id: pins(device, group_id)),
         ActionPrograms(device.folder.path, agent_actions(restart, roles), units),
         device.clock,
@@ -56,7 +59,8 @@ def end_obeying(device: Device) -> None:
 
 
 class OwnerActions:
-    """The actions that a device's owner lets operators have done; implements `execution.ActionOwner`.
+    """The actions that a device's owner lets operators have done; implements `execution.ActionOwner`
+    and `installing.InstallerOwner`.
 
     What they are is read anew each time.
     """
@@ -71,6 +75,14 @@ class OwnerActions:
             ActionError: it is not, or is none.
         """
         return owners_action(self._device.folder.actions, self._device.config.operations.commands, name)
+
+    def defined(self, name: str) -> ActionDefinition:
+        """Return an action, allowed or not.
+
+        Raises:
+            ActionError: it is none.
+        """
+        return defined_action(self._device.folder.actions, name)
 
 
 @dataclass(frozen=True, slots=True)

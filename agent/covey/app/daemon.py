@@ -84,7 +84,7 @@ def _ran_until_restart(
             own = roles(device)
             attempts_role = OrderAttempts(lambda group: attempts(device, group), device.store, report)
             ordered: list[AgentRole] = [settings_role(device, restart.ask), attempts_role]
-            if commands:
+            if commands or device.store.installations.all():  # what is on trial ends, whoever is obeyed now
                 from covey.app.command_orders import commands_role
 
                 ordered.append(commands_role(device, restart.ask, own))
@@ -101,7 +101,9 @@ def _ran_until_restart(
 
 def _has_obeyed(device: Device) -> bool:
     """Say whether operators have a say here, or have left something behind."""
-    return bool(somebody_is_pinned(device) or device.store.ordered_settings.all() or device.folder.ordered())
+    store = device.store
+    left = store.ordered_settings.all() or store.installations.all() or device.folder.ordered()
+    return bool(somebody_is_pinned(device) or left)
 
 
 def _run(

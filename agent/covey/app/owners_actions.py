@@ -43,6 +43,15 @@ def owners_action(folder: Path, allowed: Collection[str], name: str) -> ActionDe
     if name not in allowed:
         why = f"this device's owner lets no operator have {name} done"
         raise ActionError(why, NOT_ALLOWED, hint="operations.commands names what they may")
+    return defined_action(folder, name)
+
+
+def defined_action(folder: Path, name: str) -> ActionDefinition:
+    """Return an action, allowed or not.
+
+    Raises:
+        ActionError: it is none.
+    """
     try:
         return read_action_file(folder, name) or _shipped(name)
     except ConfigurationError as error:

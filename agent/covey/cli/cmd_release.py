@@ -38,10 +38,10 @@ def add_arguments(parser: Parser) -> None:
     create.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
     selector_option(create)
     create.add_argument(
-        "--action",
+        "--installer",
         default=FETCH_ACTION,
-        metavar="ACTION",
-        help=f"what they do with it: an action that takes `group` and `file` (default: {FETCH_ACTION})",
+        metavar="NAME",
+        help=f"what they do with it, as their owners define it in operations.d (default: {FETCH_ACTION})",
     )
     create.add_argument(
         "--waves",
@@ -62,7 +62,9 @@ def add_arguments(parser: Parser) -> None:
         "--soak", default="5m", metavar="TIME", help="how long to watch a wave that has reported (default: 5m)"
     )
     show = actions.add("show", on_device(_show), "show how a release stands on each device", also=["status"])
-    resume = actions.add("continue", on_device(_continue), "go on with a release, on any operator's device")
+    resume = actions.add(
+        "resume", on_device(_resume), "go on with a release, on any operator's device", also=["continue"]
+    )
     resume.add_argument(
         "--stop-at", metavar="PERCENT", help="from now on, stop where more of them failed or fell silent"
     )
@@ -80,11 +82,11 @@ def _create(device: Device, options: argparse.Namespace) -> int:
     with ProgressLine() as line:
         offer = put_file(device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"))
     arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
-    found = begin(device, manifest, options.action, arguments, plan)
+    found = begin(device, manifest, options.installer, arguments, plan)
     return _follow(device, manifest, found, as_json=options.json)
 
 
-def _continue(device: Device, options: argparse.Namespace) -> int:
+def _resume(device: Device, options: argparse.Namespace) -> int:
     manifest = device.pick_group(options.group)
     stop = None if options.stop_at is None else _percent(options.stop_at)
     return _follow(device, manifest, go_on(device, manifest, options.id, stop), as_json=options.json)
@@ -100,9 +102,7 @@ def _percent(text: str) -> int:
 def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json: bool) -> int:
     """Give one wave after the other, as they come to be ready, and print how it ends."""
     if not as_json:
-        print(
-            f"release {found.id[:8]}: 'covey release continue {found.id[:8]}' goes on, if this is stopped", flush=True
-        )
+        print(f"release {found.id[:8]}: 'covey release resume {found.id[:8]}' goes on, if this is stopped", flush=True)
     looked_at = 0.0
 
     def over() -> bool:

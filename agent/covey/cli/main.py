@@ -37,6 +37,7 @@ _COMMANDS = {
     "get": ("get", "fetch a file that a member offers"),
     "content": ("content", "the files of a group: list, show, keep, let go, verify"),
     "release": ("release", "bring a file to one wave of devices after the other, and stop where it goes wrong"),
+    "installer": ("installer", "what devices install files with, as their owners define it; agents run it"),
     "outbox": ("outbox", "the messages that wait: list, verify, carry on a stick, quarantine"),
     "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
     "vault": ("vault", "the vault: look into it, verify it, mirror it, its keys"),

@@ -21,6 +21,9 @@ characters = "abcdefghijklmnopqrstuvwxyz-"
 The first word is a program's whole path; or `covey`, this Covey's own command line; or `agent`, followed by what the
 agent itself is to do. `ends = "agent"` (or "machine") says that doing it ends the agent (or the machine).
 
+[installer]              # what it installs stays only where it proves good (`core/actions/installing.py`)
+trial_seconds = 600      # so long it has for that; 600 without it
+
 [unit]                   # where systemd runs it in a unit of its own: what that has beyond a user who may write nothing
 user = "root"
 groups = ["systemd-journal"]
@@ -38,6 +41,7 @@ from typing import Any
 
 from covey.config.settings import nearest
 from covey.core.actions.definition import (
+    INSTALLER_ARGUMENTS,
     PLACEHOLDER,
     ActionDefinition,
     Choice,
@@ -57,6 +61,7 @@ from covey.limits.actions import (
     MAXIMUM_ACTION_SUMMARY_BYTES,
     MAXIMUM_ACTION_WORDS,
     MAXIMUM_ARGUMENT_CHOICES,
+    MAXIMUM_TRIAL_SECONDS,
     MAXIMUM_UNIT_RIGHTS,
 )
 from covey.limits.message import MAXIMUM_COUNTER
@@ -71,7 +76,11 @@ from covey.limits.units import KIB, MIB
 COVEY = "covey"
 AGENT = "agent"
 
-_KEYS = ("summary", "argv", "input", "idempotent", "ends", "seconds", "memory_mib", "output_kib", "arguments", "unit")
+_KEYS = (
+    *("summary", "argv", "input", "idempotent", "ends", "seconds", "memory_mib", "output_kib", "arguments"),
+    *("installer", "unit"),
+)
+_INSTALLER = ("trial_seconds",)
 _SHAPES = ("integer", "choice", "text", "characters", "dash")
 _RIGHTS = ("user", "groups", "writes", "devices", "capabilities", "network")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?")
@@ -102,6 +111,7 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
     ends = _take(
         content, "ends", where, lambda value: value in ("", "agent", "machine"), "agent or machine", default=""
     )
+    trial_us = _trial_us(content, where)
     arguments = _arguments(content.get("arguments", {}), where)
     stdin = _take(content, "input", where, _is_input, f"a text of at most {MAXIMUM_ACTION_INPUT_BYTES:,} bytes", "")
     if stdin and argv[0] in {AGENT, COVEY}:
@@ -118,7 +128,25 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
         _whole(content, "output_kib", where, most_kib, most_kib) * KIB,
     )
     rights = _rights(content.get("unit", {}), f"{where}: [unit]")
-    return ActionDefinition(name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds, rights, stdin)
+    if trial_us is not None:
+        arguments = dict(INSTALLER_ARGUMENTS)
+    return ActionDefinition(
+        name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds, rights, stdin, trial_us
+    )
+
+
+def _trial_us(content: Mapping[str, Any], where: str) -> int | None:
+    """Return how long what an installer installs is on trial; None: it is none."""
+    if "installer" not in content:
+        return None
+    table = content["installer"]
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{where}: [installer] is a table", hint=_HINT)
+    _check_keys(table, _INSTALLER, f"{where}: [installer]")
+    for key in ("arguments", "idempotent", "input", "unit"):
+        if key in content:
+            raise ConfigurationError(f"{where}: an installer has no {key}: what it is given and does is laid down")
+    return _whole(table, "trial_seconds", f"{where}: [installer]", 600, MAXIMUM_TRIAL_SECONDS) * 1_000_000
 
 
 def _rights(content: object, where: str) -> UnitRights:

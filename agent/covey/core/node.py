@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from covey.core.acknowledgements import Acknowledgements
+from covey.core.actions.probing import Probes
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.reporting import ResultReporting
 from covey.core.checkpoints.newcomers import Newcomers, nobody_pinned
@@ -141,7 +142,7 @@ class Node:
         )
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, reports)
-        self.order_results = ReceivedResults(self.groups, records)
+        self.order_results, self.probes = ReceivedResults(self.groups, records), Probes(own, queue, records)
         self.results = ResultReporting(own, reports, self.order_results, records.outbox.waiting_bytes)
         handlers = {
             **self._group_messages.handlers(),

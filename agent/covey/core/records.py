@@ -66,6 +66,9 @@ class NodeOperations(OperationRecords, OrderRecords, Protocol):
 class NodePresence(SeenRecords, PresenceRecords, Protocol):
     """When other devices were last seen, and what they reported."""
 
+    def last_seen(self) -> dict[DeviceKey, int]:
+        """Return when each device was last seen."""
+
 
 class NodeSentReports(SentReportRecords, Protocol):
     """What was reported of orders, and to whom."""

@@ -72,3 +72,31 @@ that often, and not for ever."""
 
 CLOCK_SETTLES_US = 120_000_000
 """How long an agent has to run before a clock that is not synchronised is taken for one that will not be soon."""
+
+MAXIMUM_TRIAL_SECONDS = 604_800
+"""The longest that something may be on trial: a week, for a machine that speaks once a day."""
+
+TRIAL_STARTS = 5
+"""Starts of the agent while something is on trial: an update that takes it down each time falls back, and a person who
+looks after it, or a power cut or two, does not make a good one do so."""
+
+ROLL_BACK_TRIES = 3
+"""Attempts to fall back: what hinders it may have passed the next time, and for ever it is not tried."""
+
+ROLL_BACK_REST_US = 10_000_000
+"""Between two of them: a disk, or a service, has time to come round."""
+
+CONFIRM_REST_US = 5_000_000
+"""Between two looks at whether what is on trial is well, where it was not yet."""
+
+INSTALLER_FETCH_US = 86_400_000_000
+"""How long an installer's file is asked for: one of 100 MiB over a link of some kB/s comes in that time."""
+
+STAGING_REST_US = 2_000_000
+"""Between two looks at whether it has come."""
+
+PROBED_MEMBERS = 8
+"""Members that are asked for an acknowledgement on trial: one that is awake is enough."""
+
+MAXIMUM_VERSION_CHARACTERS = 64
+"""What an installer calls the version that a device is on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from covey.adapters.sqlite.database import Database
@@ -56,9 +57,10 @@ class CommandTables:
         )
         return [row[0] for row in rows]
 
-    def next_waiting(self) -> CommandRecord | None:
-        """Return what has waited longest."""
-        return self._first("NOT reported AND state = ?", int(CommandState.WAITING))
+    def next_waiting(self, but: Collection[str] = ()) -> CommandRecord | None:
+        """Return what has waited longest, of all actions but some."""
+        marks = ", ".join("?" * len(but))
+        return self._first(f"NOT reported AND state = ? AND action NOT IN ({marks})", int(CommandState.WAITING), *but)
 
     def begun(self) -> list[CommandRecord]:
         """Return what has begun and not ended."""
@@ -77,10 +79,10 @@ class CommandTables:
         behind = "place > coalesce((SELECT place FROM command WHERE operation = ?), 0)"
         return self._first(f"NOT reported AND state IN {_FINAL} AND {behind}", after)
 
-    def _first(self, condition: str, value: object) -> CommandRecord | None:
+    def _first(self, condition: str, *values: object) -> CommandRecord | None:
         row = self._database.first(
             f"SELECT {_NAMES} FROM command WHERE {condition} ORDER BY place LIMIT 1",  # noqa: S608 - our names
-            (value,),
+            values,
         )
         return None if row is None else command_record(dict(zip(_COLUMNS, row, strict=True)))
 

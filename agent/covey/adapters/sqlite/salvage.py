@@ -22,6 +22,7 @@ from typing import Any
 from covey.adapters.files import remove_durably, storage_errors, synchronise
 from covey.adapters.sqlite.commands import command_record
 from covey.adapters.sqlite.inspection import UNREADABLE
+from covey.adapters.sqlite.installations import read_installation
 from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.rows import check_digest
 from covey.adapters.sqlite.salvage_queue import Queue
@@ -156,6 +157,10 @@ def _sound_command(row: Row) -> None:
     command_record(row)
 
 
+def _sound_installation(row: Row) -> None:
+    read_installation(row)
+
+
 def _sound_report(row: Row) -> None:
     SettingReport.from_wire(row["body"])
 
@@ -234,6 +239,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "ordered_setting": (("key",), _sound_ordered_setting),
     "command": (("place",), _sound_command),
     "command_once": (("once",), _anything),
+    "installation": (("place",), _sound_installation),
     "reported_setting": (("group_id", "device"), _sound_report),
     "order_result": (("id",), _sound_result),
     "order_output": (("id",), _anything),

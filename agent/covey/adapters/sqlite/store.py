@@ -35,6 +35,7 @@ from covey.adapters.sqlite.idempotency import Idempotency
 from covey.adapters.sqlite.imprints import ImprintTable
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
+from covey.adapters.sqlite.installations import InstallationTable
 from covey.adapters.sqlite.invited_operators import InvitedOperators
 from covey.adapters.sqlite.landing import Landing
 from covey.adapters.sqlite.link_keys import LinkKeys
@@ -138,6 +139,7 @@ class SqliteStore:
         self.setting_reports = SettingReports(database, self.events)
         self.order_results = OrderResultTables(database, self.events)
         self.commands = CommandTables(database)
+        self.installations = InstallationTable(database)
         orders = (self.commands, self.order_results, self.setting_reports, self.sent_reports)
         self.invited_operators = InvitedOperators(database)
         self.content = ContentTable(database, files)

@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from covey.app.roles.trials import Trials
 from covey.core.actions.definition import Ends
-from covey.core.actions.execution import Begun, End, Execution
+from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.given import NewCommands
+from covey.core.actions.installing import Installed, StepBegun
 from covey.core.actions.records import CommandRecord, CommandRecords, Moment, ObeyedSince
-from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, as_remembered, in_words
+from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, Incarnation, OperationId, device_name
@@ -73,7 +75,7 @@ class CommandStore(Transactions, Protocol):
 
 @dataclass(slots=True)
 class _Running:
-    begun: Begun
+    begun: Begun | StepBegun
     program: RunningProgram
 
 
@@ -97,6 +99,8 @@ class OrderedActions:
         self._programs = programs
         self._clock = clock
         self._report = report
+        self._installing = execution.installing
+        self._trials = Trials(store, execution.installing)
         self._running: _Running | None = None
         self._counting: frozenset[OperationId] = frozenset()
         self._judged: dict[GroupId, tuple[object, ObeyedSince]] = {}
@@ -110,17 +114,20 @@ class OrderedActions:
         moment = self._moment(now)
         if self._seen is None:
             self._keep(lambda: self._execution.recover(moment))
+            self._installing.sweep()
         seen = (id(node), node.history.generation)
         if seen != self._seen or now.monotonic_us >= self._look_at_us:
             self._look(node, now, moment)
             self._seen, self._look_at_us = seen, now.monotonic_us + _LOOK_US
-        busy = self._advance(now, moment)
+        rest_us = self._advance(now, moment)
+        if self._trials.look(node, now):
+            rest_us = min(rest_us or _RETRY_US, _RETRY_US)
         reported = self._report_results(node, now)
         if now.monotonic_us >= self._lacked_at_us:
             self._lacked_at_us = now.monotonic_us + _LOOK_US
             self._queue_lacked(node, now)
-        if busy:
-            return now.monotonic_us + _RUNNING_US
+        if rest_us is not None:
+            return now.monotonic_us + rest_us
         return self._look_at_us if reported else min(self._look_at_us, now.monotonic_us + _RETRY_US)
 
     def stop(self, node: Node, now: Now) -> None:
@@ -131,18 +138,17 @@ class OrderedActions:
         kept = _looked(running, now)
         if kept is None:
             kept = _stopped(running)
-            if running.begun.invocation.ends is not Ends.NOTHING:
+            if isinstance(running.begun, StepBegun) or running.begun.invocation.ends is not Ends.NOTHING:
                 return  # it may have ended this very agent: the next one finds it begun, and what has come to pass
         if _is_found_out_later(running, kept):
             return
-        moment = self._moment(now)
-        self._keep(lambda: [self._execution.end(running.begun, kept, moment)])
+        self._keep_end(running.begun, kept, self._moment(now))
         self._report_results(node, now)
 
     def _moment(self, now: Now) -> Moment:
         self._started_us = now.monotonic_us if self._started_us is None else self._started_us
         settled = now.monotonic_us >= self._started_us + CLOCK_SETTLES_US
-        return Moment(now.wall_us, self._clock.synchronised(), self._clock.boot_id(), settled)
+        return Moment(now.wall_us, self._clock.synchronised(), self._clock.boot_id(), settled, now.monotonic_us)
 
     def _keep(self, work: Callable[[], Iterable[CommandRecord]]) -> None:
         """Do what stores something, in a transaction of its own, and say in the journal what is final."""
@@ -205,36 +211,59 @@ class OrderedActions:
 
     # -- doing --------------------------------------------------------------------------------------------------------
 
-    def _advance(self, now: Now, moment: Moment) -> bool:
-        """Look at the program that runs, or begin the next one; return whether to look again soon."""
+    def _advance(self, now: Now, moment: Moment) -> int | None:
+        """Look at the program that runs, or begin the next one; return in how many microseconds to look once more."""
         if self._running is not None:
             running, end = self._running, _looked(self._running, now)
             if end is not None:
                 self._running = None
                 if not _is_found_out_later(running, end):
-                    self._keep(lambda: [self._execution.end(running.begun, end, moment)])
-            return True
-        if not self._records.waiting():
-            return False
-        following: list[Begun | CommandRecord | None] = []
+                    self._keep_end(running.begun, end, moment)
+            return _RUNNING_US
+        if not (self._records.waiting() or self._installing.under_way()):
+            return None
+        following: list[Begun | StepBegun | Installed | CommandRecord | None] = []
 
         def begin() -> Iterable[CommandRecord]:
-            following.append(self._execution.begin(self._counting, moment))
-            return [each for each in following if isinstance(each, CommandRecord)]
+            following.append(self._installing.next_step(moment) or self._execution.begin(self._counting, moment))
+            return self._final(following, moment)
 
         self._keep(begin)
-        [begun_or_final] = following
-        if isinstance(begun_or_final, Begun):  # and that is durable now
-            self._start(begun_or_final, now, moment)
-        return True
+        [begun] = following
+        if isinstance(begun, Begun | StepBegun):  # and that is durable now
+            self._start(begun, now, moment)
+        return _RETRY_US if begun is None else _RUNNING_US
 
-    def _start(self, begun: Begun, now: Now, moment: Moment) -> None:
-        self._report("notice", f"does {begun.invocation.action}, as {_author(begun.record)} ordered")
+    def _keep_end(self, begun: Begun | StepBegun, end: End, moment: Moment) -> None:
+        """Keep how a program has ended."""
+
+        def ended() -> Iterable[CommandRecord]:
+            if isinstance(begun, Begun):
+                return [self._execution.end(begun, end, moment)]
+            return self._final([self._installing.ended(begun, end, moment)], moment)
+
+        self._keep(ended)
+        if isinstance(begun, StepBegun):
+            self._installing.sweep()
+
+    def _final(self, found: Iterable[object], moment: Moment) -> list[CommandRecord]:
+        """Return the commands among what was found that are final; an installation that has ended makes its one so."""
+        final = []
+        for each in found:
+            record = self._execution.conclude(each.operation, each.end, moment) if isinstance(each, Installed) else each
+            if isinstance(record, CommandRecord):
+                final.append(record)
+        return final
+
+    def _start(self, begun: Begun | StepBegun, now: Now, moment: Moment) -> None:
+        if isinstance(begun, Begun):
+            self._report("notice", f"does {begun.invocation.action}, as {_author(begun.record)} ordered")
+        else:
+            self._report("notice", f"{begun.invocation.action}: {begun.step.value}")
         try:
             program = self._programs.start(begun.invocation, now.monotonic_us)
         except ActionError as error:
-            end = _refused(error)
-            self._keep(lambda: [self._execution.end(begun, end, moment)])
+            self._keep_end(begun, _refused(error), moment)
         else:
             self._running = _Running(begun, program)
 
@@ -268,7 +297,8 @@ class OrderedActions:
 
 def _is_found_out_later(running: _Running, end: End) -> bool:
     """Say whether nobody knows how it ended, and it may be ending this agent: the next one finds out."""
-    return end.state is CommandState.UNKNOWN and running.begun.invocation.ends is not Ends.NOTHING
+    is_known = isinstance(running.begun, StepBegun) or end.state is not CommandState.UNKNOWN
+    return not is_known and running.begun.invocation.ends is not Ends.NOTHING
 
 
 def _looked(running: _Running, now: Now) -> End | None:
@@ -296,7 +326,7 @@ def _refused(error: ActionError) -> End:
     return End(CommandState.REFUSED, error.code, str(error))
 
 
-def _end(begun: Begun, end: ProgramEnd) -> End:
+def _end(begun: Begun | StepBegun, end: ProgramEnd) -> End:
     if end.timed_out:
         seconds = begun.invocation.bounds.time_us // 1_000_000
         why = f"it was ended after {seconds} s, the time that this device's owner gives it"

@@ -9,6 +9,8 @@
 4. A text does not begin with `-`, so that nobody makes an option of it, unless the owner says that it may.
 5. What a program may do beyond its command line, where it has a unit of its own, the definition says, and no argument.
 6. A secret argument comes to the program by its standard input only: a command line others on the machine can read.
+7. An installer (`installing.py`) takes the group and the file that an operator names, and no other argument; its
+   command line is followed by one word, which says what it is to do.
 """
 
 from __future__ import annotations
@@ -75,6 +77,9 @@ class LimitedText:
 
 Shape: TypeAlias = Integer | Choice | LimitedText
 
+INSTALLER_ARGUMENTS: Mapping[str, Shape] = {name: LimitedText(64, "0123456789abcdef") for name in ("group", "file")}
+"""What an operator gives an installer: the ids of a group, and of the operation that offers the file there, in hex."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramBounds:
@@ -121,11 +126,18 @@ class Invocation:
     stdin: bytes = field(default=b"", repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The arguments that are never shown, nor kept."""
+    stdin_path: str = ""
+    """The file that it reads in the place of `stdin`; "": none."""
+    step: str = ""
+    """What an installer is to do, the last word of its command line; "": it is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionDefinition:
-    """An action as the device's owner defines it; `idempotent`: doing it twice is as good as once."""
+    """An action as the device's owner defines it; `idempotent`: doing it twice is as good as once.
+
+    `trial_us` makes it an installer: so long has what it installs to prove itself, in microseconds.
+    """
 
     name: str
     summary: str
@@ -136,6 +148,11 @@ class ActionDefinition:
     bounds: ProgramBounds = ProgramBounds()
     rights: UnitRights = UnitRights()
     stdin: str = ""
+    trial_us: int | None = None
+
+    def installer_invocation(self, word: str) -> Invocation:
+        """Return what is to be run where an installer is to do what a word says."""
+        return Invocation(self.name, {}, (*self.argv, word), self.bounds, self.rights, step=word)
 
     def invocation(self, given: Mapping[str, str], secrets: Mapping[str, str]) -> Invocation:
         """Return what is to be run with these arguments, some of them secret.
@@ -157,6 +174,8 @@ class ActionDefinition:
             further = "secret argument of another name" if {*unknown} & {*secrets} else next(iter(unknown), "")
             which = f"needs {missing[0]}" if missing else f"takes no {further}"
             raise ActionError(f"{self.name} {which}", ARGUMENTS, hint=f"its arguments: {self._takes()}")
+        if secrets and self.trial_us is not None:
+            raise ActionError(f"{self.name} takes no secret argument", ARGUMENTS)
         if twice:
             raise ActionError(f"{self.name}: {min(twice)} is given openly and as a secret", ARGUMENTS)
         for name in sorted(secrets):

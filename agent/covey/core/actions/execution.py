@@ -9,6 +9,8 @@
    never begun again; unless its owner says that doing it twice is as good as once: then it is, `ACTION_TRIES` times
    at most; or that it ends the agent, or the machine, and that has come to pass: then it is done.
 5. Where a device begins to obey anew, its records may not be all that it did. What waited or had begun is `unknown`.
+6. What installs something on trial has rules of its own from where it begins (`installing.py`), and is no more next in
+   the row: others are begun meanwhile, but none of the same action.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import Protocol
 
 from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
+from covey.core.actions.installing import Installing
 from covey.core.actions.records import CommandRecord, CommandRecords, GivenCommand, Moment
-from covey.core.actions.results import CommandState, OrderResult
+from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.actions.secrets import redacted
 from covey.core.crypto import NoiseKeys
 from covey.core.ids import GroupId, OperationId
@@ -55,25 +58,14 @@ class Begun:
     invocation: Invocation
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a command has ended."""
-
-    state: CommandState
-    code: str = ""
-    why: str = ""
-    exit: int | None = None
-    output: bytes = b""
-    cut: bool = False
-
-
 class Execution:
     """Takes commands, and says which one is next. Each method is one transaction of the caller's."""
 
-    def __init__(self, records: CommandRecords, owner: ActionOwner, keys: NoiseKeys) -> None:
+    def __init__(self, records: CommandRecords, owner: ActionOwner, keys: NoiseKeys, installing: Installing) -> None:
         self._records = records
         self._owner = owner
         self._keys = keys
+        self.installing = installing
 
     def take(self, given: Iterable[GivenCommand], moment: Moment) -> list[CommandRecord]:
         """Take what is new (rules 1 and 2); return what is refused at once."""
@@ -110,14 +102,15 @@ class Execution:
     def give_up(self, group_id: GroupId, moment: Moment) -> list[CommandRecord]:
         """Give up what waited or had begun in a group whose records may not be all (rule 5); return it."""
         waiting = [self._records.record(each) for each in self._records.waiting(group_id)]
-        begun = [record for record in self._records.begun() if record.command.group_id == group_id]
+        begun = [record for record in self._begun() if record.command.group_id == group_id]
         end = End(CommandState.UNKNOWN, results.RECORDS_LOST, _LOST)
         return [self._end(record, end, moment) for record in (*waiting, *begun) if record is not None]
 
     def recover(self, moment: Moment) -> list[CommandRecord]:
         """Deal with what had begun when the last process ended (rule 4); return what is final."""
         final = []
-        for record in self._records.begun():
+        self.installing.recover(moment)
+        for record in self._begun():
             definition = self._definition(record.command)
             if definition is not None and _has_come_to_pass(definition.ends, record, moment):
                 final.append(self._end(record, End(CommandState.DONE, exit=0), moment))
@@ -133,7 +126,7 @@ class Execution:
 
         `counting` are the commands that count for this device.
         """
-        record = self._records.next_waiting()
+        record = self._records.next_waiting({each.action for each in self.installing.under_way()})
         if record is None:
             return None
         command = record.command
@@ -141,7 +134,8 @@ class Execution:
             if _awaits_clock(command, moment):
                 return None
             _check(command, moment, counts=command.operation in counting)
-            invocation = self._owner.action(command.action).invocation(command.arguments, self._opened(command))
+            definition = self._owner.action(command.action)
+            invocation = definition.invocation(command.arguments, self._opened(command))
         except ActionError as error:
             if record.tries:
                 return self._end(record, End(CommandState.UNKNOWN, results.WENT_DOWN, _WENT_DOWN), moment)
@@ -155,7 +149,15 @@ class Execution:
             tries=record.tries + 1,
         )
         self._records.change(begun)
+        if definition.trial_us is not None:
+            self.installing.begin(begun, moment)
+            return None
         return Begun(begun, invocation)
+
+    def conclude(self, operation: OperationId, end: End, moment: Moment) -> CommandRecord | None:
+        """Keep how an installation has ended; None: its group has been left."""
+        record = self._records.record(operation)
+        return None if record is None else self._end(record, end, moment)
 
     def end(self, begun: Begun, end: End, moment: Moment) -> CommandRecord:
         """Keep how a program has ended, or that it could not be started; its output without secrets."""
@@ -176,6 +178,11 @@ class Execution:
             return command.sealed.open(self._keys)
         except RemoteError as error:
             raise ActionError("its arguments are sealed, and not for this device to open", results.SEALED) from error
+
+    def _begun(self) -> list[CommandRecord]:
+        """Return what has begun and is no installation."""
+        installed = {each.operation for each in self.installing.under_way()}
+        return [record for record in self._records.begun() if record.command.operation not in installed]
 
     def _definition(self, command: GivenCommand) -> ActionDefinition | None:
         try:

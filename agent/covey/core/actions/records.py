@@ -29,13 +29,15 @@ class GivenCommand:
 class Moment:
     """The date as this device believes it, whether it can be believed, and since which boot it runs.
 
-    `settled` says that the agent has run for so long that a clock which can be set would have been.
+    `settled` says that the agent has run for so long that a clock which can be set would have been; `monotonic_us` is
+    that boot's own clock.
     """
 
     wall_us: int
     synchronised: bool
     boot_id: bytes = b""
     settled: bool = True
+    monotonic_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ class CommandRecords(Protocol):
     def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
         """Return the operations that wait, of one group or of all, in the order in which they were taken."""
 
-    def next_waiting(self) -> CommandRecord | None:
-        """Return what has waited longest."""
+    def next_waiting(self, but: Collection[str] = ()) -> CommandRecord | None:
+        """Return what has waited longest, of all actions but some."""
 
     def begun(self) -> list[CommandRecord]:
         """Return what has begun and not ended."""

@@ -31,6 +31,9 @@ TIME = "action_time"
 AGENT_ENDED = "action_agent_ended"
 WENT_DOWN = "action_went_down"
 RECORDS_LOST = "action_records_lost"
+NOT_FETCHED = "action_not_fetched"
+ROLLED_BACK = "action_rolled_back"
+NOT_ROLLED_BACK = "action_not_rolled_back"
 
 _OPERATION_BYTES = 32
 _EXIT_CODES = range(-255, 256)
@@ -54,6 +57,18 @@ class CommandState(IntEnum):
 
 
 FINAL = (CommandState.DONE, CommandState.STOPPED, CommandState.REFUSED, CommandState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a command has ended on this device."""
+
+    state: CommandState
+    code: str = ""
+    why: str = ""
+    exit: int | None = None
+    output: bytes = field(default=b"", repr=False)
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

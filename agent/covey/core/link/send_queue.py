@@ -64,6 +64,7 @@ class SendQueue:
         self._windows = windows
         self._link_keys = link_keys
         self._after_commit = after_commit
+        self._acknowledged: dict[DeviceKey, Place] = {}
         self.telemetry_lifetime_us: int | None = None
         """How long telemetry waits before it expires; None: for ever."""
 
@@ -264,6 +265,10 @@ class SendQueue:
 
         self._after_commit(change)
 
+    def last_acknowledged(self, recipient: DeviceKey) -> Place:
+        """Return the last place of a queue that its recipient has acknowledged to this node; 0: none yet."""
+        return self._acknowledged.get(recipient, Place(0))
+
     def free(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.
 
@@ -273,6 +278,9 @@ class SendQueue:
         def change() -> None:
             self._link_keys.acknowledged(recipient, received)
             self._windows.acknowledged(recipient, received, now)
+            if freed:
+                last = Place(received.spans()[-1][1])
+                self._acknowledged[recipient] = max(last, self.last_acknowledged(recipient))
 
         freed = self._records.outbox.free(recipient, received)
         self._after_commit(change)

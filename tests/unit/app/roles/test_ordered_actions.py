@@ -15,6 +15,7 @@ from covey.app.roles.ordered_actions import OrderedActions
 from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation, ProgramBounds
 from covey.core.actions.execution import Execution
+from covey.core.actions.installing import Installing
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.kinds import OperationKind
@@ -29,6 +30,7 @@ from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES
 from covey.limits.storage import OUTBOX_BYTES
 from covey.ports import ProgramEnd, RunningProgram
 from tests.fleet import Device, admit, carry, found
+from tests.staging import Unstaged
 
 
 class _Program:
@@ -68,7 +70,11 @@ class Machine:
         """Begin a process of the agent; the one before has ended somehow."""
         store = self.device.store
         self.role = OrderedActions(
-            *(store, store.commands, Execution(store.commands, self, self.device.identity.noise)),
+            *(store, store.commands),
+            Execution(
+                *(store.commands, self, self.device.identity.noise),
+                Installing(store.installations, self, Unstaged()),
+            ),
             PinnedCommands(store, lambda _: self._pins),
             self,
             self,
@@ -115,6 +121,8 @@ class Machine:
         ends = Ends.MACHINE if name == "reboot" else Ends.NOTHING
         bounds = ProgramBounds(600_000_000)
         return ActionDefinition(name, name, ("/bin/note",), {}, name == "note-again", ends, bounds)
+
+    defined = action
 
     def monotonic_us(self) -> int:
         return self.device.now.monotonic_us

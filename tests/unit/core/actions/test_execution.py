@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.commands import CommandTables
+from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Integer, LimitedText
-from covey.core.actions.execution import Begun, End, Execution
+from covey.core.actions.execution import Begun, Execution
+from covey.core.actions.installing import Installing
 from covey.core.actions.records import CommandRecord, GivenCommand, Moment
-from covey.core.actions.results import CommandState
+from covey.core.actions.results import CommandState, End
 from covey.core.actions.secrets import SealedArguments, seal_arguments
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
@@ -23,6 +24,7 @@ from covey.core.orders.selector import EVERYBODY
 from covey.errors import ActionError
 from covey.limits.actions import ACTION_TRIES, MAXIMUM_ACTION_OUTPUT_BYTES, WAITING_COMMANDS
 from tests.fleet import open_store
+from tests.staging import Unstaged
 
 _NOW = Moment(1_000, True, b"boot one")
 _KIM = DeviceKey(bytes([7]) * 32)
@@ -53,13 +55,16 @@ class _Owner:
             raise ActionError(f"{name} is not allowed", results.NOT_ALLOWED)
         return self._actions[name]
 
+    defined = action
+
 
 class Site:
     """One device's rules over its real tables."""
 
-    def __init__(self, tables: CommandTables) -> None:
-        self.tables, self.owner = tables, _Owner()
-        self.execution = Execution(tables, self.owner, _KEYS)
+    def __init__(self, store: SqliteStore) -> None:
+        self.tables, self.owner = store.commands, _Owner()
+        self.installing = Installing(store.installations, self.owner, Unstaged())
+        self.execution = Execution(self.tables, self.owner, _KEYS, self.installing)
         self.counting: set[OperationId] = set()
 
     def take(self, *commands: GivenCommand, moment: Moment = _NOW) -> list[CommandRecord]:
@@ -78,7 +83,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store:
-        yield Site(store.commands)
+        yield Site(store)
 
 
 def _command(number: int = 0, action: str = "blink", **arguments: str) -> GivenCommand:
@@ -199,7 +204,7 @@ def test_after_a_crash_only_what_may_be_repeated_is(
 ) -> None:
     site.take(_command(1, action, **({"to": "1"} if action == "dim" else {})))
     site.begin()
-    site.execution = Execution(site.tables, site.owner, _KEYS)
+    site.execution = Execution(site.tables, site.owner, _KEYS, site.installing)
     moment = Moment(2_000, True, boot)
     assert [_said(each) for each in site.execution.recover(moment)] == ([] if outcome is None else [outcome])
     assert isinstance(site.execution.begin(site.counting, moment), Begun) == (outcome is None)
@@ -261,7 +266,7 @@ def test_a_secret_is_opened_for_each_try_and_kept_nowhere(site: Site, tmp_path: 
     assert (begun.invocation.argv, begun.invocation.stdin) == (("/bin/word",), b"hunter2\n")
     assert "hunter2" not in repr((begun, command))
     assert site.tables.begun()[0].command == command
-    site.execution = Execution(site.tables, site.owner, _KEYS)
+    site.execution = Execution(site.tables, site.owner, _KEYS, site.installing)
     assert site.execution.recover(_NOW) == []
     assert site.begin().invocation.stdin == b"hunter2\n", "it may be repeated"
     site.execution.end(begun, replace(_DONE, output=b"no hunter2 here", exit=1), _NOW)
@@ -284,7 +289,7 @@ def test_what_has_come_to_something_has_no_arguments_any_more(site: Site) -> Non
 
 def test_a_device_that_has_wiped_the_key_before_its_turn_refuses(site: Site) -> None:
     site.take(_hidden("word", key="hunter2"))
-    site.execution = Execution(site.tables, site.owner, _OTHERS)
+    site.execution = Execution(site.tables, site.owner, _OTHERS, site.installing)
     assert site.refused() == (CommandState.REFUSED, results.SEALED)
 
 

@@ -1,0 +1,130 @@
+"""Installing a file at a path that its device's owner names, and taking it back (`core/actions/installing.py`).
+
+1. The file is replaced by a rename: whoever opens the path finds the old one or the new one, whole.
+2. What was there is kept beside it, durably, before anything changes, until it is confirmed or put back: `.NAME.old`,
+   or `.NAME.none` where nothing was. One that lies there already is what was confirmed last, and stays.
+3. Each step can be done twice, and be cut off anywhere: done once more, it comes to the same.
+4. A hook runs after each change, with the path as its argument; where it fails, the step has failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from covey.adapters.files import remove_durably, storage_errors, synchronise
+from covey.errors import LocalError
+
+_MODE = 0o644
+_DIGEST_CHARACTERS = 16
+_PIECE = 1 << 20
+
+
+class FileInstaller:
+    """Installs, confirms and takes back; `hook` and `check` are programs, with their arguments, or empty."""
+
+    def __init__(self, target: Path, hook: Sequence[str] = (), check: Sequence[str] = ()) -> None:
+        self._target = target
+        self._hook = hook
+        self._check = check
+        self._old = target.with_name(f".{target.name}.old")
+        self._none = target.with_name(f".{target.name}.none")
+        self._new = target.with_name(f".{target.name}.new")
+
+    def install(self, content: BinaryIO) -> int:
+        """Put what a stream holds at the path; return 0.
+
+        Raises:
+            LocalError: the hook failed.
+            StorageError: the disk refused.
+        """
+        with storage_errors("replace", self._target):
+            self._new.unlink(missing_ok=True)
+            if not (self._old.exists() or self._none.exists()):
+                if self._target.exists():
+                    self._copy(self._target, self._old)
+                else:
+                    self._none.touch(mode=0o600)
+                    synchronise(self._target.parent)
+            like = self._target.stat() if self._target.exists() else None
+            self._write(content, self._target, like)
+        self._changed()
+        return 0
+
+    def confirm(self) -> int:
+        """Let go of what was there before, if the check program says that all is well; return its exit code.
+
+        Raises:
+            LocalError: it cannot be started.
+            StorageError: the disk refused.
+        """
+        code = _run(self._check, self._target) if self._check else 0
+        if code == 0:
+            for path in (self._old, self._none, self._new):
+                remove_durably(path)
+        return code
+
+    def roll_back(self) -> int:
+        """Put back what was there before; return 0. Where nothing was changed, nothing is.
+
+        Raises:
+            LocalError: the hook failed.
+            StorageError: the disk refused.
+        """
+        with storage_errors("replace", self._target):
+            self._new.unlink(missing_ok=True)
+            if self._old.exists():
+                self._copy(self._old, self._target)
+            elif self._none.exists():
+                remove_durably(self._target)
+            else:
+                return 0
+        self._changed()
+        for path in (self._old, self._none):
+            remove_durably(path)
+        return 0
+
+    def version(self) -> str:
+        """Return what stands at the path: the beginning of its SHA-256 sum.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        if not self._target.exists():
+            return "none"
+        with storage_errors("read", self._target), self._target.open("rb") as file:
+            return f"sha256 {hashlib.file_digest(file, 'sha256').hexdigest()[:_DIGEST_CHARACTERS]}"
+
+    def _copy(self, source: Path, target: Path) -> None:
+        with source.open("rb") as content:
+            self._write(content, target, os.fstat(content.fileno()))
+
+    def _write(self, content: BinaryIO, target: Path, like: os.stat_result | None) -> None:
+        """Replace a file by what a stream holds, durably, with the owner and the mode of another one."""
+        with self._new.open("wb") as file:
+            shutil.copyfileobj(content, file, _PIECE)
+            file.flush()
+            if like is not None and os.geteuid() == 0:
+                os.fchown(file.fileno(), like.st_uid, like.st_gid)
+            os.fchmod(file.fileno(), _MODE if like is None else stat.S_IMODE(like.st_mode))
+            os.fsync(file.fileno())
+        self._new.replace(target)
+        synchronise(target.parent)
+
+    def _changed(self) -> None:
+        if self._hook and (code := _run(self._hook, self._target)):
+            raise LocalError(f"{self._hook[0]} ended with {code}")
+
+
+def _run(words: Sequence[str], target: Path) -> int:
+    try:
+        done = subprocess.run([*words, str(target)], stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - its owner's
+    except OSError as error:
+        raise LocalError(f"{words[0]} cannot be started: {error.strerror}") from error
+    return done.returncode

@@ -1,0 +1,42 @@
+"""Asking members to acknowledge what is on trial, for the role that does what operators order."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from covey.core.actions.installing import Installation, InstallationPhase, Installing
+from covey.core.ids import DeviceKey, OperationId, Place
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.errors import LocalError
+from covey.ports import Transactions
+
+
+class Trials:
+    """What this process has sent since something is on trial."""
+
+    def __init__(self, store: Transactions, installing: Installing) -> None:
+        self._store = store
+        self._installing = installing
+        self._sent: dict[OperationId, dict[DeviceKey, Place]] = {}
+
+    def look(self, node: Node, now: Now) -> bool:
+        """Send what is to be acknowledged, and note that it was; return whether anything is being installed."""
+        under_way = self._installing.under_way()
+        on_trial = [each for each in under_way if each.phase is InstallationPhase.TRIAL]
+        for each in on_trial:
+            sent = self._sent.get(each.operation, {})
+            if node.probes.are_acknowledged(sent):
+                with self._store.transaction():
+                    self._installing.acknowledged(each.operation)
+            elif not node.probes.wait(sent):
+                self._send(node, each, now)
+        self._sent = {each.operation: self._sent.get(each.operation, {}) for each in on_trial}
+        return bool(under_way)
+
+    def _send(self, node: Node, installation: Installation, now: Now) -> None:
+        group = next((each for each in node.groups.joined() if each.group_id == installation.group_id), None)
+        if group is None:
+            return
+        with suppress(LocalError), self._store.transaction():
+            self._sent[installation.operation] = node.probes.send(group, installation.author, now)

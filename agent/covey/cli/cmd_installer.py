@@ -1,0 +1,52 @@
+"""`covey installer`: what Covey brings to install things on trial with; definitions in `operations.d` name it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.operations.installing import WORDS, install_file
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from covey.cli.grammar import Parser
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    file = actions.add("file", _file, "put a file where a program looks for it, and take it back where it is no good")
+    file.add_argument("--to", required=True, metavar="PATH", help="the whole path where it is to be")
+    file.add_argument("--hook", default="", metavar="PROGRAM", help="runs after each change; the path is its argument")
+    file.add_argument(
+        "--check",
+        default="",
+        metavar="PROGRAM",
+        help="says whether all is well: exit code 0 yes, 75 not yet, else no; the path is its argument",
+    )
+    file.add_argument("word", choices=WORDS, metavar="WORD", help=f"one of {', '.join(WORDS)}; stdin is the file")
+
+
+def _file(options: argparse.Namespace) -> int:
+    hook, check = _program("--hook", options.hook), _program("--check", options.check)
+    done = install_file(options.word, Path(options.to), hook, check, sys.stdin.buffer)
+    if isinstance(done, int):
+        return done
+    print(done)
+    return 0
+
+
+def _program(option: str, text: str) -> list[str]:
+    """Return the words of a program and its arguments."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+    if words and not words[0].startswith("/"):
+        raise UsageError(
+            f"{option}: '{words[0]}' is no program's whole path", hint=f"{option} /usr/local/bin/pump-reload"
+        )
+    return words

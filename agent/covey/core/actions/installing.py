@@ -1,0 +1,388 @@
+"""Installing something so that it stays only where it proves good (docs/protocol.md, "Commands", on trial).
+
+An installer is an action whose program knows four words: `install`, which reads the file as its input, `confirm`,
+`rollback` and `version`.
+
+1. That a phase begins is stored before anything of it is done.
+2. What was being installed when the agent ended falls back; unless the installer says that it ends the agent, or the
+   machine, and that has come to pass: then it is on trial.
+3. It is on trial until a member has acknowledged a message sent since then, for the installer's time at most; else it
+   falls back. The time is of one boot's monotonic clock: another boot begins it once more, and an agent that begins
+   more than `TRIAL_STARTS` times falls back.
+4. What was acknowledged is confirmed: an exit code of 0 has it stay; `NOT_YET` has it asked once more until the time of
+   the trial is over; any other one has it fall back. Where that was cut off, it is done once more.
+5. To fall back is tried `ROLL_BACK_TRIES` times; then it is reported that it failed.
+6. At the end the installer says which version the device is on, and that is reported.
+7. Of each action one installation is under way at a time. What has begun is ended even where its owner allows it no
+   more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from typing import Protocol
+
+from covey.core.actions.definition import ActionDefinition, Ends, Invocation
+from covey.core.actions.records import CommandRecord, Moment
+from covey.core.actions.results import NOT_FETCHED, NOT_ROLLED_BACK, ROLLED_BACK, CommandState, End
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.errors import ActionError
+from covey.limits.actions import (
+    CONFIRM_REST_US,
+    INSTALLER_FETCH_US,
+    MAXIMUM_RESULT_WHY_BYTES,
+    MAXIMUM_VERSION_CHARACTERS,
+    ROLL_BACK_REST_US,
+    ROLL_BACK_TRIES,
+    STAGING_REST_US,
+    TRIAL_STARTS,
+)
+
+NOT_YET = 75
+"""The exit code of `confirm` that has it asked once more (EX_TEMPFAIL of sysexits.h)."""
+
+_WHY_CHARACTERS = MAXIMUM_RESULT_WHY_BYTES // 2
+
+
+class InstallationPhase(IntEnum):
+    """How far an installation has come; stored."""
+
+    FETCHING = 0
+    """Nothing is changed yet."""
+    INSTALLING = 1
+    TRIAL = 2
+    """It is installed, and nobody has acknowledged anything since."""
+    CONFIRMING = 3
+    ROLLING_BACK = 4
+    ENDING = 5
+    """All is done, but to ask which version that is."""
+
+
+class InstallerStep(Enum):
+    """What is run of an installer: getting the file, or the program with a word."""
+
+    FETCH = "fetch"
+    INSTALL = "install"
+    CONFIRM = "confirm"
+    ROLL_BACK = "rollback"
+    VERSION = "version"
+
+
+_STEPS = {
+    InstallationPhase.FETCHING: InstallerStep.INSTALL,
+    InstallationPhase.CONFIRMING: InstallerStep.CONFIRM,
+    InstallationPhase.ROLLING_BACK: InstallerStep.ROLL_BACK,
+    InstallationPhase.ENDING: InstallerStep.VERSION,
+}
+"""What is run next in a phase, once the file is there; on trial nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One that is under way. `file` is the id of the operation that offers the file, in hex.
+
+    `since_us` is when its phase began by the monotonic clock of the boot `boot_id`; `tries` how often the agent has
+    begun on trial, or it was tried to fall back. `code`, `why` and `output` say why it does not stay.
+    """
+
+    operation: OperationId
+    group_id: GroupId
+    author: DeviceKey
+    action: str
+    file: str
+    phase: InstallationPhase
+    boot_id: bytes
+    since_us: int
+    tries: int = 0
+    code: str = ""
+    why: str = ""
+    output: bytes = field(default=b"", repr=False)
+
+
+class InstallationRecords(Protocol):
+    """The installations that are under way; durable once the caller's transaction is."""
+
+    def all(self) -> list[Installation]:
+        """Return them, the oldest first."""
+
+    def put(self, installation: Installation) -> None:
+        """Keep one, in the place of what was kept of it."""
+
+    def remove(self, operation: OperationId) -> None:
+        """Forget one."""
+
+
+class InstallerOwner(Protocol):
+    """What the device's owner has laid down, at the moment."""
+
+    def defined(self, name: str) -> ActionDefinition:
+        """Return an action, allowed or not.
+
+        Raises:
+            ActionError: it is none.
+        """
+
+
+class Staging(Protocol):
+    """Where files lie that are to be installed."""
+
+    def fetch(self, installation: Installation) -> Invocation | None:
+        """Return what asks for the file, or opens it where it is here; None while it is on its way.
+
+        Raises:
+            ActionError: it cannot be had.
+        """
+
+    def path(self, operation: OperationId) -> str:
+        """Return the whole path where it lies then."""
+
+    def keep_only(self, operations: Collection[OperationId]) -> None:
+        """Delete the files of all other ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """A step whose phase is stored, and what is to be run once that is durable."""
+
+    operation: OperationId
+    step: InstallerStep
+    invocation: Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An installation that has ended, well or not."""
+
+    operation: OperationId
+    end: End
+
+
+class Installing:
+    """Says what is to be run next. Each method that changes something is one transaction of the caller's."""
+
+    def __init__(self, records: InstallationRecords, owner: InstallerOwner, staging: Staging) -> None:
+        self._records = records
+        self._owner = owner
+        self._staging = staging
+        self._staged: set[OperationId] = set()
+        """Those whose file is there, and was opened by this process."""
+        self._rests_until_us: dict[OperationId, int] = {}
+
+    def begin(self, record: CommandRecord, moment: Moment) -> None:
+        """Begin to install what a command names; it has the arguments of an installer."""
+        command = record.command
+        file, now_us = command.arguments["file"], moment.monotonic_us
+        self._records.put(
+            Installation(
+                *(command.operation, command.group_id, command.author, command.action, file),
+                *(InstallationPhase.FETCHING, moment.boot_id, now_us),
+            )
+        )
+
+    def under_way(self) -> list[Installation]:
+        """Return those that are, the oldest first."""
+        return self._records.all()
+
+    def sweep(self) -> None:
+        """Delete the files of what has ended."""
+        self._staging.keep_only({each.operation for each in self._records.all()})
+
+    def recover(self, moment: Moment) -> None:
+        """Deal with what was under way when the last process ended (rules 2 and 3)."""
+        for each in self._records.all():
+            if each.phase is InstallationPhase.INSTALLING:
+                definition = self._definition(each)
+                if definition is not None and _has_ended(definition.ends, each, moment):
+                    self._enter(each, InstallationPhase.TRIAL, moment, tries=1)
+                else:
+                    self._fall_back(each, "the agent ended while it was being installed", moment)
+            elif each.phase in {InstallationPhase.TRIAL, InstallationPhase.CONFIRMING} and each.tries == TRIAL_STARTS:
+                self._fall_back(each, f"the agent has begun {TRIAL_STARTS} times on trial", moment)
+            elif each.phase is not InstallationPhase.ENDING:
+                tries = each.tries + (each.phase in {InstallationPhase.TRIAL, InstallationPhase.CONFIRMING})
+                since_us = each.since_us if each.boot_id == moment.boot_id else moment.monotonic_us
+                self._records.put(replace(each, tries=tries, since_us=since_us, boot_id=moment.boot_id))
+
+    def acknowledged(self, operation: OperationId) -> None:
+        """Note that a member has acknowledged what was sent on trial."""
+        for each in self._records.all():
+            if each.operation == operation and each.phase is InstallationPhase.TRIAL:
+                self._records.put(replace(each, phase=InstallationPhase.CONFIRMING))
+                self._rests_until_us.pop(operation, None)
+
+    def next_step(self, moment: Moment) -> StepBegun | Installed | None:
+        """Begin what is next of any of them, or end one; None: there is nothing to be done now."""
+        for each in self._records.all():
+            rests_until_us = self._rests_until_us.get(each.operation, 0)
+            found = None if moment.monotonic_us < rests_until_us else self._next_of(each, moment)
+            if found is not None:
+                return found
+        return None
+
+    def ended(self, begun: StepBegun, end: End, moment: Moment) -> Installed | None:
+        """Keep how a step has ended; return what is final."""
+        each = next(each for each in self._records.all() if each.operation == begun.operation)
+        is_well = end.state is CommandState.DONE and not end.exit
+        why = "" if is_well else _why(begun.step, end)
+        match begun.step:
+            case InstallerStep.FETCH if is_well:
+                self._staged.add(each.operation)
+            case InstallerStep.FETCH:
+                if not self._is_coming(each, moment):
+                    self._enter(
+                        replace(each, code=NOT_FETCHED, why=why, output=end.output), InstallationPhase.ENDING, moment
+                    )
+            case InstallerStep.INSTALL if is_well:
+                self._installed(each, begun.invocation, moment)
+            case InstallerStep.CONFIRM if is_well:
+                self._enter(each, InstallationPhase.ENDING, moment)
+            case InstallerStep.CONFIRM if end.exit == NOT_YET and moment.monotonic_us < self._trial_ends_us(each):
+                self._rest(each, CONFIRM_REST_US, moment)
+            case InstallerStep.INSTALL | InstallerStep.CONFIRM:
+                self._fall_back(each, why, moment, end.output)
+            case InstallerStep.ROLL_BACK if is_well:
+                self._enter(each, InstallationPhase.ENDING, moment)
+            case InstallerStep.ROLL_BACK if each.tries < ROLL_BACK_TRIES:
+                self._rest(each, ROLL_BACK_REST_US, moment)
+            case InstallerStep.ROLL_BACK:
+                self._enter(
+                    replace(each, code=NOT_ROLLED_BACK, why=why, output=end.output), InstallationPhase.ENDING, moment
+                )
+            case _:
+                return self._conclude(each, _version(end.output) if is_well else "")
+        return None
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _next_of(self, each: Installation, moment: Moment) -> StepBegun | Installed | None:
+        definition = self._definition(each)
+        if definition is None:
+            changed = each.phase not in {InstallationPhase.FETCHING, InstallationPhase.ENDING}
+            code = NOT_ROLLED_BACK if changed else each.code or NOT_FETCHED
+            return self._conclude(replace(each, code=code, why=each.why or "its installer is not defined any more"), "")
+        if self._is_over(each, definition, moment):
+            return None
+        if each.phase is InstallationPhase.FETCHING and each.operation not in self._staged:
+            return self._fetch(each, moment)
+        if each.phase is InstallationPhase.FETCHING:
+            self._enter(each, InstallationPhase.INSTALLING, moment)
+        elif each.phase is InstallationPhase.ROLLING_BACK:
+            self._records.put(replace(each, tries=each.tries + 1))
+        step = _STEPS.get(each.phase)
+        return None if step is None else self._begun(each, step, definition)
+
+    def _is_over(self, each: Installation, definition: ActionDefinition, moment: Moment) -> bool:
+        """Say whether a phase has taken too long; what is to be done then begins at the next look."""
+        waited_us = moment.monotonic_us - each.since_us
+        match each.phase:
+            case InstallationPhase.FETCHING if waited_us >= INSTALLER_FETCH_US:
+                self._enter(
+                    replace(each, code=NOT_FETCHED, why="its file has not come"), InstallationPhase.ENDING, moment
+                )
+            case InstallationPhase.INSTALLING:  # it has ended well, and has not ended the agent or the machine
+                self._fall_back(each, f"the {definition.ends.value} has not ended after it was installed", moment)
+            case InstallationPhase.TRIAL if waited_us >= (definition.trial_us or 0):
+                seconds = (definition.trial_us or 0) // 1_000_000
+                self._fall_back(each, f"no member acknowledged anything within {seconds} s", moment)
+            case InstallationPhase.ROLLING_BACK if (
+                each.tries >= ROLL_BACK_TRIES
+            ):  # the last one took the agent down with it
+                self._enter(replace(each, code=NOT_ROLLED_BACK), InstallationPhase.ENDING, moment)
+            case _:
+                return False
+        return True
+
+    def _fetch(self, each: Installation, moment: Moment) -> StepBegun | None:
+        """Return what is run to get the file; None: it is waited for, or cannot be had."""
+        try:
+            invocation = self._staging.fetch(each)
+        except ActionError as error:
+            self._enter(replace(each, code=NOT_FETCHED, why=str(error)), InstallationPhase.ENDING, moment)
+            return None
+        if invocation is None:
+            self._rest(each, STAGING_REST_US, moment)
+            return None
+        return StepBegun(each.operation, InstallerStep.FETCH, invocation)
+
+    def _is_coming(self, each: Installation, moment: Moment) -> bool:
+        try:
+            coming = self._staging.fetch(each) is None
+        except ActionError:
+            return False
+        if coming:
+            self._rest(each, STAGING_REST_US, moment)
+        return coming
+
+    def _begun(self, each: Installation, step: InstallerStep, definition: ActionDefinition) -> StepBegun:
+        invocation = definition.installer_invocation(step.value)
+        if step is InstallerStep.INSTALL:
+            invocation = replace(invocation, stdin_path=self._staging.path(each.operation), ends=definition.ends)
+        return StepBegun(each.operation, step, invocation)
+
+    def _installed(self, each: Installation, invocation: Invocation, moment: Moment) -> None:
+        if invocation.ends is Ends.NOTHING:
+            self._enter(each, InstallationPhase.TRIAL, moment)
+        else:  # what follows is to be found out by the next agent
+            self._rest(each, invocation.bounds.time_us, moment)
+
+    def _fall_back(self, each: Installation, why: str, moment: Moment, output: bytes = b"") -> None:
+        self._enter(replace(each, code=ROLLED_BACK, why=why, output=output), InstallationPhase.ROLLING_BACK, moment)
+
+    def _enter(self, each: Installation, phase: InstallationPhase, moment: Moment, tries: int = 0) -> None:
+        boot_id, since_us = moment.boot_id, moment.monotonic_us
+        self._records.put(replace(each, phase=phase, tries=tries, boot_id=boot_id, since_us=since_us))
+        self._rests_until_us.pop(each.operation, None)
+
+    def _rest(self, each: Installation, rest_us: int, moment: Moment) -> None:
+        self._rests_until_us[each.operation] = moment.monotonic_us + rest_us
+
+    def _trial_ends_us(self, each: Installation) -> int:
+        definition = self._definition(each)
+        return each.since_us + ((definition and definition.trial_us) or 0)
+
+    def _definition(self, each: Installation) -> ActionDefinition | None:
+        try:
+            definition = self._owner.defined(each.action)
+        except ActionError:
+            return None
+        return None if definition.trial_us is None else definition
+
+    def _conclude(self, each: Installation, version: str) -> Installed:
+        self._records.remove(each.operation)
+        self._staged.discard(each.operation)
+        self._rests_until_us.pop(each.operation, None)
+        on = version or "a version that its installer does not name"
+        match each.code:
+            case "":
+                end = End(CommandState.DONE, why=f"on {on}", exit=0, output=version.encode())
+            case code if code == ROLLED_BACK:
+                end = End(CommandState.STOPPED, code, f"rolled back to {on}: {each.why}", output=each.output)
+            case code if code == NOT_ROLLED_BACK:
+                end = End(CommandState.STOPPED, code, f"not rolled back, on {on}: {each.why}", output=each.output)
+            case code:
+                end = End(CommandState.STOPPED, code, f"not installed, on {on}: {each.why}", output=each.output)
+        return Installed(each.operation, end)
+
+
+def _has_ended(ends: Ends, each: Installation, moment: Moment) -> bool:
+    return ends is Ends.AGENT or (ends is Ends.MACHINE and each.boot_id != moment.boot_id)
+
+
+def _why(step: InstallerStep, end: End) -> str:
+    """Return why a step went wrong, in a line: how it ended, and its error, or else the last line that it wrote."""
+    how = end.why or f"{step.value} ended with {end.exit}"
+    lines = [line.strip() for line in end.output.decode(errors="replace").splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    said = (errors or lines)[-1:]
+    return _printable(": ".join([how, *said]), _WHY_CHARACTERS)
+
+
+def _version(output: bytes) -> str:
+    lines = output.decode(errors="replace").splitlines()
+    return _printable(lines[0].strip(), MAXIMUM_VERSION_CHARACTERS) if lines else ""
+
+
+def _printable(text: str, maximum: int) -> str:
+    return "".join(each if each.isprintable() else "?" for each in text[:maximum])

@@ -1,0 +1,85 @@
+"""Asking members for a sign that what this device sends from now on reaches somebody (docs/protocol.md, "On trial").
+
+What is sent is a HISTORY_PULL: members answer with what is missing here, most often nothing, and acknowledge it.
+
+1. It goes to those who are to know what becomes of the command, and to other members, those seen last first.
+2. That one of them acknowledges it, or anything sent to it later, counts; what a relay says, or who takes a message out
+   of the queue, does not.
+3. Where none waits any more, and none was acknowledged as far as this process knows, it is sent once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from covey.core.actions.reporting import hearers
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.messages import HistoryPull
+from covey.core.history.records import OperationRecords
+from covey.core.ids import DeviceKey, Place
+from covey.core.link.send_queue import SendQueue
+from covey.core.now import Now
+from covey.core.wire.message import MessageType
+from covey.core.wire.sequences import Range, SequenceSet
+from covey.limits.actions import PROBED_MEMBERS
+
+
+class ProbedOutbox(Protocol):
+    """What waits."""
+
+    def missing(self, recipient: DeviceKey, places: SequenceSet) -> list[Range]:
+        """Return those of some places of a queue where no message stands any more."""
+
+
+class ProbedPresence(Protocol):
+    """Signs of life of others."""
+
+    def last_seen(self) -> dict[DeviceKey, int]:
+        """Return when each device was last seen."""
+
+
+class ProbeRecords(Protocol):
+    """What is read here."""
+
+    @property
+    def outbox(self) -> ProbedOutbox:
+        """Messages that wait for their recipients."""
+
+    @property
+    def operations(self) -> OperationRecords:
+        """What groups say."""
+
+    @property
+    def presence(self) -> ProbedPresence:
+        """Signs of life of other devices."""
+
+
+class Probes:
+    """Sends them, and says whether they were acknowledged."""
+
+    def __init__(self, own: DeviceKey, queue: SendQueue, records: ProbeRecords) -> None:
+        self._own = own
+        self._queue = queue
+        self._records = records
+
+    def send(self, group: GroupManifest, author: DeviceKey, now: Now) -> dict[DeviceKey, Place]:
+        """Ask members (rule 1); return at which place of whose queue. Writes, so inside a transaction.
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+        first, seen = hearers(group, author), self._records.presence.last_seen()
+        members = [each.keys.signing_public for each in group.members if not each.is_board]
+        members.sort(key=lambda key: (key not in first, -seen.get(key, 0), key))
+        pull = HistoryPull(dict(self._records.operations.logs(group.group_id)), ()).to_wire()
+        asked = [key for key in members if key != self._own][:PROBED_MEMBERS]
+        return {key: self._queue.queue(key, MessageType.HISTORY_PULL, group.group_id, pull, now) for key in asked}
+
+    def are_acknowledged(self, sent: Mapping[DeviceKey, Place]) -> bool:
+        """Say whether somebody has acknowledged what was sent, or something later (rule 2)."""
+        return any(self._queue.last_acknowledged(key) >= place for key, place in sent.items())
+
+    def wait(self, sent: Mapping[DeviceKey, Place]) -> bool:
+        """Say whether something of it waits still."""
+        return any(not self._records.outbox.missing(key, SequenceSet().add(place)) for key, place in sent.items())
