@@ -35,6 +35,7 @@ def alone(tmp_path: Path) -> Gateway:
 def test_a_newer_database(alone: Gateway) -> None:
     with closing(sqlite3.connect(alone.state / "state.sqlite")) as database:
         database.execute("PRAGMA user_version = 9999")
+        database.execute("PRAGMA application_id = 9999")
     for words in (["status"], ["run"], ["send", "--text", "x"], ["metrics"]):
         message = alone.fails(*words, code=78)
         assert "written by a newer Covey" in message

@@ -106,6 +106,7 @@ def test_a_database_that_is_none(alone: Gateway) -> None:
 def test_a_newer_database(alone: Gateway) -> None:
     with sqlite3.connect(alone.state / "state.sqlite") as database:
         database.execute("PRAGMA user_version = 9999")
+        database.execute("PRAGMA application_id = 9999")
     database.close()
     found = _findings(alone, "--offline", code=1)
     assert "written by a newer Covey" in found["database"][1]

@@ -164,6 +164,7 @@ def test_a_failing_migration_leaves_database_and_package_whole(packages: tuple[P
     database = root.path / "var/lib/covey/state.sqlite"
     with sqlite3.connect(database) as connection:
         connection.execute("PRAGMA user_version = 4711")
+        connection.execute("PRAGMA application_id = 4711")
     connection.close()
     done = root.dpkg("--install", str(new))
     assert "the state was written by a newer Covey" in done.stderr

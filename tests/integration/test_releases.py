@@ -111,6 +111,8 @@ def test_another_operators_device_goes_on_where_one_died(fleet: Fleet, new_gatew
     operators = ",".join(each.json("key", "show")["signing_key"] for each in (hub, deputy))
     hub.invite(deputy, "--capability", "collector")  # a collector is told what becomes of all orders
     deputy.start("run", "--no-sensors")
+    for shed in fleet.sheds:
+        wait_until(lambda shed=shed: "deputy" in shed.ok("group", "show"), "all know whom to report to")
     for each in (hub, deputy, *fleet.sheds):
         each.end()
         each.ok("config", "set", "operations.operators", operators)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.operations.installing import WORDS, install_file
+from covey.app.operations.installing import WORDS, install_covey, install_file
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,12 +27,23 @@ def add_arguments(parser: Parser) -> None:
         metavar="PROGRAM",
         help="says whether all is well: exit code 0 yes, 75 not yet, else no; the path is its argument",
     )
-    file.add_argument("word", choices=WORDS, metavar="WORD", help=f"one of {', '.join(WORDS)}; stdin is the file")
+    covey = actions.add("covey", _covey, "update Covey itself, in one of two slots, and go back where it is no good")
+    covey.add_argument("--slots", required=True, metavar="FOLDER", help="the folder with the slots and the link")
+    for each in (file, covey):
+        each.add_argument("word", choices=WORDS, metavar="WORD", help=f"one of {', '.join(WORDS)}; stdin is the file")
 
 
 def _file(options: argparse.Namespace) -> int:
     hook, check = _program("--hook", options.hook), _program("--check", options.check)
-    done = install_file(options.word, Path(options.to), hook, check, sys.stdin.buffer)
+    return _said(install_file(options.word, Path(options.to), hook, check, sys.stdin.buffer))
+
+
+def _covey(options: argparse.Namespace) -> int:
+    return _said(install_covey(options.word, Path(options.slots), sys.stdin.buffer))
+
+
+def _said(done: int | str) -> int:
+    """Print a version; return the exit code."""
     if isinstance(done, int):
         return done
     print(done)

@@ -10,7 +10,7 @@ from covey.core.ids import DeviceKey, GroupId, OperationId
 
 _COLUMNS = (
     *("operation", "group_id", "author", "action", "file", "phase", "boot_id", "since", "tries", "code", "why"),
-    "output",
+    *("output", "before"),
 )
 _NAMES = ", ".join(_COLUMNS)
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
@@ -38,7 +38,7 @@ class InstallationTable:
             _PUT,
             (
                 *(each.operation, each.group_id, each.author, each.action, each.file, int(each.phase)),
-                *(each.boot_id, each.since_us, each.tries, each.code, each.why, each.output),
+                *(each.boot_id, each.since_us, each.tries, each.code, each.why, each.output, each.before),
             ),
         )
 
@@ -66,4 +66,5 @@ def read_installation(row: dict[str, Any]) -> Installation:
         row["code"],
         row["why"],
         row["output"],
+        row["before"],
     )

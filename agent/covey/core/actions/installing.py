@@ -12,7 +12,8 @@ An installer is an action whose program knows four words: `install`, which reads
 4. What was acknowledged is confirmed: an exit code of 0 has it stay; `NOT_YET` has it asked once more until the time of
    the trial is over; any other one has it fall back. Where that was cut off, it is done once more.
 5. To fall back is tried `ROLL_BACK_TRIES` times; then it is reported that it failed.
-6. At the end the installer says which version the device is on, and that is reported.
+6. At the end the installer says which version the device is on, and that is reported. Where that is the one of before,
+   and the agent or the machine has ended meanwhile as it was to, it was not installed.
 7. Of each action one installation is under way at a time. What has begun is ended even where its owner allows it no
    more.
 """
@@ -84,7 +85,8 @@ class Installation:
     """One that is under way. `file` is the id of the operation that offers the file, in hex.
 
     `since_us` is when its phase began by the monotonic clock of the boot `boot_id`; `tries` how often the agent has
-    begun on trial, or it was tried to fall back. `code`, `why` and `output` say why it does not stay.
+    begun on trial, or it was tried to fall back. `code`, `why` and `output` say why it does not stay; `before` is the
+    version of before, None where it was not asked for yet.
     """
 
     operation: OperationId
@@ -99,6 +101,7 @@ class Installation:
     code: str = ""
     why: str = ""
     output: bytes = field(default=b"", repr=False)
+    before: str | None = None
 
 
 class InstallationRecords(Protocol):
@@ -250,6 +253,8 @@ class Installing:
                 self._enter(
                     replace(each, code=NOT_ROLLED_BACK, why=why, output=end.output), InstallationPhase.ENDING, moment
                 )
+            case _ if each.phase is InstallationPhase.FETCHING:
+                self._records.put(replace(each, before=_version(end.output) if is_well else ""))
             case _:
                 return self._conclude(each, _version(end.output) if is_well else "")
         return None
@@ -266,6 +271,8 @@ class Installing:
             return None
         if each.phase is InstallationPhase.FETCHING and each.operation not in self._staged:
             return self._fetch(each, moment)
+        if each.before is None and each.phase is InstallationPhase.FETCHING:
+            return self._begun(each, InstallerStep.VERSION, definition)
         if each.phase is InstallationPhase.FETCHING:
             self._enter(each, InstallationPhase.INSTALLING, moment)
         elif each.phase is InstallationPhase.ROLLING_BACK:
@@ -354,6 +361,9 @@ class Installing:
         self._staged.discard(each.operation)
         self._rests_until_us.pop(each.operation, None)
         on = version or "a version that its installer does not name"
+        definition = self._definition(each)
+        if not each.code and version and version == each.before and definition and definition.ends is not Ends.NOTHING:
+            each = replace(each, code=ROLLED_BACK, why=f"the {definition.ends.value} ended before it was installed")
         match each.code:
             case "":
                 end = End(CommandState.DONE, why=f"on {on}", exit=0, output=version.encode())

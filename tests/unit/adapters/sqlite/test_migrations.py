@@ -1,4 +1,7 @@
-"""A state of before loses nothing, migrated or salvaged: of schema 13, when places were link sequences; of 44."""
+"""A state of before loses nothing, migrated or salvaged: of schema 13, when places were link sequences; of 44.
+
+One of a newer Covey is read where that one has left it so.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,17 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.inspection import verify
+from covey.adapters.sqlite.migrations import newest_schema, oldest_reader
 from covey.adapters.sqlite.salvage import finish, salvage
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.ids import Incarnation, OperationId, Place
 from covey.core.wire.message import read_message
+from covey.errors import ConfigurationError
 from covey.limits.storage import OUTBOX_BYTES
 from tests.durable import DurableDevice
-from tests.fleet import carry, found, identity
+from tests.fleet import carry, found, identity, open_store
 
 _BEFORE = 13
 _ROWS = (
@@ -183,3 +188,37 @@ def _deliver(folder: Path) -> None:
     assert ann.store.outbox.totals()[0] == 0
     ann.stop()
     ben.stop()
+
+
+def _of_newer(path: Path, reader: int) -> None:
+    """Leave a state as a newer Covey does, with which those from one on go on."""
+    with closing(open_store(path, Incarnation(bytes(8)))) as store:
+        store.database.connection.execute("CREATE TABLE newer (one INTEGER)")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA user_version = {newest_schema() + 2}")
+        database.execute(f"PRAGMA application_id = {reader}")
+
+
+def test_an_update_can_be_taken_back_where_what_it_left_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    _of_newer(path, newest_schema())
+    with closing(open_store(path, Incarnation(bytes(8)))) as store, store.transaction():
+        store.counters.count("opened")
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (newest_schema() + 2,), (
+            "it is the newer one's still"
+        )
+
+
+@pytest.mark.parametrize("reader", [0, newest_schema() + 1])
+def test_what_a_newer_covey_left_for_newer_ones_alone_is_refused(tmp_path: Path, reader: int) -> None:
+    path = tmp_path / "state"
+    _of_newer(path, reader)
+    with pytest.raises(ConfigurationError, match="newer Covey"):
+        open_store(path, Incarnation(bytes(8)))
+
+
+def test_a_state_says_how_far_back_it_can_be_read(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store:
+        assert store.database.connection.execute("PRAGMA application_id").fetchone() == (oldest_reader(),)
+    assert 45 <= oldest_reader() <= newest_schema()

@@ -75,6 +75,7 @@ def test_the_state_of_a_newer_covey_is_refused_and_left_alone(path: Path, tmp_pa
     SqliteStore(path, INCARNATION).close()
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version = 999")
+        database.execute("PRAGMA application_id = 999")
     with pytest.raises(ConfigurationError, match="newer") as caught:
         SqliteStore(path, INCARNATION)
     assert caught.value.exit_code == 78
@@ -83,6 +84,7 @@ def test_the_state_of_a_newer_covey_is_refused_and_left_alone(path: Path, tmp_pa
     assert main(["init", "--state", str(tmp_path / "device")]) == 0
     with sqlite3.connect(tmp_path / "device" / "state.sqlite") as database:
         database.execute("PRAGMA user_version = 999")
+        database.execute("PRAGMA application_id = 999")
     assert main(["status", "--state", str(tmp_path / "device")]) == 78
 
 

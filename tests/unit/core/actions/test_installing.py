@@ -130,6 +130,8 @@ class Machine:
                 self.version = "half" if self.definition.ends is Ends.NOTHING else self.version
                 self.cut()
                 self.version = "new"
+            case InstallerStep.CONFIRM if self.is_good and not self.kept:
+                pass  # it was confirmed before, or nothing was changed
             case InstallerStep.CONFIRM if self.is_good and self.version == "new":
                 self.kept = ""
                 self.cut()
@@ -179,7 +181,10 @@ def machine(store: SqliteStore) -> Machine:
 def test_a_good_update_is_confirmed_and_says_which_version_it_is(machine: Machine) -> None:
     result = machine.settle()
     assert (result.state, result.exit, result.why, result.output) == (CommandState.DONE, 0, "on new 1.0", b"new 1.0")
-    assert machine.run == [InstallerStep.FETCH, InstallerStep.INSTALL, InstallerStep.CONFIRM, InstallerStep.VERSION]
+    assert machine.run == [
+        *(InstallerStep.FETCH, InstallerStep.VERSION, InstallerStep.INSTALL),
+        *(InstallerStep.CONFIRM, InstallerStep.VERSION),
+    ]
     machine.installing.sweep()
     assert (machine.staging.kept, machine.store.installations.all()) == (set(), [])
 

@@ -1,3 +1,4 @@
+-- An earlier Covey goes on with it.
 -- What operators have this device install on trial, while it is under way: it outlives the group of its command, for the
 -- device has to fall back all the same. Times are of the monotonic clock of a boot.
 CREATE TABLE installation (
@@ -13,5 +14,6 @@ CREATE TABLE installation (
     tries           INTEGER NOT NULL,
     code            TEXT    NOT NULL,
     why             TEXT    NOT NULL,
-    output          BLOB    NOT NULL
+    output          BLOB    NOT NULL,
+    before          TEXT                            -- the version of before
 ) STRICT;

@@ -1,0 +1,172 @@
+"""Covey updates itself on trial, from a wheel into a slot of its own, and goes back where that is no good."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from broker_conf.mosquitto import Broker
+from covey.app import shipped_files
+from tests.integration.gateway import Gateway
+from tests.integration.installing import Fleet
+from tests.meta.source_tree import ROOT
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+_BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+_DAEMON, _MIGRATIONS = "covey/app/daemon.py", "covey/adapters/sqlite/migrations.py"
+_OLD, _NEW = "1.0", "2.0"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree as a wheel; the tree is copied, so that no build leaves anything beside the sources."""
+    folder = tmp_path_factory.mktemp("wheel")
+    ignored = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".cache", "*.egg-info", "build", "__pycache__")
+    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=ignored)
+    words = (sys.executable, "-c", _BUILD, str(folder))
+    done = subprocess.run(words, cwd=folder / "tree", capture_output=True, text=True, check=True)
+    return folder / done.stdout.split()[-1]
+
+
+def _version(wheel: Path, version: str, target: Path, changed: Mapping[str, bytes] | None = None) -> Path:
+    """Write a wheel once more as one of another version, with some files changed; return it."""
+    before = wheel.name.split("-")[1]
+    path = target / f"covey-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as read, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        for name in read.namelist():
+            content = (changed or {}).get(name, read.read(name))
+            if name.endswith("dist-info/METADATA"):
+                content = re.sub(rb"(?m)^Version: .*$", b"Version: " + version.encode(), content, count=1)
+            if name.endswith("dist-info/RECORD"):
+                lines = content.decode().splitlines()
+                content = "\n".join(line.split(",")[0] + ",," for line in lines).encode()
+                content = content.replace(f"covey-{before}".encode(), f"covey-{version}".encode())
+            written.writestr(name.replace(f"covey-{before}", f"covey-{version}"), content)
+    return path
+
+
+def _with(name: str, code: str) -> Mapping[str, bytes]:
+    """Return a file of the tree with more code at its end."""
+    return {name: (ROOT / "agent" / name).read_bytes() + f"\n\n{code}\n".encode()}
+
+
+class Slotted(Gateway):
+    """A device whose agent runs from a slot, as its service manager starts it."""
+
+    def lay_out(self, first: Path) -> None:
+        """Make the folder with the slots, of which the first one holds this wheel."""
+        self.slots = self.state.parent / f"{self.name}-slots"
+        self.slots.mkdir()
+        environment = self.slots / "a"
+        venv.create(environment, with_pip=False)
+        [packages] = environment.glob("lib/python*/site-packages")
+        [ours] = [each for each in sys.path if each.endswith("site-packages")]
+        (packages / "further.pth").write_text(f"{ours}\n")
+        pip = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", str(first))
+        subprocess.run([environment / "bin" / "python", *pip], check=True)
+        (self.slots / "current").symlink_to("a")
+        launch = self.slots / "launch"
+        launch.write_text(shipped_files.read("systemd/launch"))
+        launch.chmod(0o755)
+        self.program = (str(launch),)
+
+    @property
+    def running(self) -> str:
+        """The slot that the link names."""
+        return str((self.slots / "current").readlink())
+
+    def states(self) -> set[str]:
+        """Return what lies beside the slots on the way."""
+        return {each.name for each in self.slots.iterdir()} - {"a", "b", "current", "launch"}
+
+
+class Site(Fleet):
+    """A device with slots, and who tells it to update."""
+
+    def __init__(self, broker: Broker, folder: Path, wheel: Path) -> None:
+        self.shed = Slotted(folder, "shed", broker)
+        made = iter([Gateway(folder, "hub", broker), self.shed])
+        super().__init__(lambda _name: next(made), folder, ("shed",))
+        self._wheel, self._wheels = wheel, folder
+        self.shed.lay_out(_version(wheel, _OLD, folder))
+        self.define(self.shed, "covey", "installer", "covey", f"--slots={self.shed.slots}", ends="agent")
+        self.start()
+
+    def update(self, changed: Mapping[str, bytes] | None = None) -> str:
+        """Order an update, and return the order's id."""
+        path = _version(self._wheel, _NEW, self._wheels, changed)
+        given = self.hub.json("put", str(path), "--for", "label:shed", "--action", "pump")
+        return str(given["order"]["id"])
+
+
+@pytest.fixture
+def new_site(broker: Broker, tmp_path: Path, wheel: Path) -> Iterator[Callable[[], Site]]:
+    made: list[Site] = []
+
+    def make() -> Site:
+        made.append(Site(broker, tmp_path, wheel))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.shed.kill()
+        site.hub.kill()
+
+
+def test_covey_updates_itself(new_site: Callable[[], Site]) -> None:
+    site = new_site()
+    outcome, code, why = site.outcome(site.update(), restart=True)
+    assert (outcome, code, why) == ("done", "", f"on covey {_NEW}")
+    assert (site.shed.running, site.shed.states()) == ("b", set())
+
+
+def test_a_version_whose_agent_does_not_start_is_taken_back_by_what_starts_it(new_site: Callable[[], Site]) -> None:
+    site = new_site()
+    outcome, code, why = site.outcome(
+        site.update(_with(_DAEMON, "def run_agent(*_, **__):\n    raise SystemExit(1)")), restart=True
+    )
+    assert (outcome, code) == ("failed", "action_rolled_back"), why
+    assert why == f"rolled back to covey {_OLD}: confirm ended with 1: the new version does not run: covey {_OLD} does"
+    assert (site.shed.running, site.shed.states()) == ("a", set())
+
+
+def test_what_cannot_be_started_or_gone_back_from_is_refused_before_anything_changes(
+    new_site: Callable[[], Site],
+) -> None:
+    site = new_site()
+    outcome, code, why = site.outcome(site.update(_with(_DAEMON, "import nothing_there")), restart=True)
+    assert (outcome, code) == ("failed", "action_rolled_back")
+    assert "No module named 'nothing_there'" in why
+    converts = _with(_MIGRATIONS, "def oldest_reader():\n    return 9999")
+    outcome, code, why = site.outcome(site.update(converts), restart=True)
+    assert (outcome, code) == ("failed", "action_rolled_back")
+    assert f"it converts the state into one that covey {_OLD} cannot read" in why
+    assert site.shed.running == "a"
+
+
+@pytest.mark.parametrize("moment", ["incoming", "trial"])
+def test_an_agent_that_is_killed_while_it_updates_itself_runs_the_old_or_the_new_and_says_which(
+    new_site: Callable[[], Site], moment: str
+) -> None:
+    site = new_site()
+    order = site.update()
+    wait_until(lambda: moment in site.shed.states(), f"there is {moment}", idle_s=60)
+    site.shed.end(signal.SIGKILL)
+    site.shed.start("run", "--no-sensors")
+    outcome, _code, why = site.outcome(order, restart=True)
+    stays = outcome == "done"
+    assert site.shed.running == ("b" if stays else "a")
+    assert why.startswith(f"on covey {_NEW}" if stays else f"rolled back to covey {_OLD}: "), why
+    assert moment == "trial" or not stays
+    assert site.shed.states() == set()
