@@ -140,7 +140,8 @@ def _machine(root: Path) -> None:
     _install(_HERE / "config.toml", root / "etc/covey/config.toml")
     (root / "etc/covey/conf.d").mkdir()
     for name in shipped_files.names():
-        _write(root / _SHARED / name, shipped_files.read(name).encode())
+        content = shipped_files.read(name).encode()
+        _write(root / _SHARED / name, content, 0o755 if content.startswith(b"#!") else 0o644)
     (root / "usr/lib/covey/covey/files").symlink_to("../../../share/covey")
 
 

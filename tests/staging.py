@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from covey.core.actions.definition import Invocation, ProgramBounds
-from covey.core.actions.installing import Installation
+from covey.core.actions.installation import Installation
 from covey.core.actions.results import NOT_FETCHED
 from covey.core.ids import OperationId
 from covey.errors import ActionError

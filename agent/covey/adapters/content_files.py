@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -221,6 +220,8 @@ class ContentFiles:
 
     def remove_all(self) -> None:
         """Remove the folder with all that is in it."""
+        import shutil  # more than half a MiB with its compressors, for what hardly any agent ever does
+
         with storage_errors("remove", self._folder), suppress(FileNotFoundError):
             shutil.rmtree(self._folder)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.sqlite.content import ContentState
 from covey.config.actions import COVEY
 from covey.core.actions.definition import Invocation, ProgramBounds
-from covey.core.actions.installing import Installation
+from covey.core.actions.installation import Installation
 from covey.core.actions.results import NOT_FETCHED
 from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from covey.adapters.sqlite.database import Database
-from covey.core.actions.installing import Installation, InstallationPhase
+from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.ids import DeviceKey, GroupId, OperationId
 
 _COLUMNS = (
@@ -21,7 +21,7 @@ _PUT = (
 
 
 class InstallationTable:
-    """The installations that are under way; implements `installing.InstallationRecords`."""
+    """The installations that are under way; implements `installation.InstallationRecords`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

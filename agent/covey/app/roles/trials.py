@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from covey.core.actions.installing import Installation, InstallationPhase, Installing
+from covey.core.actions.installation import Installation, InstallationPhase
+from covey.core.actions.installing import Installing
 from covey.core.ids import DeviceKey, OperationId, Place
 from covey.core.node import Node
 from covey.core.now import Now

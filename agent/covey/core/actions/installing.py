@@ -21,14 +21,15 @@ An installer is an action whose program knows four words: `install`, which reads
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
-from enum import Enum, IntEnum
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Protocol
 
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
+from covey.core.actions.installation import Installation, InstallationPhase, InstallationRecords
 from covey.core.actions.records import CommandRecord, Moment
 from covey.core.actions.results import NOT_FETCHED, NOT_ROLLED_BACK, ROLLED_BACK, CommandState, End
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import OperationId
 from covey.errors import ActionError
 from covey.limits.actions import (
     CONFIRM_REST_US,
@@ -45,20 +46,6 @@ NOT_YET = 75
 """The exit code of `confirm` that has it asked once more (EX_TEMPFAIL of sysexits.h)."""
 
 _WHY_CHARACTERS = MAXIMUM_RESULT_WHY_BYTES // 2
-
-
-class InstallationPhase(IntEnum):
-    """How far an installation has come; stored."""
-
-    FETCHING = 0
-    """Nothing is changed yet."""
-    INSTALLING = 1
-    TRIAL = 2
-    """It is installed, and nobody has acknowledged anything since."""
-    CONFIRMING = 3
-    ROLLING_BACK = 4
-    ENDING = 5
-    """All is done, but to ask which version that is."""
 
 
 class InstallerStep(Enum):
@@ -78,43 +65,6 @@ _STEPS = {
     InstallationPhase.ENDING: InstallerStep.VERSION,
 }
 """What is run next in a phase, once the file is there; on trial nothing is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """One that is under way. `file` is the id of the operation that offers the file, in hex.
-
-    `since_us` is when its phase began by the monotonic clock of the boot `boot_id`; `tries` how often the agent has
-    begun on trial, or it was tried to fall back. `code`, `why` and `output` say why it does not stay; `before` is the
-    version of before, None where it was not asked for yet.
-    """
-
-    operation: OperationId
-    group_id: GroupId
-    author: DeviceKey
-    action: str
-    file: str
-    phase: InstallationPhase
-    boot_id: bytes
-    since_us: int
-    tries: int = 0
-    code: str = ""
-    why: str = ""
-    output: bytes = field(default=b"", repr=False)
-    before: str | None = None
-
-
-class InstallationRecords(Protocol):
-    """The installations that are under way; durable once the caller's transaction is."""
-
-    def all(self) -> list[Installation]:
-        """Return them, the oldest first."""
-
-    def put(self, installation: Installation) -> None:
-        """Keep one, in the place of what was kept of it."""
-
-    def remove(self, operation: OperationId) -> None:
-        """Forget one."""
 
 
 class InstallerOwner(Protocol):
