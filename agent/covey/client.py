@@ -11,8 +11,7 @@
         deal_with(event.data)
 
 Every request has a connection of its own, so that an agent may restart between two. What the agent refuses is raised
-as the error that it was there, with its hint; `LocalError` where this Covey does not know it. Paths and fields stand in
-what the agent serves as `GET /openapi.json`.
+as the error that it was there, with its hint. Paths and fields: `GET /openapi.json`. Files: `client_content.py`.
 """
 
 from __future__ import annotations
@@ -26,13 +25,17 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, fields
+from functools import partial
 from http import HTTPStatus
 from io import BytesIO
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlencode
 
 from covey.errors import AgentUnreachableError, AgentVersionError, CoveyError, LocalError
+
+if TYPE_CHECKING:
+    from covey.client_content import ContentClient
 
 SYSTEM_SOCKET = "/run/covey/api.sock"
 """Where the packaged units let the machine's agent answer."""
@@ -173,8 +176,7 @@ class Client:
         the same one, it queues nothing more.
         """
         query = {"group": group, "to": to, "expires": expires_s}
-        answer = self._json("POST", "/v1/send", query, content, "application/octet-stream", key)
-        return _number(answer, "recipients")
+        return _number(self._json("POST", "/v1/send", query, content, "application/octet-stream", key), "recipients")
 
     def send_ephemeral(self, content: bytes, group: str | None = None) -> int:
         """Say something to the members of a group who are there now, which nobody keeps; return to how many it goes.
@@ -216,12 +218,8 @@ class Client:
     def history_page(self, group: str | None = None, **wanted: str | int | None) -> dict[str, Any]:
         """Return one window, as `history` has them: `entries`, `next` (its `after` gives the next window, None: none
         does), and `event`, after which `events` goes on where the first window was read."""
-        page = self._json(
-            "GET", "/v1/history", {"group": group} | {name: each or None for name, each in wanted.items()}
-        )
-        if lacking := {"entries", "next", "event"} - page.keys():
-            raise AgentVersionError.lacking(min(lacking))
-        return page
+        query = {"group": group} | {name: each or None for name, each in wanted.items()}
+        return _with(self._json("GET", "/v1/history", query), "entries", "next", "event")
 
     def events(
         self,
@@ -240,14 +238,12 @@ class Client:
         Raises:
             AgentUnreachableError: nobody answers at the first try; later on that is waited for.
         """
-        query = {"types": ",".join(types) or None, "group": group}
-        begin = self._place() if after is None else after
-        return _resumed(lambda last, follow: self._stream(query, last, follow), begin, follow_s)
+        stream = partial(self._stream, {"types": ",".join(types) or None, "group": group})
+        return _resumed(stream, self._place() if after is None else after, follow_s)
 
     def _place(self) -> str:
         """Return the id of the last event so far; what happens while the agent answers may follow it."""
-        place, *_ = [event.id for event in self._stream({}, None, 0)]
-        return place
+        return next(event.id for event in [*self._stream({}, None, 0)])
 
     def _stream(self, query: Mapping[str, object], last: str | None, follow_s: int) -> Iterator[Event]:
         with closing(_Connection(self._path)) as connection:
@@ -300,10 +296,7 @@ class Client:
         Raises:
             LocalError: this device is in no group of its person's devices.
         """
-        found = self._json("GET", "/v1/own")
-        if lacking := {"devices", "groups", "preferences"} - found.keys():
-            raise AgentVersionError.lacking(min(lacking))
-        return found
+        return _with(self._json("GET", "/v1/own"), "devices", "groups", "preferences")
 
     def set_preference(self, key: str, value: str | None, group: str | None = None) -> None:
         """Set how the person wants something, on all their devices, durably; None: no longer.
@@ -312,6 +305,13 @@ class Client:
         """
         content = json.dumps({"key": key, "value": value, "group": group}).encode()
         self._json("POST", "/v1/own/preferences", None, content, "application/json")
+
+    @property
+    def content(self) -> ContentClient:
+        """The files of its groups: put, get, list, pin, drop."""
+        from covey.client_content import ContentClient
+
+        return ContentClient(lambda: _Connection(self._path), self._read)
 
     def forget(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
@@ -359,21 +359,19 @@ class _Connection(http.client.HTTPConnection):
         method: str,
         path: str,
         query: Mapping[str, object] | None = None,
-        body: bytes | None = None,
+        body: bytes | BinaryIO | None = None,
         content_type: str = "",
         key: str | None = None,
         last_event: str | None = None,
+        length: int | None = None,
     ) -> http.client.HTTPResponse:
         """Return the answer, unread, of a request that was not refused."""
         headers = {"Content-Type": content_type, "Idempotency-Key": key, "Last-Event-ID": last_event}
+        headers["Content-Length"] = None if length is None else str(length)
         words = {name: value for name, value in (query or {}).items() if value is not None}
+        place = f"{path}?{urlencode(words)}" if words else path
         try:
-            self.request(
-                method,
-                f"{path}?{urlencode(words)}" if words else path,
-                body,
-                {name: value for name, value in headers.items() if value},
-            )
+            self.request(method, place, body, {name: value for name, value in headers.items() if value})
             answer = self.getresponse()
             if answer.status == HTTPStatus.OK:
                 return answer
@@ -394,6 +392,12 @@ def _document(content: bytes) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise AgentVersionError.lacking("a JSON object")
+    return found
+
+
+def _with(found: dict[str, Any], *names: str) -> dict[str, Any]:
+    if lacking := {*names} - found.keys():
+        raise AgentVersionError.lacking(min(lacking))
     return found
 
 
@@ -480,14 +484,10 @@ def _refused(content: bytes) -> CoveyError:
     """Return the agent's error as the class that it was there."""
     try:
         document = json.loads(content)
-        kind, message, hint = (
-            _classes().get(document["error"], LocalError),
-            str(document["message"]),
-            str(document["hint"]),
-        )
+        kind = _classes().get(document["error"], LocalError)
+        return kind(str(document["message"]), hint=str(document["hint"]))
     except (ValueError, KeyError, TypeError):
         return AgentUnreachableError("what answers there is no Covey agent", hint="covey config list shows api.socket")
-    return kind(message, hint=hint)
 
 
 def _classes() -> dict[str, type[CoveyError]]:

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from covey.adapters.files import (
     locked_folder,
@@ -80,22 +80,21 @@ class ContentFiles:
     # -- making and opening -------------------------------------------------------------------------------------------
 
     def seal(
-        self, source: Path, key: bytes, nonce: bytes, associated: bytes, moves: Callable[[int], None]
+        self, source: int, size: int, key: bytes, nonce: bytes, associated: bytes, moves: Callable[[int], None]
     ) -> ContentReference:
-        """Seal a file into the folder, durably, and return by what it is known; `moves` hears how many bytes are done.
+        """Seal the `size` bytes of a descriptor into the folder, durably, and return by what the file is known.
+
+        `moves` hears how many bytes are done.
 
         Raises:
-            LocalError: no regular file, not to be read, or too large.
             DiskFullError: no room for it.
         """
         assert len(nonce) == NONCE_BYTES
-        self._make_folder()
         temporary = self._folder / f".{os.urandom(8).hex()}.tmp"
         try:
-            with _opened(source, MAXIMUM_CONTENT_BYTES) as (descriptor, size):
-                self.need_room(size + TAG_BYTES)
-                with storage_errors("write", temporary):
-                    _seal(descriptor, size, temporary, key, nonce, associated)
+            self.need_room(size + TAG_BYTES)
+            with storage_errors("write", temporary):
+                _seal(source, size, temporary, key, nonce, associated)
             reference, index = _described(temporary, size, nonce, moves)
             self._keep(temporary, reference, index)
         finally:
@@ -112,7 +111,7 @@ class ContentFiles:
         self._make_folder()
         temporary = self._folder / f".{os.urandom(8).hex()}.tmp"
         try:
-            with _opened(source, MAXIMUM_CONTENT_BYTES + TAG_BYTES) as (descriptor, size):
+            with opened_file(source, MAXIMUM_CONTENT_BYTES + TAG_BYTES) as (descriptor, size):
                 self.need_room(size)
                 with storage_errors("write", temporary):
                     _copy(descriptor, temporary)
@@ -177,6 +176,39 @@ class ContentFiles:
                 synchronise(target.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+    def scratch(self, size: int) -> BinaryIO:
+        """Return a file of no name, for so many bytes, which is gone when it is closed, or the power is.
+
+        Raises:
+            DiskFullError: no room for it.
+            StorageError: the disk refused.
+        """
+        self.need_room(size)
+        path = self._folder / f".{os.urandom(8).hex()}.tmp"
+        with storage_errors("make", path):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            made = open(os.open(path, flags, 0o600), "rb+")  # noqa: PTH123, SIM115 - a descriptor; the caller closes it
+            path.unlink()
+        return made
+
+    def open_scratch(self, reference: ContentReference, key: bytes, associated: bytes) -> BinaryIO:
+        """Return what a whole file holds, as a file of no name.
+
+        Raises:
+            DecryptionError: it was not sealed with this key for this place.
+            DiskFullError: no room for it.
+            StorageError: the disk refused.
+        """
+        made = self.scratch(reference.size)
+        try:
+            with storage_errors("write", self._folder), open_regular(self._path(reference.hash)) as (sealed, status):
+                _check_size(status.st_size, reference)
+                _open(sealed, made.fileno(), reference, key, associated)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     def need_room(self, size: int) -> None:
         """Check that so many bytes fit, and leave what everything else needs.
@@ -328,8 +360,12 @@ class ContentFiles:
 
 
 @contextmanager
-def _opened(source: Path, most: int) -> Iterator[tuple[int, int]]:
-    """Open a person's file; yield its descriptor and size."""
+def opened_file(source: Path, most: int = MAXIMUM_CONTENT_BYTES) -> Iterator[tuple[int, int]]:
+    """Open a person's file; yield its descriptor and size.
+
+    Raises:
+        LocalError: no regular file, not to be read, or larger than `most` bytes.
+    """
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

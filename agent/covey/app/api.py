@@ -18,6 +18,7 @@ from covey.adapters.journal import report
 from covey.adapters.local_api.routes import Answer, NoContent, Request, Route, Text
 from covey.adapters.local_api.server import LocalApi
 from covey.app.api_operations import OPERATIONS, api_description
+from covey.app.content_api import ContentAnswers
 from covey.app.device import Device, device_on
 from covey.app.documents import (
     ArrivedBlob,
@@ -34,6 +35,7 @@ from covey.app.metrics import FORMS
 from covey.app.opened_device import OpenedDevice, blob_of
 from covey.app.own_documents import SetPreference
 from covey.errors import UsageError
+from covey.limits.content import MAXIMUM_CONTENT_BYTES
 from covey.limits.ephemeral import MAXIMUM_EPHEMERAL_BYTES
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
@@ -52,6 +54,7 @@ _BODY_BYTES = {
     "send_ephemeral": MAXIMUM_EPHEMERAL_BYTES,
     "report_setting": 8 * KIB,
     "set_preference": 8 * KIB,
+    "put_content": MAXIMUM_CONTENT_BYTES,
 }
 """The others have no body."""
 _METRICS_TYPES = {
@@ -77,6 +80,7 @@ class _Answers:
     def __init__(self, agent: Device) -> None:
         self._agent = agent
         self._publishing = Lock()
+        self._content = ContentAnswers(self._opened)
 
     def routes(self) -> tuple[Route, ...]:
         """Return a route for every operation."""
@@ -97,13 +101,15 @@ class _Answers:
             "report_setting": self._report_setting,
             "own": self._own,
             "set_preference": self._set_preference,
+            **self._content.answers(),
         }
         return tuple(
             Route(
                 each.method,
-                each.path.replace("{id}", "([0-9]{1,18})"),
+                each.path.replace("{id}", "([0-9]{1,18})").replace("{ref}", "([^/]{1,1024})"),
                 _BODY_BYTES.get(each.name, 0),
                 _checked(each, answers[each.name]),
+                self._content.spool if each.name == "put_content" else None,
             )
             for each in OPERATIONS
         )

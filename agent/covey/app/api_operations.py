@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from covey.app.content_operations import content_operations
 from covey.app.documents import (
     ArrivedBlob,
     Forgotten,
@@ -401,6 +402,7 @@ OPERATIONS = (
         body={_JSON: {"schema": _PREFERENCE, "example": {"key": "theme", "value": "dark"}}},
         refusals=("NoLength", "NoStorage"),
     ),
+    *content_operations(_GROUP),
 )
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from covey.app.content_documents import ASKED, HERE, OfferedFile
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.content import (
-    ASKED,
-    HERE,
-    OfferedFile,
     described,
     drop_file,
     export_file,

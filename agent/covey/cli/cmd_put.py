@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.app.content_documents import OfferedFile
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.commands import check_may_order, give_command
-from covey.app.operations.content import FETCH_ACTION, OfferedFile, described, put_file
+from covey.app.operations.content import FETCH_ACTION, described, put_file
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import socket
@@ -93,6 +93,22 @@ class TimedReader(io.RawIOBase):
         self._connection = connection
         self._bounds = bounds
         self._deadline: float | None = None
+
+    def spool(self, target: BinaryIO, source: io.BufferedIOBase, size: int) -> None:
+        """Copy a body of `size` bytes to a file; its time runs from now.
+
+        Raises:
+            ConnectionError: the client ended before its body did.
+            TimeoutError: the request took too long.
+        """
+        self._deadline = time.monotonic() + self._bounds.spooled_s
+        while size:
+            chunk = source.read1(min(size, _CHUNK_BYTES))
+            if not chunk:
+                raise ConnectionError
+            target.write(chunk)
+            size -= len(chunk)
+        target.seek(0)
 
     def readable(self) -> bool:
         """Say that it is."""

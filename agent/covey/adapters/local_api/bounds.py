@@ -17,6 +17,8 @@ class Bounds:
     """Of them with an answer that goes on, which nobody else's coming ends."""
     request_s: float = 30.0
     """From a request's first byte to its last. The largest body takes milliseconds on a socket of the same machine."""
+    spooled_s: float = 600.0
+    """The same of one whose body goes to a file: a worn card takes a megabyte in some seconds."""
     silence_s: float = 30.0
     """Before a request, and for a client to take what is written."""
     own_bytes: int = 128 * KIB

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
 
 from covey.adapters.local_api.bodies import NoRoomError, TimedReader
 from covey.adapters.local_api.connections import Phase
-from covey.adapters.local_api.routes import EventStream, NoContent, Request, ServerSentEvent, Text
+from covey.adapters.local_api.routes import EventStream, NoContent, Octets, Request, ServerSentEvent, Text
 from covey.errors import (
     ConfigurationError,
     CoveyError,
@@ -29,7 +31,7 @@ from covey.errors import (
 )
 
 if TYPE_CHECKING:
-    from covey.adapters.local_api.bodies import Body, SharedBytes
+    from covey.adapters.local_api.bodies import SharedBytes
     from covey.adapters.local_api.bounds import Bounds
     from covey.adapters.local_api.connections import Connections
     from covey.adapters.local_api.routes import Answer, Route
@@ -95,38 +97,70 @@ class Conversation(BaseHTTPRequestHandler):
         """Log nothing: who may speak here may also read the journal."""
 
     def _answer(self) -> None:
-        body: Body | None = None
+        with contextlib.ExitStack() as held:  # what a body takes is given back before its answer is sent
+            send = self._answered(held)
+        send()
+
+    def _answered(self, held: contextlib.ExitStack) -> Callable[[], None]:
+        """Read a request and answer it; return what sends that."""
         try:
             parts = urlsplit(self.path)
             route, matched = self._route(parts.path)
-            body = self._shared.read(self.rfile, self._length(route.body_bytes_max))
-            query = dict(parse_qsl(parts.query, keep_blank_values=True))
-            self._enter(Phase.ANSWERED)
-            key = self.headers.get("Idempotency-Key")
-            last = self.headers.get("Last-Event-ID")
-            kind = self.headers.get_content_type()
-            content = _decoded(bytes(body.content), self.headers.get("Content-Encoding"), route.body_bytes_max)
-            stream = _streamed(route.answer(Request(matched, query, kind, content, key, last)))
-            first = self._first(stream.parts) if isinstance(stream, _Stream) else None
+            stream = _streamed(route.answer(self._request(route, matched, parts.query, held)))
+            first = self._first(stream.parts) if isinstance(stream, _Stream | Octets) else None
         except _RefusedError as refusal:
-            self._refuse(refusal.status, "http", str(refusal), "", refusal.headers)
-        except NoRoomError as full:
-            self._discard(full.missing)
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "http", "too much is being sent at once", "", _LATER)
+            return partial(self._refuse, refusal.status, "http", str(refusal), "", refusal.headers)
         except CoveyError as error:
-            self._refuse(_status(error), error.code, str(error), error.hint)
+            return partial(self._refuse, _status(error), error.code, str(error), error.hint)
         except TimeoutError:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, "http", "the request came too slowly", "")
+            return partial(self._refuse, HTTPStatus.REQUEST_TIMEOUT, "http", "the request came too slowly", "")
         except OSError:
             self.close_connection = True
+            return lambda: None
         except Exception as error:  # noqa: BLE001 - whatever a client provokes, the agent goes on
             self._report("error", f"local API: {self.command} failed: {type(error).__name__}")
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "error", "failed on something unforeseen", "")
+            message = "failed on something unforeseen"
+            return partial(self._refuse, HTTPStatus.INTERNAL_SERVER_ERROR, "error", message, "")
+        return partial(self._send_answer, stream, first)
+
+    def _request(self, route: Route, matched: tuple[str, ...], query: str, held: contextlib.ExitStack) -> Request:
+        """Read the body, where its route has a place for it."""
+        size, content, file = self._length(route.body_bytes_max), b"", None
+        if route.spool is None:
+            try:
+                body = self._shared.read(self.rfile, size)
+            except NoRoomError as full:
+                self._discard(full.missing)
+                raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "too much is being sent at once", _LATER) from full
+            held.callback(body.release)
+            content = bytes(body.content)
         else:
-            self._send_answer(stream, first)
-        finally:
-            if body is not None:
-                body.release()
+            file = self._spooled(route.spool, size)
+            held.callback(file.close)
+        words = dict(parse_qsl(query, keep_blank_values=True))
+        self._enter(Phase.ANSWERED)
+        key, last = self.headers.get("Idempotency-Key"), self.headers.get("Last-Event-ID")
+        if file is None:
+            content = _decoded(content, self.headers.get("Content-Encoding"), route.body_bytes_max)
+        return Request(matched, words, self.headers.get_content_type(), content, key, last, file)
+
+    def _spooled(self, spool: Callable[[int], BinaryIO], size: int) -> BinaryIO:
+        """Read a body into a file."""
+        if self.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "nothing encoded here", {"Accept-Encoding": ""})
+        try:
+            file = spool(size)
+        except CoveyError:
+            self._discard(size)
+            raise
+        try:
+            self._reader.spool(file, self.rfile, size)
+        except OSError as error:
+            file.close()
+            if error.errno == errno.ENOSPC:
+                raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the disk is full") from error
+            raise
+        return file
 
     def _enter(self, phase: Phase) -> None:
         if not self._connections.enter(self.connection, phase):
@@ -176,13 +210,15 @@ class Conversation(BaseHTTPRequestHandler):
         content = _line({"error": code, "message": message, "hint": hint})
         self._send(status, "application/json", content, {"Connection": "close", **(headers or {})})
 
-    def _send_answer(self, answer: dict[str, Any] | Text | NoContent | _Stream, first: bytes | None) -> None:
+    def _send_answer(self, answer: dict[str, Any] | Text | Octets | NoContent | _Stream, first: bytes | None) -> None:
         if isinstance(answer, NoContent):
             self._send(HTTPStatus.NO_CONTENT, "", b"")
         elif isinstance(answer, Text):
             self._send(HTTPStatus.OK, answer.content_type, answer.text.encode())
         elif isinstance(answer, _Stream):
-            self._stream(answer, first or b"")
+            self._stream(answer.content_type, answer.parts, first or b"")
+        elif isinstance(answer, Octets):
+            self._stream("application/octet-stream", answer.parts, first or b"", answer.size)
         else:
             self._send(HTTPStatus.OK, "application/json", _line(answer))
 
@@ -200,15 +236,17 @@ class Conversation(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self.wfile.write(content)
 
-    def _stream(self, stream: _Stream, first: bytes) -> None:
+    def _stream(self, content_type: str, parts: Iterator[bytes], first: bytes, size: int | None = None) -> None:
         self.close_connection = True
         with contextlib.suppress(OSError, CoveyError):
             self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", stream.content_type)
+            self.send_header("Content-Type", content_type)
+            if size is not None:
+                self.send_header("Content-Length", str(size))
             self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(first)
-            for each in stream.parts:
+            for each in parts:
                 self.wfile.write(each)
 
 
@@ -240,7 +278,7 @@ def _decoded(content: bytes, encoding: str | None, most: int) -> bytes:
             raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only gzip here", {"Accept-Encoding": "gzip"})
 
 
-def _streamed(answer: Answer) -> dict[str, Any] | Text | NoContent | _Stream:
+def _streamed(answer: Answer) -> dict[str, Any] | Text | Octets | NoContent | _Stream:
     if isinstance(answer, EventStream):
         return _Stream("text/event-stream", (_event(each) for each in answer.events))
     if isinstance(answer, Iterator):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Request:
     """Of an `Idempotency-Key` header."""
     last_event: str | None = None
     """Of a `Last-Event-ID` header."""
+    file: BinaryIO | None = None
+    """The body, where its route has a place for it beside the memory; open until the answer is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,14 @@ class Text:
 
     content_type: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Octets:
+    """An answer of `size` bytes, which come in parts."""
+
+    size: int
+    parts: Iterator[bytes]
 
 
 class NoContent:
@@ -49,7 +59,7 @@ class EventStream:
     events: Iterator[ServerSentEvent | None]
 
 
-Answer = dict[str, Any] | Text | NoContent | Iterator[dict[str, Any] | None] | EventStream
+Answer = dict[str, Any] | Text | Octets | NoContent | Iterator[dict[str, Any] | None] | EventStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +70,5 @@ class Route:
     pattern: str
     body_bytes_max: int
     answer: Callable[[Request], Answer]
+    spool: Callable[[int], BinaryIO] | None = None
+    """Gives a file for a body of so many bytes, which is closed after the answer; without it, memory holds bodies."""

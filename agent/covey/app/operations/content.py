@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from covey.adapters.content_files import check_target, need_content_package
+from covey.adapters.content_files import check_target, need_content_package, opened_file
 from covey.adapters.sqlite.content import ContentState, KeptFile
+from covey.app.content_documents import ASKED, HERE, OFFERED, WRONG, OfferedFile
 from covey.app.relay_loop import wait_until
 from covey.core.history.files import (
     FILE_ID_BYTES,
@@ -34,28 +35,7 @@ if TYPE_CHECKING:
 FETCH_ACTION = "fetch-file"
 """The action by which devices fetch what an operator's device has put (`operations.d`)."""
 
-OFFERED, ASKED, HERE, WRONG = "offered", "asked for", "here", "wrong"
 _STATES = {ContentState.WANTED: ASKED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedFile:
-    """A file of a group as it is here. `size` and `come` are bytes; `holders` are those that have said they have it.
-
-    `state` is offered, asked for, here, or wrong: all of it came, and is not what its author says.
-    """
-
-    id: str
-    name: str
-    size: int
-    author: str
-    label: str
-    offered_at_us: int
-    hash: str
-    state: str
-    come: int
-    pinned: bool
-    holders: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,35 +49,65 @@ class GroupFile:
 def put_file(
     device: Device, manifest: GroupManifest, path: Path, name: str | None, moves: Callable[[int], None]
 ) -> GroupFile:
-    """Seal a file for a group's members, and offer it to them; `moves` hears how many bytes are done.
+    """Seal a file for a group's members, and offer it to them; raises what `put_opened` raises, and:
 
-    It stays here, pinned, until somebody drops it: nobody else may have it yet.
+    Raises:
+        LocalError: it cannot be read.
+    """
+    with opened_file(path) as (source, size):
+        return put_opened(device, manifest, source, size, path.name if name is None else name, moves)
+
+
+def put_opened(
+    device: Device, manifest: GroupManifest, source: int, size: int, name: str, moves: Callable[[int], None]
+) -> GroupFile:
+    """Seal the `size` bytes of a descriptor for a group's members, and offer them; `moves` hears how many are done.
+
+    The file stays here, pinned, until somebody drops it: nobody else may have it yet.
 
     Raises:
         DiskFullError: no room for it.
-        LocalError: it cannot be read or offered.
+        LocalError: it cannot be offered.
         MissingPackageError: what files are known by is not installed.
         UsageError: a name that no file has.
     """
     need_content_package()
-    called = path.name if name is None else name
-    if not is_file_name(called):
-        raise UsageError(f"'{called[:64]}' names no file", hint="--name NAME: no path, no control characters")
+    if not is_file_name(name):
+        raise UsageError(f"'{name[:64]}' names no file", hint="--name NAME: no path, no control characters")
     group_id, store = manifest.group_id, device.store
     secret = store.groups.secret(group_id, manifest.epoch_id)
     if secret is None:
         raise LocalError("this device lacks the group's secret of the moment", hint="a member that has it sends it")
     file_id, nonce = secrets.token_bytes(FILE_ID_BYTES), secrets.token_bytes(NONCE_BYTES)
-    files = store.content.files
+    files, key = store.content.files, content_key(secret, file_id)
     with files.locked():
-        make_room(device, path.stat().st_size + TAG_BYTES if path.exists() else 0)
-        content = files.seal(path, content_key(secret, file_id), nonce, bound_to(group_id, file_id), moves)
-        offer = FileOffer(called, file_id, manifest.epoch_id, content)
+        make_room(device, size + TAG_BYTES)
+        content = files.seal(source, size, key, nonce, bound_to(group_id, file_id), moves)
+        offer = FileOffer(name, file_id, manifest.epoch_id, content)
         with store.transaction():
             operation = device.node.history.write(group_id, offer, device.now())
             store.content.put(group_id, operation.author, content, device.now().wall_us)
             store.content.pin(content.hash, pinned=True)
     return GroupFile(operation, offer)
+
+
+def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:
+    """Have a file fetched, unless it is here.
+
+    Raises:
+        DiskFullError: no room for it.
+        MissingPackageError: what files are known by is not installed.
+    """
+    content = offer.file.content
+    kept = device.store.content.of(content.hash)
+    if kept is not None and kept.state is ContentState.HERE:
+        return
+    need_content_package()
+    make_room(device, content.sealed_size)
+    device.store.content.files.need_room(content.sealed_size)
+    with device.store.transaction():
+        device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
+    device.node.content.refresh()
 
 
 def fetch_file(
@@ -111,15 +121,7 @@ def fetch_file(
         MissingPackageError: what files are known by is not installed.
     """
     content = offer.file.content
-    kept = device.store.content.of(content.hash)
-    if kept is not None and kept.state is ContentState.HERE:
-        return
-    need_content_package()
-    make_room(device, content.sealed_size)
-    device.store.content.files.need_room(content.sealed_size)
-    with device.store.transaction():
-        device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
-    device.node.content.refresh()
+    ask_for_file(device, manifest, offer)
 
     def state() -> ContentState | None:
         moves(device.store.content.come(content.hash))
@@ -148,16 +150,45 @@ def open_file(device: Device, manifest: GroupManifest, offer: GroupFile, target:
         LocalError: this device cannot open it, or `target` is there already.
         StorageError: the disk refused.
     """
+    key, associated = _opening(device, manifest, offer)
+    device.store.content.files.open_into(offer.file.content, key, associated, target, replace=replace)
+    _use(device, offer)
+
+
+def open_stream(device: Device, manifest: GroupManifest, offer: GroupFile) -> BinaryIO:
+    """Return what a file that is here holds, as a file of no name.
+
+    Raises:
+        DecryptionError: what is here was not sealed for this group.
+        LocalError: it is not here, or this device cannot open it.
+        StorageError: the disk refused, or has no room for it.
+    """
+    _need_here(device, offer)
+    made = device.store.content.files.open_scratch(offer.file.content, *_opening(device, manifest, offer))
+    _use(device, offer)
+    return made
+
+
+def _opening(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[bytes, bytes]:
+    """Return a file's key, and what it is bound to."""
     file, group_id = offer.file, manifest.group_id
     secret = device.store.groups.secret(group_id, file.epoch_id)
     if secret is None:
         raise LocalError(
             f"'{file.name}' was sealed before this device came to the group", hint="ask a member to put it again"
         )
-    key, associated = content_key(secret, file.file_id), bound_to(group_id, file.file_id)
-    device.store.content.files.open_into(file.content, key, associated, target, replace=replace)
+    return content_key(secret, file.file_id), bound_to(group_id, file.file_id)
+
+
+def _use(device: Device, offer: GroupFile) -> None:
     with device.store.transaction():
-        device.store.content.use(file.content.hash, device.now().wall_us)
+        device.store.content.use(offer.file.content.hash, device.now().wall_us)
+
+
+def _need_here(device: Device, offer: GroupFile) -> None:
+    kept = device.store.content.of(offer.file.content.hash)
+    if kept is None or kept.state is not ContentState.HERE:
+        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
 
 
 def make_room(device: Device, size: int) -> None:
@@ -268,9 +299,7 @@ def export_file(device: Device, offer: GroupFile, output: str, *, replace: bool)
         StorageError: the disk refused.
     """
     content = offer.file.content.hash
-    kept = device.store.content.of(content)
-    if kept is None or kept.state is not ContentState.HERE:
-        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
+    _need_here(device, offer)
     target = Path(output)
     if target.is_dir():
         target /= f"{offer.file.name}.sealed"

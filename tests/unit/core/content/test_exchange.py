@@ -65,7 +65,9 @@ class Members:
         assert secret is not None
         file_id, nonce = device.rng(16), device.rng(24)
         key, associated = content_key(secret, file_id), bound_to(self.group_id, file_id)
-        reference = device.store.content.files.seal(path, key, nonce, associated, lambda _: None)
+        files = device.store.content.files
+        with files.locked(), path.open("rb") as source:
+            reference = files.seal(source.fileno(), len(content), key, nonce, associated, lambda _: None)
         offer = FileOffer("original", file_id, manifest.epoch_id, reference)
         with device.store.transaction():
             device.node.history.write(self.group_id, offer, device.now)

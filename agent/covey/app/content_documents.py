@@ -1,0 +1,52 @@
+"""The documents of files: what commands print with `--json`, and the local API answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from covey.app.documents import Count, Says
+
+OFFERED, ASKED, HERE, WRONG = "offered", "asked for", "here", "wrong"
+
+_HASH = Says(pattern="^[0-9a-f]{64}$")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedFile:
+    """A file of a group as it is here. `size` and `come` are bytes; `holders` are those that have said they have it.
+
+    `state` is offered, asked for, here, or wrong: all of it came, and is not what its author says.
+    """
+
+    id: Annotated[str, _HASH]
+    name: str
+    size: Count
+    author: Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="signing key")]
+    label: str
+    offered_at_us: Annotated[int, Says(description="Unix microseconds, by its author's clock")]
+    hash: Annotated[str, _HASH]
+    state: Annotated[str, Says(enum=[OFFERED, ASKED, HERE, WRONG])]
+    come: Annotated[Count, Says(description="bytes of the sealed file that are here")]
+    pinned: bool
+    holders: Count
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """A file of a group, and who has said to have it: keys, with what the members are called."""
+
+    file: OfferedFile
+    held_by: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFile:
+    """Whether a file stays when room is short."""
+
+    pinned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedFile:
+    """It is not here any more, nor asked for."""

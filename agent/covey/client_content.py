@@ -1,0 +1,155 @@
+"""The files of groups from Python: `Client.content`. Nothing is in memory but a part of one.
+
+for state in covey.content.fetch("model.bin"):
+    print(state["come"])
+with open("model.bin", "wb") as file:
+    file.writelines(covey.content.get("model.bin"))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from http.client import HTTPResponse
+from io import BytesIO
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+from urllib.parse import quote
+
+from covey.errors import AgentVersionError, LocalError
+
+_PART_BYTES = 64 * 1024
+_OCTETS = "application/octet-stream"
+
+
+class AgentConnection(Protocol):
+    """One request to the agent."""
+
+    def ask(
+        self, method: str, path: str, query: dict[str, object], body: Any, content_type: str, *, length: int | None
+    ) -> Any:
+        """Return the answer, unread, of a request that was not refused."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class ContentClient:
+    """The files of one agent's groups; `ref` is a name, or the beginning of an id or hash, `group` of a group's id.
+
+    Raises (all methods): what `Client` does. What a file's document has: OfferedFile in `GET /openapi.json`.
+    """
+
+    def __init__(self, connect: Callable[[], AgentConnection], read: Callable[[Callable[[], bytes]], bytes]) -> None:
+        self._connect = connect
+        self._read = read
+
+    def put(
+        self, source: bytes | BinaryIO | str | PathLike[str], name: str | None = None, group: str | None = None
+    ) -> dict[str, Any]:
+        """Offer a file of at most 100 MiB to the members of a group, durably, and return its document.
+
+        `source`: a path, bytes, or a file that is open and can be sought in; all but a path need a `name`.
+
+        Raises:
+            LocalError: the file cannot be read, or is refused.
+            TransientError: another one is being put.
+        """
+        if isinstance(source, str | PathLike):
+            path = Path(fspath(source))
+            try:
+                opened = path.open("rb")
+            except OSError as error:
+                raise LocalError(f"{path} cannot be read: {error.strerror}") from error
+            with opened:
+                return self._put(opened, path.name if name is None else name, group)
+        return self._put(BytesIO(source) if isinstance(source, bytes) else source, name, group)
+
+    def _put(self, file: BinaryIO, name: str | None, group: str | None) -> dict[str, Any]:
+        begin = file.tell()
+        length = file.seek(0, 2) - begin
+        file.seek(begin)
+        with closing(self._connect()) as connection:
+            query: dict[str, object] = {"name": name, "group": group}
+            answer = connection.ask("POST", "/v1/content", query, file, _OCTETS, length=length)
+            return _document(self._read(answer.read))
+
+    def ls(self, group: str | None = None) -> list[dict[str, Any]]:
+        """Return the files that members offer, the newest first, and what is here of them."""
+        return [*self._lines("GET", "/v1/content", {"group": group})]
+
+    def waiting(self, group: str | None = None) -> list[dict[str, Any]]:
+        """Return what this device has asked for and not got yet."""
+        return [*self._lines("GET", "/v1/content", {"group": group, "waiting": 1})]
+
+    def show(self, ref: str, group: str | None = None) -> dict[str, Any]:
+        """Return a `file`, and by whom it is `held_by`: keys, with what the members are called."""
+        return self._json("GET", _path(ref), {"group": group})
+
+    def fetch(
+        self, ref: str, group: str | None = None, follow_s: int = 600, *, pin: bool = False
+    ) -> Generator[dict[str, Any], None, None]:
+        """Have a file fetched, and yield its document whenever more has come, until it is here or the time is over.
+
+        Who stops reading loses nothing: the file is asked for still. `pin`: it stays here when room is short.
+        """
+        yield from self._lines("POST", f"{_path(ref)}/fetch", {"group": group, "follow": follow_s, "pin": int(pin)})
+
+    def get(self, ref: str, group: str | None = None, wait_s: int = 600) -> Generator[bytes, None, None]:
+        """Yield what a file holds, in parts of at most 64 KiB, once it has been fetched.
+
+        Raises:
+            LocalError: it has not come in that time (it is asked for still), or is not what its author says.
+        """
+        *_, last = self.fetch(ref, group, wait_s)
+        if last.get("state") != "here":
+            wrong = last.get("state") == "wrong"
+            raise LocalError(f"'{ref}' {'is not what its author says' if wrong else 'has not come yet'}")
+        with closing(self._connect()) as connection:
+            answer = self._ask(connection, "GET", f"{_path(str(last['id']))}/file", {"group": group})
+            left = answer.length or 0
+            while part := self._read(lambda: answer.read(_PART_BYTES)):
+                left -= len(part)
+                yield part
+        if left:
+            raise LocalError(f"'{ref}' was cut off on its way from the agent", hint="try again")
+
+    def pin(self, ref: str, group: str | None = None, *, pinned: bool = True) -> None:
+        """Have a file that is here stay when room is short, or not."""
+        self._json("POST", f"{_path(ref)}/pin", {"group": group, "pinned": int(pinned)})
+
+    def drop(self, ref: str, group: str | None = None, *, force: bool = False) -> None:
+        """Let go of a file here, or stop asking for it. `force`: also where nobody else is known to have it."""
+        self._json("DELETE", _path(ref), {"group": group, "force": int(force)})
+
+    def _json(self, method: str, path: str, query: dict[str, object]) -> dict[str, Any]:
+        with closing(self._connect()) as connection:
+            return _document(self._read(self._ask(connection, method, path, query).read))
+
+    @staticmethod
+    def _ask(connection: AgentConnection, method: str, path: str, query: dict[str, object]) -> HTTPResponse:
+        answer: HTTPResponse = connection.ask(method, path, query, None, "", length=None)
+        return answer
+
+    def _lines(self, method: str, path: str, query: dict[str, object]) -> Iterator[dict[str, Any]]:
+        with closing(self._connect()) as connection:
+            answer = self._ask(connection, method, path, query)
+            while line := self._read(answer.readline):
+                if line.strip():  # an empty one is a sign of life
+                    yield _document(line)
+
+
+def _path(ref: str) -> str:
+    return f"/v1/content/{quote(ref, safe='')}"
+
+
+def _document(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise AgentVersionError.lacking("a JSON object")
+    return found
