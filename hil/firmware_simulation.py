@@ -280,7 +280,7 @@ class World:
 
     def settle(self, seconds=600):
         """Sample no more, and deliver."""
-        self.board._settings.samples = self.board._samples  # noqa: SLF001
+        self.board._settings.samples = self.board._sampling._samples  # noqa: SLF001
         self.run(seconds, lambda: not self.board.outbox.entries and not self.board._batch.count)  # noqa: SLF001
         assert not self.board.outbox.entries, "not delivered"
         assert not self.board.counters["errors"], "an error"

@@ -206,7 +206,12 @@ _BOARD_EXCEPTIONS = {
     "covey_boards.device.ports": {"machine", "micropython"},  # what MicroPython alone has
     "covey_boards.device.hardware": {"machine", "esp32"},
     "covey_boards.device.opening": {"machine"},  # a watchdog, where there is one
-    "covey_boards.device.sensors": {"my_sensors"},  # a person's own
+    "covey_boards.device.driver_i2c": {"machine"},
+    "covey_boards.device.driver_ds18b20": {"machine", "onewire", "ds18x20"},  # libraries of MicroPython's
+    "covey_boards.device.driver_dht": {"machine", "dht"},
+    "covey_boards.device.driver_pulses": {"machine"},
+    "covey_boards.device.sampling": {"micropython"},
+    "covey_boards.device.wiring": {"my_sensors"},  # a person's own
     "covey_boards.device.uart": {"machine"},
 }
 

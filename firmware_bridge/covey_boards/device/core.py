@@ -21,6 +21,7 @@ try:
 
     from .outbox import Outbox
     from .reporting import Reporting
+    from .sampling import Sampling
 except ImportError:
     import batch
     import cbor
@@ -29,6 +30,7 @@ except ImportError:
     import tweetnacl as nacl
     from outbox import Outbox
     from reporting import Reporting
+    from sampling import Sampling
 try:
     from micropython import const
 except ImportError:
@@ -81,7 +83,8 @@ class Core:
     Args:
         identity: as `identity.load_identity` gives it.
         storage: `read(name)` gives bytes or None, `write(name, bytes)` is atomic.
-        sensors: objects whose `read()` gives an iterable of (name, unit, scale, value), as `batch.Batch.add` takes them.
+        sensors: objects whose `read()` gives an iterable of (name, unit, scale, value), as `batch.Batch.add` takes them;
+            one that has `prepare()` is asked to begin a second before.
         settings: a `Settings`.
     """
 
@@ -92,7 +95,7 @@ class Core:
         self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu)
         self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
         self.counters["errors"] = 0
-        self._storage, self._sensors, self._settings = storage, sensors, settings
+        self._storage, self._settings = storage, settings
         self._collector = self._stored_collector()
         self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
         self.reporting = Reporting(identity, self.link, self.counters)
@@ -101,8 +104,7 @@ class Core:
         self._closed = None  # the body of a batch that is not signed yet
         self._ahead = 0  # batches closed since, less messages that the line took: `_AHEAD` at most
         self._turn_us = 0  # when it is a batch's turn in any case
-        self._readings = []  # sampled, and not in a batch yet
-        self._sample_at_us = self._samples = 0
+        self._sampling = Sampling(sensors, settings, self._failed)
         self._time = None  # (wall, now, synchronised) of the last TIME
         self._carry = None  # (number on the line, entry or None) of the CARRY under way
         self._carry_at_us = 0
@@ -185,11 +187,11 @@ class Core:
 
     def sample_now(self):
         """Begin anew with how often the sensors are read."""
-        self._sample_at_us = 0
+        self._sampling.sample_now()
 
     def is_at_gateway(self):
         """Say whether all that was measured has been taken by the gateway."""
-        waits = self._readings or self._batch.count or self._closed is not None or self._reply or self._carry
+        waits = self._sampling.readings or self._batch.count or self._closed is not None or self._reply or self._carry
         return not waits and all([entry.times for entry in self.outbox.entries])
 
     def failed(self, reason):
@@ -267,29 +269,9 @@ class Core:
         """Read the sensors when it is time, and move readings into the batch as far as it takes them."""
         if self._collector is None:
             return
-        due = now_us >= self._sample_at_us and not self._readings and self._restarting is None
-        if due and self._samples != self._settings.samples:
-            self._samples += 1
-            self._sample_at_us += self._settings.interval_us
-            if self._sample_at_us <= now_us:  # what a long computation kept us from is not caught up with
-                self._sample_at_us = now_us + self._settings.interval_us
-            for sensor in self._sensors:
-                try:
-                    self._readings += [tuple(reading) + (now_us,) for reading in sensor.read()]
-                except MemoryError:
-                    raise
-                except Exception as error:  # one sensor must not stop the others
-                    self._failed(type(sensor).__name__, error)
-        while self._readings:
-            try:
-                if not self._batch.add(*self._readings[0]):
-                    return
-                self.counters["readings"] += 1
-            except MemoryError:
-                raise
-            except Exception as error:  # it can be no reading of a batch, whatever a sensor says
-                self._failed(self._readings[0][0], error)
-            self._readings.pop(0)
+        if self._restarting is None:
+            self._sampling.sample(now_us)
+        self.counters["readings"] += self._sampling.fill(self._batch)
 
     def _failed(self, name, reason):
         self.counters["sensor_errors"] += 1
@@ -304,7 +286,7 @@ class Core:
             return True
         if not self._batch.count:
             return False
-        return bool(self._readings) or now_us >= self._batch.opened_us + self._settings.batch_us
+        return bool(self._sampling.readings) or now_us >= self._batch.opened_us + self._settings.batch_us
 
     def _wall_us(self, now_us):
         return self._time[0] + now_us - self._time[1] if self._time else now_us

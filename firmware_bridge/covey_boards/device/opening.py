@@ -32,7 +32,8 @@ def _is_right(name, value):
 def read_settings(files):
     """Return (settings, what is wrong): a dictionary of what is right in `covey.json`, and a line for people or None."""
     try:
-        settings = json.loads((files.read("covey.json") or b"{}").decode())
+        raw = files.read("covey.json") or b"{}"
+        settings = json.loads(raw.decode()) if _is_closed(raw) else None
     except ValueError:
         settings = None
     if not isinstance(settings, dict):
@@ -44,6 +45,22 @@ def read_settings(files):
             settings[name] = None
     settings = {name: settings[name] for name in settings if settings[name] is not None}
     return settings, "covey.json: what of %s?" % ", ".join(wrong) if wrong else None
+
+
+def _is_closed(raw):
+    """Say whether JSON ends what it begins: before MicroPython 1.26 `json` takes half a file for a whole one."""
+    opened, quoted, escaped = [], False, False
+    for byte in raw:
+        if quoted:
+            quoted = escaped or byte != 0x22
+            escaped = byte == 0x5C and not escaped
+        elif byte == 0x22:
+            quoted = True
+        elif byte in (0x5B, 0x7B):
+            opened.append(byte)
+        elif byte in (0x5D, 0x7D) and (not opened or opened.pop() != byte - 2):
+            return False
+    return not opened and not quoted
 
 
 def start(files, kind, clock):

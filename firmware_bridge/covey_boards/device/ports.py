@@ -21,7 +21,7 @@ from storage import Files
 
 _WAIT_MS = const(10)
 # Each before those that import it, so that what loading leaves behind lies between no two of them.
-_MODULES = ("cbor", "framing", "link_machine", "tweetnacl", "messages", "batch", "outbox", "reporting", "core")
+_MODULES = ("cbor", "framing", "link_machine", "tweetnacl", "messages", "batch", "outbox", "reporting", "sampling", "core")
 
 
 class Console:

@@ -8,15 +8,11 @@ A sensor of your own: put a file `my_sensors.py` on the board with
     SENSORS = {"scd41": Scd41}
 
 name it in `covey.json` under "sensors" with what its class takes, and read nothing there that takes longer than a tenth
-of a second: the line waits meanwhile.
+of a second: the line waits meanwhile. What needs time to measure begins with it in `prepare()`, which is called a second
+before `read()`. A chip's driver is a file of its own, `driver_KIND.py`.
 """
 
 import gc
-
-try:
-    from covey_boards.shared import messages
-except ImportError:
-    import messages
 
 
 class Counter:
@@ -45,32 +41,3 @@ class Memory:
 
 
 SENSORS = {"counter": Counter, "memory": Memory}
-
-
-def open_sensors(wanted):
-    """Return the sensors of a list of [kind, {argument: value}] that can be opened, and why others cannot, as lines."""
-    opened, failed = [], []
-    for entry in wanted:
-        try:
-            name, arguments = entry
-            opened.append(_kind(name)(**arguments))
-        except MemoryError:
-            raise
-        except Exception as error:  # no such kind or argument, not on this board, or not connected
-            failed.append(messages.trouble(entry, error))
-    return opened, failed
-
-
-def _kind(name):
-    """Return a sensor's class. What is not wanted is not loaded: names alone cost a board kilobytes."""
-    if name in SENSORS:
-        return SENSORS[name]
-    try:
-        from my_sensors import SENSORS as own
-    except ImportError:
-        own = {}
-    if name in own:
-        return own[name]
-    from hardware import SENSORS as built_in
-
-    return built_in[name]

@@ -4,7 +4,6 @@ import gc
 import sys
 
 import core
-import sensors
 from micropython import const
 
 SENSORS = [["counter", {}], ["memory", {}]]
@@ -16,9 +15,13 @@ _LINK_KEYS_FREE = const(24_000)
 
 def load_identity(files):
     """Return the board's identity; what draws and reads it is let go of."""
-    module = __import__("identity")
-    del sys.modules["identity"]
-    return module.load_identity(files)
+    return _once("identity").load_identity(files)
+
+
+def _once(name):
+    module = __import__(name)
+    del sys.modules[name]
+    return module
 
 
 def start(files, settings, wrong):
@@ -44,7 +47,7 @@ def start(files, settings, wrong):
     )
     identity = load_identity(files)
     gc.collect()
-    opened, failed = sensors.open_sensors(settings.get("sensors", SENSORS))
+    opened, failed = _once("wiring").open_sensors(settings.get("sensors", SENSORS))
     board = core.Core(identity, files, opened, limits)
     board.counters["sensor_errors"] += len(failed)
     wrong += failed

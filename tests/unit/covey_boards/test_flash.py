@@ -25,9 +25,9 @@ def _imported(path: Path, known: set[str]) -> set[str]:
     return names & known
 
 
-def _closure(start: str) -> set[str]:
+def _closure(*start: str) -> set[str]:
     modules = {path.stem: path for path in (*board_modules(), *device_modules(), DEVICE / "main.py")}
-    found, waiting = set(), [start]
+    found, waiting = set(), list(start)
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -38,7 +38,8 @@ def _closure(start: str) -> set[str]:
 
 def test_the_firmware_is_listed_whole() -> None:
     listed = _listed(DEVICE)
-    assert listed.keys() == _closure("main")
+    drivers = [path.stem for path in DEVICE.glob("driver_*.py")]  # a board's settings name them
+    assert listed.keys() == _closure("main", *drivers)
     assert listed.keys() == firmware().keys(), "what `covey mcu flash` writes"
     assert all(path.is_file() and path.name == name for name, path in listed.items())
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from covey_boards.device import opening
 from covey_boards.device.opening import read_settings
 from hil.firmware_simulation import Files
 
@@ -26,6 +27,23 @@ def test_what_is_right_is_taken() -> None:
 @pytest.mark.parametrize("raw", [b"{", b"", b"\xff", b"[1]", b'{"interval_seconds": 5,}'])
 def test_a_file_that_is_none(raw: bytes) -> None:
     assert _read(raw) == (({}, "covey.json is no JSON object") if raw else ({}, None))
+
+
+def test_no_beginning_of_a_file_is_taken_for_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MicroPython 1.25 reads `{` as `{}`."""
+    text = json.dumps({"sensors": [["analog", {"name": 'a"}]\\', "pin": 26}], ["memory", {}]], "samples": 3})
+    monkeypatch.setattr(opening, "json", LenientJson)
+    assert _read(text.encode())[1] is None
+    for half in (*(text[:size] for size in range(1, len(text))), '{"sensors": [1}', '{"sensors": [1}]', "]", "[]]"):
+        assert _read(half.encode()) == ({}, "covey.json is no JSON object")
+
+
+class LenientJson:
+    """Takes anything."""
+
+    @staticmethod
+    def loads(_: str) -> dict[str, object]:
+        return {}
 
 
 @pytest.mark.parametrize(

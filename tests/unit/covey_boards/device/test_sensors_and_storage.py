@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from covey_boards.device import hardware
-from covey_boards.device.sensors import open_sensors
 from covey_boards.device.storage import Files
+from covey_boards.device.wiring import open_sensors
 
 
 class _Own:

@@ -1,0 +1,73 @@
+"""When a board reads its sensors, and what it has read.
+
+1. What a long computation kept it from is not caught up with.
+2. Sensors that need time to measure, those with a `prepare()`, begin a second before all are read.
+3. A sensor that fails stops no other, whether it raises or says what can be no reading.
+"""
+
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+_PREPARE_US = const(1_000_000)  # a DS18B20 takes 750 ms, the others less
+
+
+class Sampling:
+    """The sensors, and what was read of them that is in no batch yet.
+
+    Args:
+        sensors: as `core.Core` takes them.
+        settings: a `core.Settings`, of which `interval_us` and `samples` count.
+        failed: called with a name and an exception, or what else is wrong.
+    """
+
+    def __init__(self, sensors, settings, failed):
+        self.readings = []
+        self._sensors, self._settings, self._failed = sensors, settings, failed
+        self._slow = [sensor for sensor in sensors if hasattr(sensor, "prepare")]
+        self._at_us = self._samples = self._lead_us = 0
+
+    def sample_now(self):
+        """Begin anew with how often the sensors are read."""
+        self._at_us = 0
+
+    def sample(self, now_us):
+        """Read the sensors when it is time, and the readings of before have gone."""
+        if now_us < self._at_us or self.readings or self._samples == self._settings.samples:
+            return
+        begins = self._slow and not self._lead_us
+        if begins:
+            self._lead_us = _PREPARE_US
+            self._at_us = now_us + _PREPARE_US
+        else:
+            self._samples += 1
+            self._at_us += self._settings.interval_us - self._lead_us
+            self._lead_us = 0
+            if self._at_us <= now_us:
+                self._at_us = now_us + self._settings.interval_us
+        for sensor in self._slow if begins else self._sensors:
+            try:
+                if begins:
+                    sensor.prepare()
+                else:
+                    self.readings += [tuple(reading) + (now_us,) for reading in sensor.read()]
+            except MemoryError:
+                raise
+            except Exception as error:
+                self._failed(type(sensor).__name__, error)
+
+    def fill(self, batch):
+        """Move readings into a batch as far as it takes them; return how many it took."""
+        taken = 0
+        while self.readings:
+            try:
+                if not batch.add(*self.readings[0]):
+                    break
+                taken += 1
+            except MemoryError:
+                raise
+            except Exception as error:
+                self._failed(self.readings[0][0], error)
+            self.readings.pop(0)
+        return taken
