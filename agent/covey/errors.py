@@ -177,11 +177,11 @@ class MissingPackageError(ConfigurationError):
 
     code = "missing_package"
 
-    def __init__(self, purpose: str, package: str, *, in_debian: bool = True) -> None:
-        """Say what needs it; `package` is its name in Python's index, and in Debian after `python3-`."""
-        name = package.removeprefix("py")
+    def __init__(self, purpose: str, package: str, *, in_debian: bool = True, debian: str = "") -> None:
+        """Say what needs it; `package` is its name in Python's index, and in Debian after `python3-`, or `debian`."""
+        name = debian or f"python3-{package.removeprefix('py')}"
         environment = f"in a virtual environment: python -m pip install {package}"
-        hint = f"apt install python3-{name}; {environment}" if in_debian else f"{environment} (Debian has none)"
+        hint = f"apt install {name}; {environment}" if in_debian else f"{environment} (Debian has none)"
         super().__init__(f"{purpose} needs the Python package {package}", hint=hint)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.gateway import Gateway
 from tests.integration.landed import landed
+from tests.modbus_line import meter, modbus_rtu, modbus_tcp
 from tests.open_broker import OpenBroker
 from tests.waiting import wait_until
 
@@ -62,6 +63,33 @@ def test_a_sensor_measures_fails_and_measures_again(new_gateway: Callable[[str],
     wait_until(lambda: states()["boiler"] == "up")
     assert 'covey_sensor_up{sensor="boiler"} 1' in one.ok("metrics")
     one.end()
+
+
+@pytest.mark.broker
+def test_meters_are_read_by_tcp_and_serial_line_and_a_silent_one_stops_none(
+    new_gateway: Callable[[str], Gateway],
+) -> None:
+    one = new_gateway("one")
+    one.ok("group", "create", "--capability", "collector")
+    for key in ("telemetry.batch_seconds", "vault.segment_seconds"):
+        one.ok("config", "set", key, "0.5")
+    voltage = '{ name = "voltage", address = 0, scale = 0.1, unit = "V" }'
+    with modbus_tcp(meter()) as tcp, modbus_rtu(meter(5)) as rtu:
+        modbus = ('kind = "modbus"', _OFTEN, "timeout_seconds = 1")
+        add_sensor(one, 'name = "house"', *modbus, f'url = "{tcp}"', f"registers = [{voltage}]")
+        silent = '{ name = "energy", address = 10, type = "uint32", unit_id = 9 }'
+        add_sensor(one, 'name = "barn"', *modbus, f'url = "{rtu}"', "unit_id = 5", f"registers = [{silent}, {voltage}]")
+        (record,) = one.json("sensor", "try", "house")
+        assert (record["n"], record["u"], record["v"]) == ("house/voltage", "V", 230.5)
+        one.start("collect", "--no-sensors")
+        why = {"house": "up", "barn": "device 9: does not answer"}
+        wait_until(lambda: {each["name"]: each["state"] for each in one.json("sensor", "list")} == why)
+        assert "1 sensor not measuring: barn" in one.json("status")["troubles"]
+        assert "device 9: does not answer" in one.covey("check", "--offline").stdout
+        assert 'covey_sensor_up{sensor="barn"} 0' in one.ok("metrics")
+        wanted = {"house/voltage", "barn/voltage"}
+        wait_until(lambda: {name for name, _, _, value in landed(one) if value == 230.5} == wanted)
+        one.end()
 
 
 @pytest.mark.broker

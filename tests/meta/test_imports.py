@@ -157,6 +157,7 @@ _SOLE_IMPORTERS = {
     "serial": ("covey_boards.serial_link",),
     "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
     "blake3": ("covey.core.crypto",),
+    "pymodbus": ("covey.adapters.sensors.modbus",),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
     "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "devices")),
     "numpy": ("covey_ingest",),

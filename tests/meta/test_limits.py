@@ -68,6 +68,7 @@ _OUR_OWN = {
     "SENSOR_SESSION_SECONDS": "this machine's own sensors",
     "SENSOR_HELD_MESSAGES": "this machine's own sensors",
     "SENSOR_URGENT_MESSAGES": "this machine's own sensors",
+    "SENSOR_LOOK_SECONDS": "this machine's own sensors",
     "SENSOR_READ_SECONDS": "this machine's own sensors",
     "SENSOR_HUNG_SECONDS": "this machine's own sensors",
     "SENSOR_RETRY_SECONDS": "this machine's own sensors",

@@ -14,92 +14,75 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Any
 
-from covey.config.schema import Value
-from covey.config.settings import Setting, nearest
+from covey.config.tables import option, table_of, value_of
 from covey.errors import ConfigurationError
 from covey.limits.sensors import MAXIMUM_SENSOR_VALUES, MAXIMUM_SENSORS
-from covey.limits.telemetry import MAXIMUM_UNIT_BYTES
 
 _HINT = "docs/sensors.md has an example of each kind"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 _COMMON = ("name", "kind", "interval_seconds")
 _OFTEN = 10.0
-
-
-def _option(
-    default: Value,
-    meaning: str,
-    example: Value,
-    unit: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    *,
-    choices: tuple[str, ...] = (),
-) -> Any:
-    """Declare a key of an entry, as `settings.py` does a setting; `choices` are the texts that it may be."""
-    about = {"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)}
-    return field(default=default, metadata={**about, "choices": choices})
+_ORDERS = ("ABCD", "CDAB", "BADC", "DCBA")
+_FLOATS = ("float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
 class Hwmon:
     """What the kernel's drivers watch on this machine's boards: temperatures, voltages, currents, powers, fans."""
 
-    chips: tuple[str, ...] = _option((), "chips to read; empty: all", ("nct6775",), high=MAXIMUM_SENSOR_VALUES)
-    folder: str = _option("/sys/class/hwmon", "where the kernel shows them", "/sys/class/hwmon")
+    chips: tuple[str, ...] = option((), "chips to read; empty: all", ("nct6775",), high=MAXIMUM_SENSOR_VALUES)
+    folder: str = option("/sys/class/hwmon", "where the kernel shows them", "/sys/class/hwmon")
 
 
 @dataclass(frozen=True, slots=True)
 class Iio:
     """What the kernel's drivers of industrial I/O measure: air, light, converters, on I2C and SPI."""
 
-    devices: tuple[str, ...] = _option((), "devices to read; empty: all", ("bme280",), high=MAXIMUM_SENSOR_VALUES)
-    folder: str = _option("/sys/bus/iio/devices", "where the kernel shows them", "/sys/bus/iio/devices")
+    devices: tuple[str, ...] = option((), "devices to read; empty: all", ("bme280",), high=MAXIMUM_SENSOR_VALUES)
+    folder: str = option("/sys/bus/iio/devices", "where the kernel shows them", "/sys/bus/iio/devices")
 
 
 @dataclass(frozen=True, slots=True)
 class OneWire:
     """Thermometers on a 1-Wire bus: DS18B20 and its kin."""
 
-    devices: tuple[str, ...] = _option(
+    devices: tuple[str, ...] = option(
         (), "serial numbers to read; empty: all", ("28-0316a2795e1f",), high=MAXIMUM_SENSOR_VALUES
     )
-    folder: str = _option("/sys/bus/w1/devices", "where the kernel shows them", "/sys/bus/w1/devices")
+    folder: str = option("/sys/bus/w1/devices", "where the kernel shows them", "/sys/bus/w1/devices")
 
 
 @dataclass(frozen=True, slots=True)
 class Exec:
     """A program of the owner's, which prints what it measures."""
 
-    command: tuple[str, ...] = _option(
+    command: tuple[str, ...] = option(
         (), "the program, by its whole path, and its words", ("/usr/local/bin/tide", "--port=Cuxhaven"), "", 1, 64
     )
-    format: str = _option(
+    format: str = option(
         "senml", "what it prints, a line at a time", "line-protocol", choices=("senml", "line-protocol")
     )
-    timeout_seconds: float = _option(30.0, "longest run, where it is run for each measurement", 5.0, "s", 0.1, 60)
-    silence_seconds: float = _option(
+    timeout_seconds: float = option(30.0, "longest run, where it is run for each measurement", 5.0, "s", 0.1, 60)
+    silence_seconds: float = option(
         0.0, "silence after which one that runs on is started anew; 0: it may be silent", 600.0, "s", 0, 86_400
     )
-    memory_mib: int = _option(256, "memory that it may take", 64, "MiB", 8, 4_096)
+    memory_mib: int = option(256, "memory that it may take", 64, "MiB", 8, 4_096)
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
     """What is read out of the messages of some topics: one value, a number, a boolean, or one of two words."""
 
-    topic: str = _option("", "the topics, with the wildcards of MQTT", "zigbee2mqtt/+")
-    path: str = _option(
-        "", "keys and indexes down to the value, with dots; empty: the payload is it", "AM2301.Humidity"
-    )
-    name: str = _option("", "what it is called; empty: the last key of `path`", "humidity")
-    unit: str = _option("", "its unit, of SenML", "%RH")
-    time: str = _option("", "keys down to when it was measured, as Unix seconds or ISO 8601; empty: now", "params.ts")
-    on: tuple[str, ...] = _option(("ON", "on", "true"), "words that are true", ("OPEN",), high=16)
-    off: tuple[str, ...] = _option(("OFF", "off", "false"), "words that are false", ("CLOSED",), high=16)
+    topic: str = option("", "the topics, with the wildcards of MQTT", "zigbee2mqtt/+")
+    path: str = option("", "keys and indexes down to the value, with dots; empty: the payload is it", "AM2301.Humidity")
+    name: str = option("", "what it is called; empty: the last key of `path`", "humidity")
+    unit: str = option("", "its unit, of SenML", "%RH")
+    time: str = option("", "keys down to when it was measured, as Unix seconds or ISO 8601; empty: now", "params.ts")
+    on: tuple[str, ...] = option(("ON", "on", "true"), "words that are true", ("OPEN",), high=16)
+    off: tuple[str, ...] = option(("OFF", "off", "false"), "words that are false", ("CLOSED",), high=16)
 
     def __post_init__(self) -> None:
         """Refuse a filter of topics that MQTT has not (MQTT 5, section 4.7)."""
@@ -113,11 +96,11 @@ class Topic:
 class Mqtt:
     """What others publish at a broker: Zigbee2MQTT, Tasmota, ESPHome, Shelly."""
 
-    url: str = _option("mqtt://127.0.0.1", "the broker", "mqtts://broker.home:8883")
-    user_name: str = _option("", "the user name that the broker knows", "covey")
-    password_file: str = _option("", "a file with the password, for its owner alone", "/etc/covey/broker.password")
-    ca_file: str = _option("", "who vouches for the broker; empty: whom this system believes", "/etc/covey/home-ca.pem")
-    client_id: str = _option("", "a name that no other client has; empty: of the machine and the sensor", "covey-attic")
+    url: str = option("mqtt://127.0.0.1", "the broker", "mqtts://broker.home:8883")
+    user_name: str = option("", "the user name that the broker knows", "covey")
+    password_file: str = option("", "a file with the password, for its owner alone", "/etc/covey/broker.password")
+    ca_file: str = option("", "who vouches for the broker; empty: whom this system believes", "/etc/covey/home-ca.pem")
+    client_id: str = option("", "a name that no other client has; empty: of the machine and the sensor", "covey-attic")
     topics: tuple[Topic, ...] = ()
 
     def __post_init__(self) -> None:
@@ -129,13 +112,87 @@ class Mqtt:
 
 
 @dataclass(frozen=True, slots=True)
+class Register:
+    """One value of a Modbus device: where it stands, what its bits mean, and what it is called."""
+
+    name: str = option("", "what it is called", "power")
+    address: int = option(
+        -1, "its place in the table, counted from 0: 0 where a manual says 40001 or 30001", 52, "", 0, 65_535
+    )
+    table: str = option("holding", "which table", "input", choices=("holding", "input", "coil", "discrete"))
+    type: str = option(
+        "",
+        "what its bits mean; empty: uint16, of coils and discrete inputs bool",
+        "float32",
+        choices=("", "bool", *(f"{kind}{bits}" for bits in (16, 32, 64) for kind in ("int", "uint")), *_FLOATS),
+    )
+    bit: int = option(0, "of a bool in a register: which bit, 0 the lowest", 3, "", 0, 15)
+    order: str = option("", "order of its bytes; empty: the sensor's", "CDAB", choices=("", *_ORDERS))
+    scale: float = option(1.0, "what it is multiplied with", 0.1)
+    unit: str = option("", "its unit, of SenML, once it is multiplied", "W")
+    unit_id: int = option(-1, "which device on the line; -1: the sensor's", 17, "", -1, 255)
+
+    @property
+    def meaning(self) -> str:
+        """What its bits mean."""
+        return self.type or ("bool" if self.bits else "uint16")
+
+    @property
+    def bits(self) -> bool:
+        """Whether its table is one of single bits."""
+        return self.table in {"coil", "discrete"}
+
+    @property
+    def size(self) -> int:
+        """How many places it takes in its table: registers of 16 bits, or bits."""
+        return 1 if self.meaning == "bool" else int(self.meaning[-2:]) // 16
+
+    def __post_init__(self) -> None:
+        """Refuse one without a name, or with a meaning that its table or place has no room for."""
+        if not self.name:
+            raise ValueError("name is missing")
+        if self.bits and self.meaning != "bool":
+            raise ValueError(f"{self.name}: a place of table {self.table} is a bool, not {self.type}")
+        if self.meaning == "bool" and self.scale != 1:
+            raise ValueError(f"{self.name}: a bool has no scale")
+        if self.address + self.size > 65_536:
+            raise ValueError(f"{self.name}: {self.type} at {self.address} ends behind the last register, 65535")
+
+
+@dataclass(frozen=True, slots=True)
+class Modbus:
+    """What devices on a Modbus line measure: meters, inverters, controllers; by TCP, or RTU on a serial port."""
+
+    url: str = option("", "tcp://HOST:PORT, or rtu:// and a serial port", "rtu:///dev/ttyUSB0")
+    unit_id: int = option(1, "which device on the line: unit identifier, slave address", 17, "", 0, 255)
+    order: str = option(
+        "ABCD", "order of a number's bytes: CDAB, the low word first; BADC, bytes swapped", "CDAB", choices=_ORDERS
+    )
+    baud_rate: int = option(9_600, "speed of a serial line", 19_200, "Bd", 300, 4_000_000)
+    parity: str = option("none", "parity of a serial line", "even", choices=("none", "even", "odd"))
+    stop_bits: int = option(1, "stop bits of a serial line", 2, "", 1, 2)
+    timeout_seconds: float = option(2.0, "longest wait for an answer", 5.0, "s", 1, 30)
+    registers: tuple[Register, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse one that reads nothing or the same twice, and a line that is nowhere."""
+        if not re.fullmatch(r"tcp://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?|rtu:///\S+", self.url):
+            raise ValueError("url must be tcp://HOST:PORT or rtu:///dev/ttyUSB0")
+        if not self.registers:
+            raise ValueError('registers must have an entry: [{ name = "power", address = 52, type = "float32" }]')
+        names = [each.name for each in self.registers]
+        if twice := next((each for each in names if names.count(each) > 1), ""):
+            raise ValueError(f"two registers are named {twice}")
+
+
+@dataclass(frozen=True, slots=True)
 class FurtherKind:
     """A kind that an installed package brings; it checks its own keys."""
 
     keys: Mapping[str, Any]
 
 
-Options = Hwmon | Iio | OneWire | Exec | Mqtt | FurtherKind
+Options = Hwmon | Iio | OneWire | Exec | Mqtt | Modbus | FurtherKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +211,7 @@ KINDS: dict[str, tuple[type, float, float]] = {
     "w1": (OneWire, _OFTEN, 1.0),
     "exec": (Exec, 0.0, 0.0),
     "mqtt": (Mqtt, 0.0, 0.0),
+    "modbus": (Modbus, _OFTEN, 0.1),
 }
 """What each kind's keys are, how often it is read unless somebody says so, and how often at most, in seconds."""
 
@@ -187,61 +245,11 @@ def _entry(table: Mapping[str, Any], where: str) -> SensorEntry:
         raise ConfigurationError(f"{where}: kind must be one of {', '.join(KINDS)}, or an installed one's", hint=_HINT)
     schema, often, least = KINDS.get(kind, (FurtherKind, _OFTEN, 0.0))
     about = {"meaning": "time between two looks at it", "example": 10.0, "unit": "s", "choices": ()}
-    interval = _take(
-        {**about, "default": often, "bounds": (least, 86_400)}, "interval_seconds", table.get("interval_seconds"), where
+    interval = value_of(
+        {**about, "default": often, "bounds": (least, 86_400)},
+        table.get("interval_seconds"),
+        f"{where}: interval_seconds",
     )
     own = {key: value for key, value in table.items() if key not in _COMMON}
-    options = FurtherKind(own) if schema is FurtherKind else _table(schema, own, where, _COMMON)
+    options = FurtherKind(own) if schema is FurtherKind else table_of(schema, own, where, _COMMON, _HINT)
     return SensorEntry(name, kind, interval, options)
-
-
-def _table(schema: type, table: object, where: str, beside: tuple[str, ...] = ()) -> Any:
-    """Return a table as a dataclass whose fields are options, or tables, or texts by their names."""
-    if not isinstance(table, dict):
-        raise ConfigurationError(f"{where} must be a table", hint=_HINT)
-    known = {each.name: each for each in fields(schema)}
-    for key in table:
-        if key not in known:
-            near = nearest(key, known, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join((*beside, *known))}"
-            raise ConfigurationError(f"{where}: {key} is nothing that is known here", hint=hint)
-    kinds = get_type_hints(schema)
-    values = {}
-    for key, each in known.items():
-        if each.metadata:
-            values[key] = _take(each.metadata, key, table.get(key), where)
-        elif key in table and kinds[key] == Mapping[str, str]:
-            values[key] = _texts(table[key], f"{where}: {key}")
-        elif key in table:
-            values[key] = _tables(get_args(kinds[key])[0], table[key], f"{where}: {key}")
-    try:
-        return schema(**values)
-    except ValueError as error:
-        raise ConfigurationError(f"{where}: {error}", hint=_HINT) from error
-
-
-def _take(about: Mapping[str, Any], key: str, value: object, where: str) -> Any:
-    low, high = about["bounds"]
-    key = f"{where}: {key}"
-    setting = Setting(
-        *(key, about["default"], about["meaning"], about["example"], about["unit"], low, high),
-        local=True,
-        choices=about["choices"],
-    )
-    return setting.check(about["default"] if value is None else value, key)
-
-
-def _texts(value: object, where: str) -> Mapping[str, str]:
-    if not isinstance(value, dict) or not all(type(each) is str for each in value.values()):
-        raise ConfigurationError(f'{where} must be a table of texts: {{ temperature = "Cel" }}', hint=_HINT)
-    if len(value) > MAXIMUM_SENSOR_VALUES or any(len(each.encode()) > MAXIMUM_UNIT_BYTES for each in value.values()):
-        raise ConfigurationError(
-            f"{where} has at most {MAXIMUM_SENSOR_VALUES} units of at most {MAXIMUM_UNIT_BYTES} bytes", hint=_HINT
-        )
-    return value
-
-
-def _tables(schema: type, value: object, where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list) or len(value) > MAXIMUM_SENSOR_VALUES:
-        raise ConfigurationError(f"{where} must be at most {MAXIMUM_SENSOR_VALUES} tables", hint=_HINT)
-    return tuple(_table(schema, each, f"{where} {number}") for number, each in enumerate(value, 1))

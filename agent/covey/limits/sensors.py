@@ -22,6 +22,10 @@ MAXIMUM_SENSOR_OUTPUT_BYTES = 512 * KIB
 SENSOR_READ_SECONDS = 1.0
 """How long a sensor that speaks by itself is listened to at a time: so soon it notices that the agent ends."""
 
+SENSOR_LOOK_SECONDS = 60.0
+"""One look at all devices on a line: where so many do not answer that it takes longer, the rest is asked the next
+time. Less than what is said to hang."""
+
 SENSOR_HUNG_SECONDS = 90.0
 """A sensor that has not answered for so long is said to hang: more than any time that a definition may give it."""
 

@@ -55,6 +55,24 @@ def test_a_setting_is_changed_beside_sensors() -> None:
         ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a+"}]}, "must be a filter of MQTT"),
         ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a", "unt": "V"}]}, "did you mean"),
         ({"name": "a", "kind": "mqtt", "url": "http://a", "topics": [{"topic": "a"}]}, "url must be mqtt://"),
+        ({"name": "a", "kind": "modbus"}, "url must be tcp://HOST:PORT or rtu:///dev/ttyUSB0"),
+        ({"name": "a", "kind": "modbus", "url": "192.168.1.20"}, "url must be tcp://HOST:PORT"),
+        ({"name": "a", "kind": "modbus", "url": "tcp://meter"}, "registers must have an entry"),
+        *(
+            ({"name": "a", "kind": "modbus", "url": "tcp://meter", "registers": registers}, said)
+            for registers, said in (
+                ([{"address": 0}], "registers 1: name is missing"),
+                ([{"name": "b"}], "registers 1: address must be between 0 and 65535"),
+                ([{"name": "b", "address": 400_001}], "address must be between 0 and 65535"),
+                ([{"name": "b", "address": 65_535, "type": "int32"}], "ends behind the last register"),
+                ([{"name": "b", "address": 0, "type": "float"}], "type must be one of"),
+                ([{"name": "b", "address": 0, "table": "coil", "type": "int16"}], "is a bool, not int16"),
+                ([{"name": "b", "address": 0, "type": "bool", "scale": 2}], "a bool has no scale"),
+                ([{"name": "b", "address": 0, "adress": 1}], "did you mean 'address'?"),
+                ([{"name": "b", "address": 0}, {"name": "b", "address": 1}], "two registers are named b"),
+                ({"name": "b", "address": 0}, "registers must be at most 256 tables"),
+            )
+        ),
     ],
 )
 def test_a_mistake_is_told(entry: dict[str, object], said: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.config.sensors import KINDS, Exec, FurtherKind, Hwmon, Iio, Mqtt, OneWire
+from covey.config.sensors import KINDS, Exec, FurtherKind, Hwmon, Iio, Modbus, Mqtt, OneWire
 from covey.errors import SensorError
 
 if TYPE_CHECKING:
@@ -18,29 +18,35 @@ def open_sensor(entry: SensorEntry, clock: Clock, *, trial: bool = False) -> Sen
     Raises:
         SensorError: it is not there, or its kind is none that is installed. Packages raise what they like.
     """
+    sensor: Sensor
     match entry.options:
         case Hwmon():
             from covey.adapters.sensors.hwmon import open_hwmon
 
-            return open_hwmon(entry.options)
+            sensor = open_hwmon(entry.options)
         case Iio():
             from covey.adapters.sensors.iio import open_iio
 
-            return open_iio(entry.options)
+            sensor = open_iio(entry.options)
         case OneWire():
             from covey.adapters.sensors.one_wire import open_one_wire
 
-            return open_one_wire(entry.options)
+            sensor = open_one_wire(entry.options)
         case Exec():
             from covey.adapters.sensors.program import ProgramSensor
 
-            return ProgramSensor(entry.options, clock, runs_on=not entry.interval_seconds)
+            sensor = ProgramSensor(entry.options, clock, runs_on=not entry.interval_seconds)
         case Mqtt():
             from covey.adapters.sensors.mqtt_topics import open_mqtt
 
-            return open_mqtt(entry.name, entry.options, lasting=not trial)
+            sensor = open_mqtt(entry.name, entry.options, lasting=not trial)
+        case Modbus():
+            from covey.adapters.sensors.modbus import open_modbus
+
+            sensor = open_modbus(entry.options, clock)
         case FurtherKind():
-            return _further(entry, entry.options)
+            sensor = _further(entry, entry.options)
+    return sensor
 
 
 def _further(entry: SensorEntry, options: FurtherKind) -> Sensor:

@@ -1,0 +1,193 @@
+"""Modbus devices as a sensor, by TCP or RTU on a serial port: pymodbus speaks, what its answers mean is beside this.
+
+1. A device that does not answer, or refuses, costs its own readings alone. It is told, and asked last the next time;
+   no look takes longer than the limits say.
+2. Without a line nothing is measured: the sensor fails, and is opened again.
+3. Where a device refuses to answer for neighbours together, each is asked for alone from then on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from covey.adapters.sensors.register_values import ModbusRequest, requests_for, values
+from covey.core.telemetry.senml import Reading
+from covey.errors import MissingPackageError, SensorError
+from covey.limits.sensors import SENSOR_LOOK_SECONDS
+from covey.ports import Measurement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covey.config.sensors import Modbus
+    from covey.ports import Clock
+
+_PORT = 502
+_READS = {
+    "holding": "read_holding_registers",
+    "input": "read_input_registers",
+    "coil": "read_coils",
+    "discrete": "read_discrete_inputs",
+}
+_REFUSALS = {
+    1: "it does not know this table",
+    2: "it has nothing there: is the address counted from 0?",
+    3: "it refuses the number of registers",
+    4: "it failed",
+    6: "it is busy",
+    10: "its gateway has no way to it",
+    11: "its gateway gets no answer from it",
+}
+"""Modbus Application Protocol 1.1b3, section 7."""
+
+
+class _SilentError(Exception):
+    """A device does not answer."""
+
+
+class _RefusedError(Exception):
+    """A device refuses what it was asked for."""
+
+
+def open_modbus(options: Modbus, clock: Clock) -> ModbusSensor:
+    """Return the sensor; the line is opened when it is read.
+
+    Raises:
+        MissingPackageError: pymodbus, or what it needs for a serial port, is not installed.
+    """
+    try:
+        client = _client(options)
+    except (ImportError, RuntimeError) as error:  # it raises the latter where pyserial is missing
+        raise MissingPackageError("a sensor of kind modbus", "pymodbus", debian="python3-pymodbus") from error
+    return ModbusSensor(options, client, clock)
+
+
+class ModbusSensor:
+    """Implements `ports.Sensor`."""
+
+    def __init__(self, options: Modbus, client: Any, clock: Clock) -> None:
+        """Prepare to ask by a client of pymodbus."""
+        self._options = options
+        self._client = client
+        self._clock = clock
+        self._requests = requests_for(options)
+        self._silent: set[int] = set()
+
+    def read(self) -> Measurement:
+        """Ask each device once for all that is wanted of it.
+
+        Raises:
+            SensorError: there is no line.
+        """
+        until = time.monotonic() + SENSOR_LOOK_SECONDS
+        readings: list[Reading] = []
+        failures: dict[int, str] = {}
+        silent: set[int] = set()
+        for request in sorted(self._requests, key=lambda each: each.unit_id in self._silent):
+            device = request.unit_id
+            if device in silent:
+                continue
+            if time.monotonic() > until:
+                failures.setdefault(device, "not asked: too many others do not answer")
+                continue
+            try:
+                readings += self._readings(request)
+            except _SilentError as error:
+                silent.add(device)
+                failures[device] = f"does not answer{error}"
+            except _RefusedError as error:
+                failures.setdefault(device, str(error))
+        self._silent = silent
+        return Measurement(readings, "; ".join(f"device {device}: {why}" for device, why in failures.items()))
+
+    def close(self) -> None:
+        """Let the line go."""
+        self._client.close()
+
+    def _readings(self, request: ModbusRequest) -> list[Reading]:
+        try:
+            places = self._asked(request)
+        except _RefusedError:
+            if len(request.registers) == 1:
+                raise
+            at = self._requests.index(request)
+            self._requests[at : at + 1] = alone = request.alone()
+            return self._each_alone(alone)
+        now_us = self._clock.monotonic_us()
+        return [
+            Reading(register.name, register.unit, now_us, value)
+            for register, value in values(request, places, self._options.order)
+            if value is not None
+        ]
+
+    def _each_alone(self, requests: list[ModbusRequest]) -> list[Reading]:
+        found: list[Reading] = []
+        refused: _RefusedError | None = None
+        for each in requests:
+            try:
+                found += self._readings(each)
+            except _RefusedError as error:
+                refused = refused or error
+        if refused and not found:
+            raise refused
+        return found
+
+    def _asked(self, request: ModbusRequest) -> Sequence[int]:
+        """Return what stands in the places of a request."""
+        from pymodbus.exceptions import ModbusException
+
+        if not self._client.connect():
+            raise SensorError(f"no line to {self._options.url}", hint=_line_hint(self._options.url))
+        ask = getattr(self._client, _READS[request.table])
+        try:
+            answer = ask(request.first, count=request.count, **{_device_word(ask): request.unit_id})
+        except ModbusException as error:
+            self._client.close()
+            raise _SilentError from error
+        if isinstance(answer, Exception):  # pymodbus before 3.7 returns it
+            self._client.close()
+            raise _SilentError
+        if answer.isError():
+            code = getattr(answer, "exception_code", 0)
+            where = f"{request.table} {request.first}"
+            raise _RefusedError(
+                f"{request.registers[0].name} ({where}): {_REFUSALS.get(code, f'refused, code {code}')}"
+            )
+        places: Sequence[int] = answer.bits if request.registers[0].bits else answer.registers
+        if len(places) < request.count:
+            raise _RefusedError(f"{request.registers[0].name}: it answers with {len(places)} of {request.count} places")
+        return places
+
+
+def _client(options: Modbus) -> Any:
+    """Return a client of pymodbus; it keeps no log of its own, which a device could fill."""
+    from pymodbus.client import ModbusSerialClient, ModbusTcpClient
+
+    logging.getLogger("pymodbus").setLevel(logging.CRITICAL + 1)
+    address = urlsplit(options.url)
+    timeout_s: Any = options.timeout_seconds  # 3.0, which Debian 12 has, takes the whole ones of them
+    if address.scheme == "tcp":
+        return ModbusTcpClient(address.hostname or "", port=address.port or _PORT, timeout=timeout_s, retries=1)
+    return ModbusSerialClient(
+        address.path,
+        baudrate=options.baud_rate,
+        parity=options.parity[0].upper(),
+        stopbits=options.stop_bits,
+        timeout=timeout_s,
+        retries=1,
+    )
+
+
+def _device_word(ask: Any) -> str:
+    """Return how this pymodbus calls the device: `slave` before 3.10."""
+    return "device_id" if "device_id" in inspect.signature(ask).parameters else "slave"
+
+
+def _line_hint(url: str) -> str:
+    if url.startswith("tcp"):
+        return "is it on, does it speak Modbus TCP, and does it let more than one in?"
+    return "is it plugged in, and is the agent's user in the group dialout?"
