@@ -321,12 +321,14 @@ class Measurement:
 
     A reading without a time was measured now; a time below 2**28 s is the monotonic clock's, another one Unix time.
     `committed` is called in the sensor's thread when the outbox holds all of them; `urgent`: it waits for that.
+    `position`, if there is one, is committed together with the readings, and given to who opens the sensor next.
     """
 
     readings: Sequence[Reading]
     failure: str = ""
     committed: Callable[[], None] | None = None
     urgent: bool = False
+    position: bytes | None = None
 
 
 class Sensor(Protocol):
@@ -348,11 +350,18 @@ class SensorFeed(Protocol):
 
     name: str
 
+    @property
+    def position(self) -> bytes | None:
+        """How far the sensor had come with what was taken; None: as far as when it was opened, or it has none."""
+
     def start(self) -> None:
         """Begin."""
 
     def take(self, most: int) -> list[Reading]:
-        """Return at most so many of the readings that wait, with their times and whole names; never blocks."""
+        """Return so many of the readings that wait, with their times and whole names; never blocks.
+
+        Those that one position stands for come together, beyond `most` where that is.
+        """
 
     def commit(self) -> None:
         """Know that the outbox holds all that was taken."""

@@ -160,4 +160,8 @@ def test_what_a_broker_has_lands_though_the_agent_is_killed(
             broker.publish("zigbee2mqtt/kitchen", *(f'{{"temperature":{first + 50 + each}}}' for each in range(50)))
         one.start("collect", "--no-sensors")
         wait_until(lambda: {value for name, _, _, value in landed(one) if name == _KITCHEN} == set(range(300)))
+        broker.publish("zigbee2mqtt/kitchen", '{"temperature":300}')
+        wait_until(lambda: any(value == 300 for _, _, _, value in landed(one)))
         one.end()
+    values = [value for (name, _, _, value), count in landed(one).items() for _ in range(count) if name == _KITCHEN]
+    assert sorted(values) == list(range(301))

@@ -68,7 +68,10 @@ def attached_sensor_roles(device: Device) -> list[AgentRole]:
 
     publisher = device.publisher()
     feeds = [
-        SensorWorker(each.name, each.interval_seconds, partial(open_sensor, each, device.clock), device.clock)
+        SensorWorker(
+            *(each.name, each.interval_seconds, partial(open_sensor, each, device.clock), device.clock),
+            position=device.store.sensor_positions.get(each.name),
+        )
         for each in entries
     ]
     _follow_batches(device, publisher)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from covey.ports import Clock, Sensor
 
 
-def open_sensor(entry: SensorEntry, clock: Clock, *, trial: bool = False) -> Sensor:
-    """Open the sensor of an entry; a `trial` takes nothing from an agent that reads it too.
+def open_sensor(entry: SensorEntry, clock: Clock, position: bytes = b"", *, trial: bool = False) -> Sensor:
+    """Open the sensor of an entry, where it had come to; a `trial` takes nothing from an agent that reads it too.
 
     Raises:
         SensorError: it is not there, or its kind is none that is installed. Packages raise what they like.
@@ -39,7 +39,7 @@ def open_sensor(entry: SensorEntry, clock: Clock, *, trial: bool = False) -> Sen
         case Mqtt():
             from covey.adapters.sensors.mqtt_topics import open_mqtt
 
-            sensor = open_mqtt(entry.name, entry.options, lasting=not trial)
+            sensor = open_mqtt(entry.name, entry.options, position, lasting=not trial)
         case Modbus():
             from covey.adapters.sensors.modbus import open_modbus
 

@@ -3,16 +3,17 @@
 1. Nothing here is waited for by the agent's loop: readings wait in a queue, and where that is full the thread waits.
 2. A reading is stamped when it was read, by the monotonic clock, unless it brings a time.
 3. Whatever a sensor raises is its failure alone. It is closed, and opened again after a pause that doubles each time.
-4. A read that does not end cannot be ended from outside; it is told, and holds up nothing else.
+4. Readings and the position that stands for them wait as one, and are taken together.
+5. A read that does not end cannot be ended from outside; it is told, and holds up nothing else.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from covey.core.ids import printable
 from covey.core.telemetry.names import below
@@ -35,6 +36,14 @@ _IDLE_S = 0.01
 _HUNG = f"has not answered for {SENSOR_HUNG_SECONDS:.0f} s"
 
 
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Readings that are committed together, with how far the sensor has come by them."""
+
+    readings: list[Reading]
+    position: bytes
+
+
 class SensorWorker:
     """Implements `ports.SensorFeed`; `interval_s` 0 is for a sensor that speaks by itself."""
 
@@ -42,9 +51,10 @@ class SensorWorker:
         self,
         name: str,
         interval_s: float,
-        open_sensor: Callable[[], Sensor],
+        open_sensor: Callable[[bytes], Sensor],
         clock: Clock,
         retry_s: float = SENSOR_RETRY_SECONDS,
+        position: bytes = b"",
     ) -> None:
         self.name = name
         self._interval_s = interval_s
@@ -53,8 +63,10 @@ class SensorWorker:
         self._retry_s = retry_s
         self._state = STARTING
         self._busy_since_us: int | None = None
-        self._waiting: deque[Reading] = deque()
+        self._waiting: deque[Reading | _Stretch] = deque()
         self._queued = self._taken = self._committed = 0
+        self._position: bytes | None = None
+        self._committed_position = position
         self._promises: deque[tuple[int, Callable[[], None]]] = deque()
         self._urgent = False
         self._room = threading.Event()
@@ -65,17 +77,34 @@ class SensorWorker:
         """Begin."""
         self._thread.start()
 
+    @property
+    def position(self) -> bytes | None:
+        """How far the sensor had come with what was taken."""
+        return self._position
+
     def take(self, most: int) -> list[Reading]:
-        """Return at most so many of the readings that wait."""
-        found = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-        self._taken += len(found)
-        if found:
+        """Return so many of the readings that wait; those of one position together."""
+        found: list[Reading] = []
+        taken = self._taken
+        while self._waiting and len(found) < most:
+            item = self._waiting.popleft()
+            if isinstance(item, _Stretch):
+                found += item.readings
+                self._position = item.position
+                taken += len(item.readings) + 1
+            else:
+                found.append(item)
+                taken += 1
+        if taken != self._taken:
+            self._taken = taken
             self._room.set()
         return found
 
     def commit(self) -> None:
         """Know that the outbox holds all that was taken; the sensor hears of it in its own thread."""
         self._urgent = False
+        if self._position is not None:
+            self._committed_position = self._position
         self._committed = self._taken
 
     def urgent(self) -> bool:
@@ -106,7 +135,7 @@ class SensorWorker:
             self._busy_since_us = opened_us
             try:
                 self._promises.clear()
-                with closing(self._open()) as sensor:
+                with closing(self._open(self._committed_position)) as sensor:
                     self._follow(sensor, opened_us)
             except Exception as error:  # noqa: BLE001 - drivers and libraries fail in their own ways; the agent must not
                 self._state = _in_a_line(error)
@@ -123,7 +152,7 @@ class SensorWorker:
                 self._promises.popleft()[1]()
             measured = sensor.read()
             self._busy_since_us = None
-            refused = self._give(measured.readings)
+            refused = self._give(measured)
             if measured.committed:
                 self._promises.append((self._queued, measured.committed))
                 self._urgent = measured.urgent
@@ -137,24 +166,35 @@ class SensorWorker:
     def _lasted_s(self, since_us: int) -> float:
         return (self._clock.monotonic_us() - since_us) / 1e6
 
-    def _give(self, readings: Iterable[Reading]) -> str:
-        """Queue readings, waiting where there is no room; return what is wrong with one that was refused."""
+    def _give(self, measured: Measurement) -> str:
+        """Queue what was measured, waiting where there is no room; return what is wrong with one that was refused."""
         refused = ""
-        for reading in readings:
+        together: list[Reading] = []
+        for reading in measured.readings:
             try:
                 named = stamped(self.name, reading, self._clock)
             except ReadingError as error:
                 refused = str(error)
                 continue
-            while len(self._waiting) >= SENSOR_QUEUE_READINGS:
-                self._room.clear()
-                if self._stopping.is_set():
-                    return refused
-                if len(self._waiting) >= SENSOR_QUEUE_READINGS:
-                    self._room.wait()
-            self._queued += 1
-            self._waiting.append(named)
+            if measured.position is not None:
+                together.append(named)
+            elif not self._queue(named, 1):
+                return refused
+        if measured.position is not None:
+            self._queue(_Stretch(together, measured.position), len(together) + 1)
         return refused
+
+    def _queue(self, item: Reading | _Stretch, size: int) -> bool:
+        """Queue something when there is room; return whether there was before the end."""
+        while self._queued - self._taken >= SENSOR_QUEUE_READINGS:
+            self._room.clear()
+            if self._stopping.is_set():
+                return False
+            if self._queued - self._taken >= SENSOR_QUEUE_READINGS:
+                self._room.wait()
+        self._queued += size
+        self._waiting.append(item)
+        return True
 
 
 def read_once(name: str, sensor: Sensor, clock: Clock) -> Measurement:

@@ -25,6 +25,31 @@ class Counters:
         return dict(self._database.run("SELECT name, value FROM counter ORDER BY name"))
 
 
+class SensorPositions:
+    """How far sensors have come, by name: what is committed with the readings until there."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, name: str) -> bytes:
+        """Return a sensor's position; none is empty."""
+        for (position,) in self._database.run("SELECT position FROM sensor_position WHERE name = ?", (name,)):
+            return bytes(position)
+        return b""
+
+    def set(self, name: str, position: bytes) -> None:
+        """Note a sensor's position."""
+        self._database.run("INSERT OR REPLACE INTO sensor_position VALUES (?, ?)", (name, position))
+
+    def names(self) -> list[str]:
+        """Return which sensors have one."""
+        return [str(name) for (name,) in self._database.run("SELECT name FROM sensor_position")]
+
+    def forget(self, name: str) -> None:
+        """Have a sensor begin anew."""
+        self._database.run("DELETE FROM sensor_position WHERE name = ?", (name,))
+
+
 class Conditions:
     """What the running agent knows of the world, by name."""
 

@@ -265,6 +265,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "heard": (("device",), _anything),
     "counter": (("name",), _anything),
     "condition": (("name",), _anything),
+    "sensor_position": (("name",), _anything),
     "received": (("author", "incarnation"), _sound_received),
     "resumed": (("author", "incarnation"), _sound_resumed),
     "imprint": (("author", "incarnation", "block"), _anything),

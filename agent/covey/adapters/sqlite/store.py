@@ -22,7 +22,7 @@ from covey.adapters.sqlite.catching_up import CatchingUp
 from covey.adapters.sqlite.collectors import SilentCollectors
 from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.content import ContentTable
-from covey.adapters.sqlite.counters import Conditions, Counters
+from covey.adapters.sqlite.counters import Conditions, Counters, SensorPositions
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.device import DeviceRow
 from covey.adapters.sqlite.events import EventTable
@@ -116,6 +116,7 @@ class SqliteStore:
         database = self.database
         self.counters = Counters(database)
         self.conditions = Conditions(database)
+        self.sensor_positions = SensorPositions(database)
         self.device = DeviceRow(database)
         self.quarantine = Quarantine(database)
         self.losses = Losses(database)

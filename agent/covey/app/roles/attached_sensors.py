@@ -2,6 +2,7 @@
 
 1. Each is looked after by a feed of its own, beside the loop. A turn takes what there is, and waits for none.
 2. A feed whose sensor waits for it (a broker's messages) has what was taken committed at once, and is told of it.
+   Where a sensor has come to is committed with its readings, so that none comes twice when it is read from there on.
    While nobody can be sent to or the outbox is full, nothing more is taken: the feeds fill up, and then wait.
 3. How each is, is noted where `covey status` and the metrics find it, and reported in the log: when it changes, and not
    more often than the limits say.
@@ -9,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,8 +37,25 @@ class SensorConditions(Protocol):
         """Return every condition."""
 
 
+class Positions(Protocol):
+    """How far sensors have come, kept."""
+
+    def set(self, name: str, position: bytes) -> None:
+        """Note a sensor's position."""
+
+    def names(self) -> list[str]:
+        """Return which sensors have one."""
+
+    def forget(self, name: str) -> None:
+        """Have a sensor begin anew."""
+
+
 class SensorStore(Transactions, Protocol):
     """The store as this role needs it."""
+
+    @property
+    def sensor_positions(self) -> Positions:
+        """How far each sensor has come."""
 
     @property
     def conditions(self) -> SensorConditions:
@@ -46,7 +64,10 @@ class SensorStore(Transactions, Protocol):
 
 @dataclass(slots=True)
 class _Known:
-    """What was last noted and last reported of a sensor, when, and which reading of it was refused."""
+    """What was last noted and last reported of a sensor, when, and which reading of it was refused.
+
+    `position` is what is committed of how far it has come, and `written` what the last transaction wrote.
+    """
 
     feed: SensorFeed
     noted: str = ""
@@ -54,6 +75,8 @@ class _Known:
     reported: str = _STARTING
     reported_us: int | None = None
     refused: str = ""
+    position: bytes | None = None
+    written: bytes | None = None
 
 
 class AttachedSensors:
@@ -76,7 +99,7 @@ class AttachedSensors:
         self._take(node, now)
         for each in self._known:
             self._note(each, each.refused or each.feed.state(), now)
-        due = self._outflow.flush_if_due(node, now)
+        due = self._outflow.flush_if_due(node, now, self._with_positions)
         self._report_committed()
         return due
 
@@ -106,13 +129,34 @@ class AttachedSensors:
             self._flush(node, now)
 
     def _flush(self, node: Node, now: Now) -> None:
-        self._outflow.flush(node, now)
+        self._outflow.flush(node, now, self._with_positions)
         self._report_committed()
 
+    def _with_positions(self, queue: Callable[[], int]) -> int:
+        """Queue what waits, and write in the same transaction how far each sensor has come by it."""
+        readings = queue()
+        self._write_positions()
+        return readings
+
+    def _write_positions(self) -> None:
+        for each in self._known:
+            each.written = each.feed.position
+            if each.written is not None and each.written != each.position:
+                self._store.sensor_positions.set(each.feed.name, each.written)
+
     def _report_committed(self) -> None:
-        if not self._outflow.waiting:
+        """Tell the feeds what is committed, once all is that they gave."""
+        if self._outflow.waiting:
+            return
+        for each in self._known:
+            each.position = each.written
+        if any(each.feed.position != each.position for each in self._known):  # no reading waited for it
+            with self._store.transaction():
+                self._write_positions()
             for each in self._known:
-                each.feed.commit()
+                each.position = each.written
+        for each in self._known:
+            each.feed.commit()
 
     def _note(self, sensor: _Known, state: str, now: Now) -> None:
         if state != sensor.noted and _passed(sensor.noted_us, now, SENSOR_NOTE_US):
@@ -126,7 +170,13 @@ class AttachedSensors:
 
     def _forget_others(self, now: Now) -> None:
         """Let what an earlier agent noted of sensors that are configured no more hold no longer."""
-        forget_sensors(self._store, {each.feed.name for each in self._known}, now.wall_us)
+        here = {each.feed.name for each in self._known}
+        forget_sensors(self._store, here, now.wall_us)
+        gone = [name for name in self._store.sensor_positions.names() if name not in here]
+        if gone:
+            with self._store.transaction():
+                for name in gone:
+                    self._store.sensor_positions.forget(name)
 
 
 def forget_sensors(store: SensorStore, besides: set[str], now_us: int) -> None:

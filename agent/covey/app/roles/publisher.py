@@ -142,20 +142,20 @@ class Outflow:
         """Whether as much waits as may."""
         return self._publisher.waiting >= MAXIMUM_BATCH_READINGS
 
-    def flush(self, node: Node, now: Now) -> None:
-        """Put everything into the outbox; where that is refused, it waits."""
+    def flush(self, node: Node, now: Now, once: Callable[[Callable[[], int]], int] = _always) -> None:
+        """Put everything into the outbox, as `Publisher.flush` does; where that is refused, it waits."""
         try:
-            self._publisher.flush(node)
+            self._publisher.flush(node, once)
         except LocalError as error:
             if now.monotonic_us >= self._quiet_until_us:
                 self._report("warning", f"readings wait: {error}")
                 self._quiet_until_us = now.monotonic_us + _COMPLAIN_EVERY_US
 
-    def flush_if_due(self, node: Node, now: Now) -> int | None:
+    def flush_if_due(self, node: Node, now: Now, once: Callable[[Callable[[], int]], int] = _always) -> int | None:
         """Flush where the open batches are old enough; return when they will be."""
         due = self._publisher.due()
         if due is not None and now.monotonic_us >= due:
-            self.flush(node, now)
+            self.flush(node, now, once)
             return None
         return due
 

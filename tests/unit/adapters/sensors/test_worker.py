@@ -24,9 +24,11 @@ class Scripted:
         self.script = script
         self.opened = 0
         self.closed = 0
+        self.positions: list[bytes] = []
 
-    def open(self) -> Scripted:
+    def open(self, position: bytes) -> Scripted:
         self.opened += 1
+        self.positions.append(position)
         return self
 
     def read(self) -> Measurement:
@@ -143,3 +145,41 @@ def test_a_sensor_hears_that_what_it_said_is_committed(sensor: Scripted, worker:
     worker.commit()
     sensor.script.put(_measured())
     wait_until(lambda: seen == ["first", "second"])
+
+
+def test_a_position_comes_with_its_readings_and_opens_the_sensor_again(sensor: Scripted) -> None:
+    worker = SensorWorker("boiler", 0.0, sensor.open, SystemClock(), retry_s=0.01, position=b"before")
+    worker.start()
+    readings = [Reading(f"r{number}", "", None, 1.0) for number in range(5)]
+    sensor.script.put(Measurement(readings, position=b"first"))
+    found: list[Reading] = []
+    wait_until(lambda: found or found.extend(worker.take(1)))
+    assert len(found) == 5
+    assert worker.position == b"first"
+    sensor.script.put(OSError("gone"))
+    wait_until(lambda: sensor.opened == 2)
+    worker.commit()
+    sensor.script.put(Measurement([], position=b"second"))
+    wait_until(lambda: worker.take(1) or worker.position == b"second")
+    sensor.script.put(OSError("gone"))
+    wait_until(lambda: sensor.opened == 3)
+    assert sensor.positions == [b"before", b"before", b"first"]
+    worker.stop()
+    sensor.script.put(_measured())
+    worker.join(5)
+
+
+def test_a_position_without_readings_is_committed_before_the_sensor_hears_of_it(
+    worker: SensorWorker, sensor: Scripted
+) -> None:
+    seen: list[str] = []
+    sensor.script.put(Measurement([], committed=lambda: seen.append("told"), urgent=True, position=b"here"))
+    wait_until(worker.urgent)
+    worker.commit()  # of what was taken before it
+    sensor.script.put(_measured())
+    wait_until(sensor.script.empty)
+    assert not seen
+    wait_until(lambda: worker.take(1) or worker.position == b"here")
+    worker.commit()
+    sensor.script.put(_measured())
+    wait_until(lambda: seen == ["told"])

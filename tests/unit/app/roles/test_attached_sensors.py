@@ -21,6 +21,7 @@ class Fed:
         self.said = "starting"
         self.waiting: list[Reading] = []
         self.hurries = False
+        self.position: bytes | None = None
         self.taken = self.committed = 0
         self.events: list[str] = []
         self._clock = clock
@@ -171,3 +172,39 @@ def test_what_is_configured_no_more_is_forgotten(tmp_path: Path) -> None:
     site.role = site.new_role(site.shed)
     site.run(1)
     assert set(site.noted()) == {"sensor shed"}
+
+
+def test_how_far_a_sensor_has_come_is_committed_with_its_readings(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    positions = site.ann.store.sensor_positions
+    with site.ann.store.transaction():
+        positions.set("gone", b"x")
+    site.run(1)
+    assert positions.names() == []
+    site.boiler.measure(2)
+    site.boiler.position = b"first"
+    site.run(1)
+    assert (positions.get("boiler"), site.published()) == (b"", 0)
+    site.run(10)
+    assert (positions.get("boiler"), site.published(), site.boiler.committed) == (b"first", 2, 2)
+
+
+def test_what_the_outbox_refuses_moves_no_position(tmp_path: Path) -> None:
+    site = Site(tmp_path, outbox_bytes=1_500)
+    site.ann.blob(site.group_id, bytes(1_000))
+    site.run(1)
+    site.boiler.measure(5_000)
+    site.boiler.position = b"first"
+    site.run(10)
+    assert [line for _, line in site.lines if "readings wait" in line]
+    assert (site.ann.store.sensor_positions.get("boiler"), site.boiler.committed) == (b"", 0)
+
+
+def test_a_position_that_no_reading_waits_for_is_committed_by_itself_and_once(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.boiler.position = b""
+    site.run(1)
+    assert site.ann.store.sensor_positions.names() == ["boiler"]
+    writes = site.ann.store.database.connection.total_changes
+    site.role.turn(site.ann.node, site.ann.now)
+    assert site.ann.store.database.connection.total_changes == writes
