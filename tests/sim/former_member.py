@@ -16,7 +16,7 @@ from covey.core.group.manifest import GroupManifest, Member, read_manifest, sign
 from covey.core.group.messages import Bundle, pull_to_wire
 from covey.core.group.policy import Action, sign_vote
 from covey.core.group.revocation import sign_revoke
-from covey.core.ids import EpochId, Incarnation
+from covey.core.ids import DeviceKey, EpochId, Incarnation, ManifestHash
 from covey.core.pairing.invite import NO_INVITE, JoinRequest
 from covey.core.wire import cbor
 from covey.core.wire.message import NO_GROUP, Acknowledgement, LossReason, MessageType
@@ -61,7 +61,7 @@ class FormerMember:
     def check_unheard(self) -> None:
         """Check that it has left nothing at any device, and has got nowhere."""
         keys = {device.identity.signing_public for device in self._world.devices}
-        own = self._identity.signing_public
+        own, by_members = self._identity.signing_public, self._followed_by(keys)
         for device in self._world.devices:
             store = device.store
             check(store.received.of(own, _SPEAKS) == SequenceSet(), "a removed device was heard")
@@ -71,13 +71,27 @@ class FormerMember:
             [shown] = store.connection.execute(believed, (own,)).fetchone()
             check(not shown, "a removed device had another begin an incarnation")
             kept = [read_manifest(raw, verify=False) for _, _, raw in store.groups.manifests()]
-            own_kept = [each for each in kept if each.issuer == own]
-            early = [read_manifest(raw, verify=False) for raw in store.groups.early_manifests(self._known.group_id)]
-            followed = {before for each in (*kept, *early) for before in each.prev}  # what somebody follows may be more
-            rivals = [each for each in own_kept if each.hash not in followed]
+            followed = {before for each in kept for before in each.prev}
+            rivals = [each for each in kept if each.issuer == own and each.hash not in followed | by_members]
             check(len(rivals) <= RIVALS_OF_ONE, "more rivals of a removed device than are bounded")
             outside = set(store.outbox.recipients()) - keys - {own}
             check(len(outside) <= 1, "devices that a removed one makes up are spoken to")
+
+    def _followed_by(self, members: set[DeviceKey]) -> set[ManifestHash]:
+        """Return all that manifests of members follow, directly or not, wherever these are.
+
+        Who has taken that need not have what follows it any more: it was asked for in vain, and forgotten.
+        """
+        held: dict[ManifestHash, GroupManifest] = {}
+        for device in self._world.devices:
+            groups = device.store.groups
+            raws = (*groups.manifests_from(self._known.group_id, 1), *groups.early_manifests(self._known.group_id))
+            held |= {each.hash: each for each in (read_manifest(raw, verify=False) for raw in raws)}
+        followed: set[ManifestHash] = set()
+        for each in sorted(held.values(), key=lambda each: -each.version):
+            if each.issuer in members or each.hash in followed:
+                followed.update(each.prev)
+        return followed
 
     def _data(self, victim: Device) -> None:
         kind = self._chance.choice((MessageType.BLOB, MessageType.TELEMETRY))

@@ -10,6 +10,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.ids import GroupId
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
+from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.events import InvitationState, VoteCast
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
@@ -56,6 +57,7 @@ class GroupMessages:
         membership: Membership,
         maintenance: GroupMaintenance,
         past: Past,
+        asking_back: AskingBack,
         records: GroupMessageRecords,
         queue: SendQueue,
         decide: Callable[[VoteCast, Now], None],
@@ -66,6 +68,7 @@ class GroupMessages:
         self._groups = membership.groups
         self._maintenance = maintenance
         self._past = past
+        self._asking_back = asking_back
         self._records = records
         self._queue = queue
         self._tried: dict[GroupId, bytes | None] = dict.fromkeys(records.ahead.groups())
@@ -109,6 +112,7 @@ class GroupMessages:
         self._past.take(message.group_id, Bundle.from_wire(message.body).manifests, now)
         sends = self._membership.receive_manifests(message, now.wall_us)
         sends += self._maintenance.ask(self._groups, message.group_id, message.author, now)
+        sends += self._asking_back.answer(message, now)
         return HandlerOutcome(sends=tuple(sends))
 
     def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:

@@ -120,12 +120,14 @@ class Node:
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
-        past, maintenance, reports = Past(records.groups), self._group_maintenance, Reports(records.sent_reports, queue)
+        maintenance, reports = self._group_maintenance, Reports(records.sent_reports, queue)
+        past, asking_back = Past(records.groups), AskingBack(own, self.groups, records.groups, state.carriage)
         exchange = HistoryExchange(own, self.groups, past, records, queue, state.carriage)
         self.history = history = History(identity, self.groups, records, exchange)
         self.newcomers = Newcomers(self.groups, history, records, pins)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
-        self._group_messages = GroupMessages(self.membership, maintenance, past, records, queue, self.actions.decide)
+        of_groups = self.membership, maintenance, past, asking_back, records, queue
+        self._group_messages = GroupMessages(*of_groups, self.actions.decide)
         self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
         parts = ReceivingParts(
             *(state.rates, self.membership, self._links),
@@ -134,11 +136,9 @@ class Node:
             queue,
             self._acknowledgements,
             self.heartbeat,
-            *(self.heads, AskingBack(self.groups, state.carriage)),
-            self.ephemeral,
-            self.content,
-            history,
-            self.routes,
+            *(self.heads, asking_back),
+            *(self.ephemeral, self.content),
+            *(history, self.routes),
         )
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, reports)
@@ -326,7 +326,7 @@ class Node:
         """Begin the retries that are due."""
         if self.state.windows.is_connected:
             self._links.online(now)
-        self.state.windows.handle_deadline(now, self._jitter)
+        self.state.windows.handle_deadline(now, self._jitter, self.groups.addresses.longest_retries_us(now.wall_us))
 
     def has_work(self, now: Now) -> bool:
         """Say whether `maintain` has something to do."""

@@ -7,6 +7,14 @@ from covey.limits.units import KIB
 INVITE_US = 600_000_000
 """Life of an invite: ten minutes, as long as two people need to stand beside each other."""
 
+JOIN_RETRY_US = 30_000_000
+"""Longest wait before a join request goes again, while its invite lives minutes: a relay may have lost the subscription
+of an inviter, which renews it every five minutes, and an invite lives ten. Where it lives for longer, a twentieth of
+that, and what any other message waits at most."""
+
+JOIN_TRIES = 20
+"""How often a join request goes at least in what is left of its invite's life, where nobody answers."""
+
 JOIN_GRACE_US = 600_000_000
 """How long after its invite's end a join request is still repeated: the inviter's clock may be behind ours."""
 

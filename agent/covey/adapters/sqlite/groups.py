@@ -47,14 +47,17 @@ class GroupTables:
             raise DamagedStateError("a group manifest in the state database is not what was written")
         return rows
 
-    def manifests_from(self, group_id: GroupId, version: int, most: int = -1) -> list[bytes]:
-        """Return the first accepted manifests of a group from a version on, by version and hash; -1: every one."""
+    def manifests_from(self, group_id: GroupId, version: int, most: int = -1, after: int = 0) -> list[bytes]:
+        """Return the first accepted manifests of a group from a version on, by version and hash; -1: every one.
+
+        The first ones, `after` of them, are passed over.
+        """
         return [
             row[0]
             for row in self._database.run(
                 "SELECT raw FROM group_manifest WHERE group_id = ? AND version >= ? AND state <> ? "
-                "ORDER BY version, hash LIMIT ?",
-                (group_id, version, _EARLY, most),
+                "ORDER BY version, hash LIMIT ? OFFSET ?",
+                (group_id, version, _EARLY, most, after),
             )
         ]
 

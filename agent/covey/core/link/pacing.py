@@ -73,6 +73,8 @@ class HeadsPacing:
     """Those of them that are asked to answer."""
     round_at_us: int | None = None
     """When the next one is told that nothing is known of."""
+    asked_at_us: dict[DeviceKey, int] = field(default_factory=dict)
+    """When each of them was told last, by the wall clock."""
     quick_rounds: int = 0
     """How many more of these follow quickly, as a group was in conflict."""
     reports: TokenBucket = field(default_factory=lambda: TokenBucket(HEADS_PER_SECOND, HEADS_SAVED))

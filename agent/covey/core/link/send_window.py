@@ -9,9 +9,10 @@ recipient cannot take yet (telemetry of a group that it has lost) never holds up
        says that this publish need not be repeated when the connection comes back.
     2. Messages go in the order of their places; at most `allowed` of the window are unacknowledged.
     3. When no acknowledgement moves the window for the retry time, everything in flight counts as lost: `allowed` falls
-       to one, one message goes again, and the retry time grows to one to three times itself, up to five minutes. A
-       recipient that is away so costs one message for each retry, however much is waiting. It is the oldest of those
-       tried least: a message that its recipient or the relay always refuses holds up none of the others.
+       to one, one message goes again, and the retry time grows to one to three times itself, up to five minutes, or to
+       as long as the caller lets it. A recipient that is away so costs one message for each retry, however much is
+       waiting. It is the oldest of those tried least: a message that its recipient or the relay always refuses holds up
+       none of the others.
     4. An acknowledgement that frees messages doubles `allowed` and adds what it freed: a false alarm costs nothing.
     5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
        half as often after each try.
@@ -294,15 +295,15 @@ class SendLink:
         """Return when `handle_deadline` wants to be called, in microseconds of the caller's clock."""
         return self._deadline_us
 
-    def handle_deadline(self, now_us: int, jitter: Jitter) -> None:
-        """Begin a retry if it is due (rule 3)."""
+    def handle_deadline(self, now_us: int, jitter: Jitter, longest_us: int = RETRY_US_MAX) -> None:
+        """Begin a retry if it is due; the one after it is, after the longest wait at the latest (rule 3)."""
         if self._deadline_us is None or now_us < self._deadline_us:
             return
         for entry in self._window.values():
             entry.follow(Event.RETRY, _WAITING)
         self._allowed = 1
         self.retries += 1
-        self._retry_us = min(RETRY_US_MAX, jitter(self._retry_us, 3 * self._retry_us))
+        self._retry_us = min(longest_us, jitter(self._retry_us, 3 * self._retry_us))
         self._deadline_us = now_us + self._retry_us if self._window else None
 
     def _in_flight(self) -> bool:

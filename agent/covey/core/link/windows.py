@@ -6,13 +6,14 @@ outlives a node whose transaction failed: a disk that refuses must not have ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.lanes import Lane
 from covey.core.link.send_window import InFlight, Jitter, SendLink
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet
+from covey.limits.link import RETRY_US_MAX
 
 _Key = tuple[DeviceKey, Lane]
 
@@ -113,11 +114,11 @@ class Windows:
         """Return when windows want to be called, in monotonic microseconds."""
         return [link.next_deadline() for link in self._all()]
 
-    def handle_deadline(self, now: Now, jitter: Jitter) -> None:
-        """Begin the retries that are due."""
+    def handle_deadline(self, now: Now, jitter: Jitter, longest_us: Mapping[DeviceKey, int]) -> None:
+        """Begin the retries that are due; `longest_us` are the waits of recipients whose answer is wanted soon."""
         if self.is_connected:
             for link in self._all():
-                link.handle_deadline(now.monotonic_us, jitter)
+                link.handle_deadline(now.monotonic_us, jitter, longest_us.get(link.recipient, RETRY_US_MAX))
 
     def _of_lane(self, lane: Lane) -> dict[_Key, SendLink]:
         return self._control if lane is Lane.CONTROL else self._others

@@ -4,7 +4,8 @@
    awaited, the one that the invite pins.
 2. A device that shares no group with us any more keeps its last address until it has acknowledged its notice,
    or that has waited for `DEPARTURE_US`: then what waits for it is dropped, and it is forgotten.
-   Meanwhile it is told, and not heard.
+   Meanwhile it is told, and not heard. Who is out of a group itself leaves that to those inside: neither hears the
+   other. Whom only void manifests let in it tells all the same, as it may be the only one that knows of it.
 3. A device that asks for a public group's manifest has an address for `VISIT_US`, or until it has acknowledged it.
 """
 
@@ -17,7 +18,8 @@ from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.membership.records import AddressRecords
 from covey.limits.group import DEPARTURE_US
-from covey.limits.pairing import PUBLIC_VISITORS, VISIT_US
+from covey.limits.link import RETRY_US_MAX
+from covey.limits.pairing import JOIN_RETRY_US, JOIN_TRIES, PUBLIC_VISITORS, VISIT_US
 
 
 class Addresses:
@@ -27,6 +29,8 @@ class Addresses:
         self._records = records
         self._noise: dict[DeviceKey, NoisePublic] = {}
         self._accepted_authors: frozenset[DeviceKey] = frozenset()
+        self._asked: dict[DeviceKey, int] = {}
+        """By inviter, when the invite ends."""
         self._departed: list[DeviceKey] = []
 
     def rebuild(self, groups: Iterable[GroupManifest]) -> None:
@@ -34,8 +38,10 @@ class Addresses:
         accepted: dict[DeviceKey, NoisePublic] = {}
         for group in groups:
             accepted |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
-        for pending in self._records.joins.pending():
+        joins = self._records.joins.pending()
+        for pending in joins:
             accepted[pending.inviter.signing_public] = pending.inviter.noise_public
+        self._asked = {pending.inviter.signing_public: pending.expires_at_us for pending in joins}
         self._accepted_authors = frozenset(accepted)
         self._noise = dict(self._records.departures.addresses()) | accepted
 
@@ -47,11 +53,23 @@ class Addresses:
         """Say whether a device may speak of its link with this one: it is no stranger, and was not removed."""
         return signing_public in self._accepted_authors
 
-    def part_from(self, members: Iterable[Member]) -> None:
-        """Keep the addresses of devices that are members no more until they know it; boards get no notice."""
-        parted = list(members)
-        self.keep_notifying(parted)
-        self._departed += [member.keys.signing_public for member in parted]
+    def longest_retries_us(self, now_us: int) -> dict[DeviceKey, int]:
+        """Return how long at most what waits for each inviter waits to go again: it is of no use after the invite."""
+        return {
+            inviter: min(RETRY_US_MAX, max(JOIN_RETRY_US, (expires_at_us - now_us) // JOIN_TRIES))
+            for inviter, expires_at_us in self._asked.items()
+        }
+
+    def part_from(self, members: Iterable[Member], notified: Iterable[Member] | None = None) -> None:
+        """Keep the addresses of devices that are members no more until they know it; boards get no notice.
+
+        Where only some are to be `notified`, by who is out with them, the others are owed nothing (rule 2).
+        """
+        parted = {member.keys.signing_public: member for member in members}
+        owed = parted if notified is None else {member.keys.signing_public: member for member in notified}
+        self.keep_notifying(owed.values())
+        self.welcome(parted.keys() - owed.keys())
+        self._departed += parted
 
     def keep_notifying(self, members: Iterable[Member]) -> None:
         """Keep the addresses of those whom this device leaves, until they know."""
@@ -73,7 +91,7 @@ class Addresses:
         return True
 
     def welcome(self, signing_publics: Iterable[DeviceKey]) -> None:
-        """Forget that members were ever parted from."""
+        """Owe devices no notice any more: they are members again, or others tell them."""
         for key in signing_publics:
             self._records.departures.end(key)
 

@@ -1,4 +1,7 @@
-"""Who is out of a group as far as it knows, and is spoken to as a member: it asks what it has lost.
+"""Who takes a device to be out of a group, or in it, otherwise than that device does: what it then asks and says.
+
+1. Who is out as far as it knows, and is spoken to as a member, asks what it has lost.
+2. Who is in as far as it knows, and is told of a removal that it knows to be over, says what let it in again.
 
 A device may have been let in again, have acknowledged that, and have lost it with its state; or it holds a removal that
 the others lack, by a life of its issuer that is lost. The members list it, and it takes nothing of theirs. So where a
@@ -6,27 +9,36 @@ member, by the last manifest held, says something in the group, that one is aske
 given those held here: then both know the same. Whoever does not list the device does not hear it. One is asked every
 `PULL_US_MAX`, and has an address for `VISIT_US`, as a visitor has; not one with which another group is shared: what it
 never takes would wait for it for ever.
+
+The other way round, a device may have been let in again by a life of a member that is lost, and nobody else have heard
+of it. No member hears anything of it but how its groups stand, and answers that with its removal (`former_members.py`).
+It gives that member the manifests that it holds from there on, and that list it, once every `PULL_US_MAX`; but only to
+a member by what it holds, since who was removed itself may say so, too.
 """
 
 from __future__ import annotations
 
-from covey.core.group.manifest import GroupManifest, Member
+from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
-from covey.core.ids import GroupId
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.membership.groups import Groups
+from covey.core.membership.records import GroupRecords
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
-from covey.limits.group import PULL_US_MAX
+from covey.limits.group import BUNDLE_MANIFESTS, PULL_US_MAX
 
 
 class AskingBack:
     """Asks, one member of each group at a time. Nothing of it is durable."""
 
-    def __init__(self, groups: Groups, carriage: Carriage) -> None:
+    def __init__(self, own: DeviceKey, groups: Groups, records: GroupRecords, carriage: Carriage) -> None:
+        self._own = own
         self._groups = groups
+        self._records = records
         self._carriage = carriage
         self._asked_at_us: dict[GroupId, int] = {}
+        self._said_at_us: dict[GroupId, int] = {}
 
     def ask(self, message: Message, now: Now) -> list[GroupSend]:
         """Return what a message gives rise to, if anything. Writes, so inside a transaction."""
@@ -44,6 +56,26 @@ class AskingBack:
         if held:
             sends.append((MessageType.GROUP_MANIFEST, Bundle(held).to_wire()))
         return [GroupSend(message.author, kind, group.group_id, body) for kind, body in sends]
+
+    def answer(self, message: Message, now: Now) -> list[GroupSend]:
+        """Return what a GROUP_MANIFEST gives rise to that was taken, and that ends with a removal of this device."""
+        newest = [read_manifest(raw, verify=False) for raw in Bundle.from_wire(message.body).manifests[-1:]]
+        group = next((each for each in self._groups.joined() if each.group_id == message.group_id), None)
+        if not newest or newest[0].member(self._own) is not None:
+            return []
+        if group is None or group.member(message.author) is None:
+            return []
+        said_at_us = self._said_at_us.get(group.group_id)
+        if said_at_us is not None and now.monotonic_us < said_at_us + PULL_US_MAX:
+            return []
+        later = self._records.manifests_from(group.group_id, newest[0].version, BUNDLE_MANIFESTS)
+        listing = [raw for raw in later if read_manifest(raw, verify=False).member(self._own) is not None]
+        fitting = first_within(listing, self._carriage.maximum_payload)
+        if not fitting:
+            return []
+        self._said_at_us[group.group_id] = now.monotonic_us
+        body = Bundle(fitting).to_wire()
+        return [GroupSend(message.author, MessageType.GROUP_MANIFEST, group.group_id, body)]
 
     def _may_ask(self, group: GroupManifest, member: Member, now: Now) -> bool:
         if member.is_board or group in self._groups.left():

@@ -4,7 +4,9 @@
    Its telemetry stays until there is another collector for it (`collectors.py`). Where another group is shared with
    it, all stays.
 2. What this device had for the members of a group that it was removed from is dropped: they would not take it. So is
-   what waits for a device that has no address here any more, as nothing can be sealed for it; but what programs gave.
+   what it had to tell those whom it had removed there before, as members tell them (`former_members.py`): only whom
+   void manifests let in may know of nobody else. So is what waits for a device that has no address here any more, as
+   nothing can be sealed for it; but what programs gave.
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
 4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
@@ -33,6 +35,7 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
     for recipient in filter(membership.groups.shares_nothing_with, membership.end_departures(now.wall_us)):
         _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
+    _leave_to_members(membership.groups, records)
     notified = {key for key, _ in records.departures.addresses()} | {
         each.inviter.signing_public for each in records.joins.pending()
     }
@@ -54,6 +57,21 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
             membership.groups.refresh()
 
 
+def _leave_to_members(groups: Groups, records: ExpiryRecords) -> None:
+    """End what this device owes to those who are out of a group that it is itself out of (rule 2)."""
+    left_behind = {group.group_id: group for group in groups.removed_from()}
+    if not left_behind:
+        return
+    listed = {member.keys.signing_public for group in left_behind.values() for member in group.members}
+    void = {key for group_id in left_behind for key in groups.trust(group_id).void_members()}
+    owed = {key for key, _ in records.departures.addresses()} - listed - void
+    for recipient in filter(groups.shares_nothing_with, sorted(owed)):
+        about = _notices(recipient, records)
+        if about and about <= left_behind.keys():
+            records.departures.end(recipient)
+    groups.readdress()
+
+
 def _submissions_wait(recipient: DeviceKey, records: ExpiryRecords) -> bool:
     return any(records.outbox.waiting_bytes(recipient, kind) for kind in (MessageClass.DATA, MessageClass.TELEMETRY))
 
@@ -64,7 +82,7 @@ def _erase_left(membership: Membership, records: ExpiryRecords) -> None:
     for group in membership.groups.left():
         members = [member.keys.signing_public for member in group.members if not member.is_board]
         waiting = set(members).intersection(records.outbox.recipients())
-        uninformed = {key for key in waiting if _notice_waits(group.group_id, key, records)}
+        uninformed = {key for key in waiting if group.group_id in _notices(key, records)}
         if members and len(uninformed) == len(members):
             continue
         records.groups.erase_content(group.group_id)
@@ -84,9 +102,10 @@ def is_departure_notice(groups: Groups, message: Message) -> bool:
     )
 
 
-def _notice_waits(group_id: GroupId, recipient: DeviceKey, records: ExpiryRecords) -> bool:
+def _notices(recipient: DeviceKey, records: ExpiryRecords) -> set[GroupId]:
+    """Return the groups whose manifests wait for a device."""
     messages = (read_message(raw, verify=False) for _, raw in records.outbox.control_messages(recipient))
-    return any(each.type is MessageType.GROUP_MANIFEST and each.group_id == group_id for each in messages)
+    return {each.group_id for each in messages if each.type is MessageType.GROUP_MANIFEST}
 
 
 def _drop(

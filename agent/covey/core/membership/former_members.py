@@ -1,6 +1,7 @@
 """Who was removed, and does not know: what it is sent (docs/protocol.md, "Heads", rules 3 and 4).
 
-1. It is sent the manifests up to the first one that does not list it, and nothing later.
+1. It is sent the manifests up to the first one that does not list it, and nothing later; one part of them after the
+   other, where no message carries all.
 2. Whoever issued that one tells it by itself; but its state may be restored, lost or gone. So any member answers the
    report of a former member, which names a group of which a manifest here lists it. Nothing else that it says is heard.
 3. It is told as often as `pacing.py` says, and not while a control message waits for it. Those whom only what is void
@@ -30,6 +31,8 @@ from covey.limits.heads import FORMER_LOOK_SECONDS, REMOVAL_MANIFESTS
 MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
 """Says whether something (the key) may go to a device now, as what it is about stands; and notes that it does."""
 
+Times = Callable[[tuple[object, ...], bytes], int]
+"""Says how often something (the key) has gone, as what it is about stands."""
 
 _LOOKED_BACK = (0, 1, 4, 16)
 """Versions before the one that a device holds: what it holds may be a rival of what removed it, or follow one."""
@@ -50,6 +53,7 @@ class FormerMembers:
         records: GroupRecords,
         carriage: Carriage,
         may_say: MaySay,
+        times: Times,
         looks: TokenBucket,
     ) -> None:
         self._own = own
@@ -57,6 +61,7 @@ class FormerMembers:
         self._records = records
         self._carriage = carriage
         self._may_say = may_say
+        self._times = times
         self._looks = looks
 
     def receive(self, message: Message, now: Now) -> list[GroupSend]:
@@ -114,9 +119,17 @@ class FormerMembers:
         return _Removal(listed, manifests) if listed is not None and not listed.is_board else None
 
     def _notify(self, removal: _Removal, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        fitting = first_within(removal.manifests, self._carriage.maximum_payload)
         key = ("told", device, head.group_id)
+        fitting = self._fitting(removal.manifests, self._times(key, head.digest))
         if not fitting or not self._may_say(key, device, head.digest, now.monotonic_us):
             return []
         body = Bundle(fitting).to_wire()
         return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
+
+    def _fitting(self, manifests: list[bytes], times: int) -> tuple[bytes, ...]:
+        """Return what one message carries: what follows where the first ones went, and the device holds what it did."""
+        parts: list[tuple[bytes, ...]] = []
+        while fitting := first_within(manifests, self._carriage.maximum_payload):
+            parts.append(fitting)
+            manifests = manifests[len(fitting) :]
+        return parts[times % len(parts)] if parts else ()

@@ -12,7 +12,8 @@
 5. Whoever is told of another history of the same group asks for what it lacks (`history/exchange.py`), after the
    manifests that this may name, and answers.
 6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
-   a removal also where it speaks with nobody but the device that was removed.
+   a removal also where it speaks with nobody but the device that was removed. Who was asked comes after those who were
+   not, as it may have gone for good.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ class HeadsExchange:
         self._histories = histories
         self._pulls = pulls
         self._carriage = carriage
-        self._former = FormerMembers(own, groups, records.groups, carriage, self._may_say, pacing.former_looks)
+        times = pacing.pauses.times
+        self._former = FormerMembers(own, groups, records.groups, carriage, self._may_say, times, pacing.former_looks)
         self._generation = self._rounds_of = self._histories_generation = -1
         self._digests: dict[GroupId, bytes] = {}
         self._said: dict[DeviceKey, GroupId] = {}
@@ -194,10 +196,14 @@ class HeadsExchange:
             pacing.quick_rounds -= quick
             pause_us = HEADS_CHANGE_US if quick else (HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
             pacing.round_at_us = now_us + self._jitter(*pause_us)
-            seen_at = self._records.heads.seen_at()
-            by_age = sorted(self._others, key=lambda device: (seen_at.get(device, 0), device))
+            seen_at, asked = self._records.heads.seen_at(), pacing.asked_at_us
+            age = {each: max(seen_at.get(each, 0), asked.get(each, 0)) for each in self._others}
+            by_age = sorted(self._others, key=lambda device: (age[device], device))
             longest = by_age[: (len(by_age) + 1) // 2]
-            pacing.plan(longest[self._jitter(0, len(longest) - 1)], None, self._jitter, now_us, asks=True)
+            chosen = longest[self._jitter(0, len(longest) - 1)]
+            kept = {key: at_us for key, at_us in pacing.asked_at_us.items() if key in self._others}
+            pacing.asked_at_us = kept | {chosen: now.wall_us}
+            pacing.plan(chosen, None, self._jitter, now_us, asks=True)
 
     def _may_say(
         self, key: tuple[object, ...], device: DeviceKey, about: bytes, now_us: int, *, although_waiting: bool = False

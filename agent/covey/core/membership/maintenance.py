@@ -6,7 +6,8 @@
    the heads after a random wait, and if none does, by anybody after a longer one (000.17).
 3. Whoever lacks the secret of the epoch asks for it in the same way.
    An asker gets two answers, for what follows and for what that follows, and then as often as it may ask: an answer is
-   up to 2,500 times its question. It gets as much as a relay carries, and none while not even the first fits.
+   up to 2,500 times its question. It gets as much as a relay carries, and none while not even the first fits; where it
+   asks for the same again, what follows: of rivals more may have the same version than one answer carries.
    Who has asked so often for nothing asks half as often each time, down to once an hour, until something has come.
    Whoever has asked in vain `SECRET_PULLS` times for the secret, and may do so, begins another epoch: it was lost with
    the device that had drawn it, and without one the group neither says nor writes anything.
@@ -47,6 +48,7 @@ from covey.limits.group import (
     RECONCILE_ISSUER_US,
     SECRET_PULLS,
 )
+from covey.limits.heads import PACED
 
 if TYPE_CHECKING:
     from covey.core.membership.gathering import Gathering
@@ -79,6 +81,8 @@ class GroupMaintenance:
         self._pulls: dict[GroupId, _Pulls] = {}
         self._announced_at_us: int | None = None
         self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
+        self._given: dict[tuple[DeviceKey, GroupId, int], int] = {}
+        """How many manifests the answers to a request had so far, where there are more."""
         self._looked = False
         if any(each.request is not None for each in records.invites.all()):
             self.gathering()
@@ -105,8 +109,7 @@ class GroupMaintenance:
         if rests or self._records.outbox.waiting_bytes(message.author, MessageClass.CONTROL) > BUNDLE_BYTES:
             self._records.counters.count("pulls_unanswered")
             return []
-        wanted = self._records.groups.manifests_from(message.group_id, from_version, BUNDLE_MANIFESTS)
-        manifests = first_within(wanted, self._carriage.maximum_payload)
+        manifests, wanted = self._next_answer(asker, from_version)
         if wanted and not manifests:
             self._records.counters.count("pulls_too_large")
             return []
@@ -115,6 +118,23 @@ class GroupMaintenance:
         secret = groups.secret(message.group_id) if inside else None
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
+
+    def _next_answer(self, asker: tuple[DeviceKey, GroupId], from_version: int) -> tuple[tuple[bytes, ...], bool]:
+        """Return what the answer to a request has, and whether there was anything that it could have.
+
+        The same request again is answered with what the last answer had no room for, and so from the beginning again.
+        """
+        read, about = self._records.groups.manifests_from, (*asker, from_version)
+        given = self._given.pop(about, 0)
+        wanted = read(asker[1], from_version, BUNDLE_MANIFESTS, given)
+        if given and not wanted:
+            given, wanted = 0, read(asker[1], from_version, BUNDLE_MANIFESTS)
+        manifests = first_within(wanted, self._carriage.maximum_payload)
+        if given or len(manifests) < len(wanted) or len(wanted) == BUNDLE_MANIFESTS:
+            if len(self._given) >= PACED:
+                del self._given[next(iter(self._given))]
+            self._given[about] = given + len(manifests)
+        return manifests, bool(wanted)
 
     def ask(
         self, groups: Groups, group_id: GroupId, member: DeviceKey, now: Now, *, behind: bool = False

@@ -470,14 +470,15 @@ class Membership:
         self.groups.note_parted(trust.group_id, known.keys() - listed.keys() if self._own in listed else known)
         void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
-        self.groups.addresses.part_from([*gone, *(each for each in void if each not in gone)])
+        is_out = self._own not in listed
+        self.groups.addresses.part_from([*void, *gone], void if is_out else None)
         leaves = any(each.issuer == self._own and each.member(self._own) is None for each in news)
-        if self._own not in listed and leaves:  # an earlier one of ours may come back to a restored state
+        if is_out and leaves:  # an earlier one of ours may come back to a restored state
             self.groups.addresses.keep_notifying(after.members)  # that we leave
         else:  # whoever removed us hears nothing of whom we have removed
             self.groups.addresses.welcome(listed)
         self.groups.readdress()
-        if self._own not in listed:
+        if is_out:
             if before is None or self._own in known:
                 self.events.report(RemovedFromGroup(after), now_us)
         else:

@@ -49,8 +49,8 @@ class PendingJoin:
 class ManifestRecords(Protocol):
     """The accepted manifests of this device's groups."""
 
-    def manifests_from(self, group_id: GroupId, version: int, most: int) -> list[bytes]:
-        """Return the first accepted manifests of a group from a version on, by version and hash."""
+    def manifests_from(self, group_id: GroupId, version: int, most: int, after: int = 0) -> list[bytes]:
+        """Return accepted manifests of a group from a version on, by version and hash: so many after the first ones."""
 
     def has_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bool:
         """Say whether a manifest was accepted before."""

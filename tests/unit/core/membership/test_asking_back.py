@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.group.messages import Bundle
 from covey.core.ids import GroupId
 from covey.core.wire.message import MessageType, read_message
 from tests.fleet import Device, admit, carry, found
@@ -66,3 +69,59 @@ def test_who_is_out_for_all_asks_in_vain_and_seldom(make: Make) -> None:
     ben.maintain()
     carry(ann, ben, cid)
     assert list(ben.store.outbox.recipients()) == []
+
+
+def test_who_was_let_in_again_by_a_lost_life_brings_that_to_whoever_tells_it_of_its_removal(make: Make) -> None:
+    """Its inviter was restored, nobody else had heard of it, and members who know of the removal hear nothing of it."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    carry(ann, ben, cid)
+    _remove(ann, ben, group_id)
+    carry(ann, cid)
+    copy = ann.copy_state()
+    admit(ann, ben, group_id)
+    ann.return_to(copy)
+    _relabel(ann, group_id)
+    carry(ann, cid)
+    assert ann.node.groups.group(group_id).member(ben.key) is None
+    for _ in range(60):
+        for device in (ann, ben, cid):
+            device.wait(60)
+            device.maintain()
+        carry(ann, ben, cid)
+    hashes = {each.node.groups.group(group_id).hash for each in (ann, ben, cid)}
+    assert hashes == {ann.node.groups.group(group_id).hash}
+    assert ann.node.groups.group(group_id).member(ben.key) is not None
+    assert list(ben.store.outbox.recipients()) == []
+
+
+def test_a_removed_device_that_says_so_of_others_is_given_nothing(make: Make) -> None:
+    ann, mal = make("ann"), make("mal")
+    group_id = found(ann, mal)
+    _remove_in_vain(mal, ann, group_id)
+    said = [each for each in mal.sends() if each.recipient == ann.key]
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.removing(mal.key, epoch), ann.now)
+    ann.sends()
+    _relabel(ann, group_id)
+    for each in said:
+        ann.receive(each.envelope)
+    assert ann.node.groups.group(group_id).member(mal.key) is None
+    waiting = [read_message(raw, verify=False) for _, raw in ann.store.outbox.control_messages(mal.key)]
+    manifests = [read_manifest(raw) for each in waiting for raw in Bundle.from_wire(each.body).manifests]
+    assert "restored" not in {member.label for each in manifests for member in each.members}
+
+
+def _remove_in_vain(device: Device, other: Device, group_id: GroupId) -> None:
+    with device.store.transaction():
+        device.node.actions.change(group_id, lambda draft, epoch: draft.removing(other.key, epoch), device.now)
+
+
+def _relabel(device: Device, group_id: GroupId) -> None:
+    def edit(draft: GroupManifest) -> GroupManifest:
+        own = draft.member(device.key)
+        assert own is not None
+        return draft.changing(replace(own, label="restored"))
+
+    with device.store.transaction():
+        device.node.actions.change(group_id, lambda draft, _: edit(draft), device.now)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from covey.core.events import EnvelopeDropped
+from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
 from covey.core.link import receiver
@@ -16,7 +19,8 @@ from covey.core.pairing.invite import Invite
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, read_message, write_message
 from covey.limits.group import DEPARTURE_US
-from covey.limits.pairing import INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US
+from covey.limits.link import RETRY_US_MAX
+from covey.limits.pairing import INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US, JOIN_RETRY_US, PREPARED_INVITE_US
 from tests.fleet import Device, carry, found
 
 Make = Callable[[str], Device]
@@ -74,6 +78,55 @@ def test_who_is_removed_no_longer_notifies_whom_it_had_removed(make: Make) -> No
     assert ann.node.groups.group(group_id).member(mal.key) is not None
     _later(ben, 600_000_000)
     assert mal.key not in ben.store.outbox.recipients()
+
+
+def test_who_is_removed_owes_nothing_to_those_who_are_out_with_it(make: Make) -> None:
+    """Neither hears the other any more; here ben learns of both removals at once, with something for mal waiting."""
+    ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
+    group_id = found(ann, ben, cid, mal)
+    carry(ann, ben, cid, mal)
+    ben.blob(group_id, b"never comes")
+    _relabel(ben, group_id)
+    ben.sends()  # and all of it is lost
+    for removed in (mal, ben):
+        _remove(ann, removed, group_id)
+        carry(ann, cid, mal)
+    for _ in range(30):
+        _later(ben, 60_000_000)
+        _later(cid, 60_000_000)
+        carry(cid, ben)
+    assert ben.node.groups.joined() == []
+    _later(ben, 600_000_000)
+    assert list(ben.store.outbox.recipients()) == []
+    assert ben.store.departures.addresses() == []
+
+
+def test_who_is_removed_leaves_it_to_members_to_tell_whom_it_had_removed(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    ben.blob(group_id, b"never comes")
+    ben.sends()
+    _remove(ben, mal, group_id)
+    carry(ann, ben)
+    _remove(ann, ben, group_id)
+    carry(ann, ben)
+    _later(ben, 600_000_000)
+    assert list(ben.store.outbox.recipients()) == []
+    for _ in range(30):
+        _later(mal, 60_000_000)
+        _later(ann, 60_000_000)
+        carry(ann, mal)
+    assert mal.node.groups.joined() == []
+
+
+def _relabel(device: Device, group_id: GroupId) -> None:
+    def edit(draft: GroupManifest) -> GroupManifest:
+        own = draft.member(device.key)
+        assert own is not None
+        return draft.changing(replace(own, label="another"))
+
+    with device.store.transaction():
+        device.node.actions.change(group_id, lambda draft, _: edit(draft), device.now)
 
 
 def test_who_was_let_in_again_by_what_is_void_hears_it_from_whoever_did_that(make: Make) -> None:
@@ -288,6 +341,34 @@ def test_a_device_that_comes_back_after_it_was_given_up_is_heard(make: Make) -> 
     carry(ann, ben)
     assert ben.inbox() == [b"welcome back"]
     assert ann.store.outbox.totals()[0] == 0
+
+
+def _sendings(device: Device, until_us: int) -> list[int]:
+    """Return when a device sent anything, in microseconds from now, while nothing comes back."""
+    began_us, times = device.now.monotonic_us, list[int]()
+    while device.now.monotonic_us - began_us < until_us:
+        times += [device.now.monotonic_us - began_us] * len(device.sends())
+        device.wait(1)
+    return times
+
+
+def test_a_join_request_goes_again_and_again_while_its_invite_lives(make: Make) -> None:  # accepts: 003.16
+    """Its inviter may have been out of reach until shortly before the end."""
+    ann, ben = make("ann"), make("ben")
+    _ask(ben, _invite(ann, found(ann)))
+    times = _sendings(ben, INVITE_US)
+    assert max(later - earlier for earlier, later in pairwise(times)) <= JOIN_RETRY_US + 1_000_000
+    assert INVITE_US - times[-1] <= JOIN_RETRY_US + 1_000_000
+
+
+def test_a_request_that_may_wait_goes_no_more_often_than_anything_else(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann)
+    with ann.store.transaction():
+        invite = ann.node.membership.invite(group_id, (), "mqtt://fleet", ann.now.wall_us, PREPARED_INVITE_US)
+    _ask(ben, invite)
+    times = _sendings(ben, 3_600_000_000)
+    assert len(times) <= 3_600_000_000 / RETRY_US_MAX + 10
 
 
 def test_a_join_request_ends_with_its_invite(make: Make) -> None:  # accepts: 003.16

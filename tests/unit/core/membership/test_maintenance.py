@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from covey.core.group.manifest import Mode
+from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.ids import GroupId
 from covey.limits.group import SECRET_PULLS
 from tests.fleet import Device, admit, carry, found
@@ -85,3 +86,50 @@ def test_only_an_admin_begins_an_epoch_where_there_are_admins(make: Make) -> Non
     (secret,) = _secrets(group_id, ann, ben)
     assert secret is not None
     assert ben.node.groups.group(group_id).issuer == ann.key
+
+
+def test_what_no_answer_carries_at_once_comes_with_the_next_ones(make: Make) -> None:
+    """More rivals than one message has room for: each request would be answered with the same first ones."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    _receive_rivals(cid, ann, group_id, ann, ben)
+    _live(ann, ben, minutes=30)
+    group = ann.node.groups.group(group_id)
+    assert group.raw
+    assert ben.node.groups.group(group_id).hash == group.hash
+
+
+def test_who_is_removed_hears_it_though_no_message_carries_all_that_leads_there(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    _receive_rivals(cid, ann, group_id, ann, ben)
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.removing(ben.key, epoch), ann.now)
+    _live(ann, ben, minutes=_DAY_MINUTES // 2)
+    assert ben.node.groups.joined() == []
+
+
+def _receive_rivals(restored: Device, receiver: Device, group_id: GroupId, *behind_a_small_relay: Device) -> None:
+    """Let a member hear of more rivals by a device than one message carries, and go on without that one."""
+    carry(restored, *behind_a_small_relay)
+    copy, rivals = restored.copy_state(), 6
+    for number in range(rivals):
+        _relabel(restored, group_id, f"label {number}")
+        for outgoing in restored.sends():
+            if outgoing.recipient == receiver.key:
+                receiver.receive(outgoing.envelope)
+        restored.return_to(copy)
+    restored.stop()
+    assert len(receiver.node.groups.trust(group_id).heads()) == rivals
+    for device in behind_a_small_relay:
+        device.node.state.carriage.maximum_payload = 1_700  # two manifests, of three members
+
+
+def _relabel(device: Device, group_id: GroupId, label: str) -> None:
+    def edit(draft: GroupManifest) -> GroupManifest:
+        own = draft.member(device.key)
+        assert own is not None
+        return draft.changing(replace(own, label=label))
+
+    with device.store.transaction():
+        device.node.actions.change(group_id, lambda draft, _: edit(draft), device.now)
