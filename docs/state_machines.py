@@ -11,6 +11,7 @@ from pathlib import Path
 
 from covey.adapters.mqtt.states import CONNECTION
 from covey.core.link.send_window import MESSAGE
+from covey.core.mailbox.states import SESSION
 from covey.core.pairing import inviter, joiner
 from covey.core.transitions import Event, Transitions
 from covey_boards.shared import link_machine
@@ -87,6 +88,7 @@ MACHINES = {
         _in_words("JOINER", joiner.JOINER),
         _in_words("MESSAGE", MESSAGE),
         _in_words("CONNECTION", CONNECTION),
+        _in_words("SESSION", SESSION),
         _of_the_board(),
     )
 }

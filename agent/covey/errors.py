@@ -146,6 +146,12 @@ class WrongContentError(RemoteError):
     code = "wrong_content"
 
 
+class MailboxSessionError(RemoteError):
+    """A message to a mailbox that was not greeted, or has forgotten that it was, or to or of none."""
+
+    code = "session"
+
+
 class MissingObjectError(RemoteError):
     """A vault manifest lists an object that the store does not have."""
 

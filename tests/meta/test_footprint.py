@@ -42,6 +42,12 @@ def test_what_pairs_is_loaded_when_a_ceremony_begins() -> None:
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint({"spake2", "mnemonic", "segno"})
 
 
+def test_an_agent_that_has_to_do_with_no_mailbox_loads_nothing_of_it() -> None:
+    parts = ("core.node", "app.daemon", "app.runtime", "app.relay_loop", "app.agent_roles", "adapters.sqlite.store")
+    loaded = _loaded_after(*(f"import covey.{part}" for part in parts))
+    assert {name for name in loaded if "mailbox" in name} <= {"covey.core.mailboxes", "covey.limits.mailbox"}
+
+
 def test_the_commands_never_load_the_spark_side() -> None:
     modules = [source.module for source in sources("agent/covey/cli")]
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint(_SPARK_SIDE)

@@ -18,6 +18,7 @@ _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "co
 _LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status", "covey.core.ephemeral.state")
 _MACHINES = (
     *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history", "covey.core.content"),
+    *("covey.core.mailbox", "covey.core.mailboxes"),
     *("covey.core.routing", "covey.core.collectors", "covey.core.orders", "covey.core.settings", "covey.core.actions"),
 )
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -38,6 +39,8 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.membership": (*_LINK, "covey.core.membership"),
     "covey.core.ephemeral": (*_LINK, "covey.core.membership", "covey.core.ephemeral"),
     "covey.core.content": (*_LINK, "covey.core.membership", "covey.core.history", "covey.core.content"),
+    "covey.core.mailbox": (*_LINK, "covey.core.membership", "covey.core.mailbox"),
+    "covey.core.mailboxes": (*_LINK, "covey.core.membership", "covey.core.mailbox"),
     "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
     "covey.core.history": (
         *_LINK,

@@ -21,9 +21,19 @@ if TYPE_CHECKING:
     from covey_boards.bridge import Bridge
 
 
-def configured_roles(device: Device, *, sensors: bool = True) -> list[AgentRole]:
-    """Return the roles of every agent: this machine's sensors, unless they are not wanted, further ones, and boards."""
-    return [*(sensor_roles(device) if sensors else []), *attached_sensor_roles(device), *board_roles(device)]
+def configured_roles(device: Device, *, sensors: bool = True, serves_mailbox: bool = False) -> list[AgentRole]:
+    """Return the roles of every agent: this machine's sensors, unless they are not wanted, further ones, and boards.
+
+    Raises:
+        ConfigurationError: a setting that cannot be used.
+    """
+    roles = [*(sensor_roles(device) if sensors else []), *attached_sensor_roles(device), *board_roles(device)]
+    mailbox = device.config.mailbox
+    if mailbox.serve or serves_mailbox or mailbox.wake:
+        from covey.app.mailbox_roles import mailbox_roles
+
+        roles += mailbox_roles(device, serve=mailbox.serve or serves_mailbox)
+    return roles
 
 
 def sensor_roles(device: Device) -> list[AgentRole]:

@@ -103,6 +103,9 @@ class QueueStatus:
     queued: Count
     acknowledged: Count
     oldest_seconds: Age | None
+    kept_by: Annotated[
+        tuple[DeviceName, ...], Says(description="mailboxes that say they keep what waits, or the first part of it")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +218,30 @@ class SensorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class InboxStatus:
+    """What a mailbox keeps for one device."""
+
+    device: DeviceName
+    label: str
+    blobs: Annotated[Count, Says(description="sealed envelopes")]
+    bytes: Count
+    max_cursor: Annotated[Count, Says(description="the last cursor that was given")]
+    oldest_seconds: Age | None
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxStatus:
+    """What this device keeps for others as a mailbox of some of its groups."""
+
+    groups: Count
+    blobs: Count
+    bytes: Count
+    maximum_bytes: Count
+    hooks: Annotated[Count, Says(description="ways in which devices want to be woken")]
+    inboxes: tuple[InboxStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SalvageStatus:
     """The last time that the state was saved from a damaged file; lost: rows of each table, null: nobody knows."""
 
@@ -271,6 +298,9 @@ class Status:
     landing_bytes: Count
     counters: dict[str, Count]
     troubles: Annotated[tuple[str, ...], Says(description="what is not well, one short line each")]
+    mailbox: Annotated[
+        MailboxStatus | None, Says(description="what this device keeps as a mailbox; null: it is none")
+    ] = None
 
     @property
     def running(self) -> bool:

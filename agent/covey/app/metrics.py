@@ -47,6 +47,16 @@ def families(status: Status) -> Iterator[Family]:
     )
     yield from _about_the_outbox(status)
     yield from _about_groups(status)
+    if status.mailbox is not None:
+        yield Family("covey_mailbox_blobs", "gauge", "Envelopes kept for others", [({}, status.mailbox.blobs)])
+        yield Family("covey_mailbox_bytes", "gauge", "Their bytes", [({}, status.mailbox.bytes)], "bytes")
+        yield Family(
+            "covey_mailbox_maximum_bytes",
+            "gauge",
+            "Where more are refused",
+            [({}, status.mailbox.maximum_bytes)],
+            "bytes",
+        )
     counters = status.counters
     for reason, meaning in (
         ("dropped", "Envelopes that broke a rule, and messages that the outbox had no room or time for"),

@@ -32,6 +32,7 @@ from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
 from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
+from covey.core.group.manifest import MAILBOX
 from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.link.records import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
@@ -42,6 +43,7 @@ from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
+    from covey.app.documents import MailboxStatus
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import GroupId
     from covey.core.membership.agreement import SaidHeads
@@ -73,6 +75,7 @@ def status_of(device: Device) -> Status:
     )
     groups = tuple(_group(device, group, now_us) for group in device.node.groups.joined())
     sensors = tuple(_sensors(device, now_us))
+    kept, mailbox = _mailboxes(device)
     return Status(
         device=device_name(device.node.identity.signing_public),
         label=device.config.label,
@@ -88,6 +91,7 @@ def status_of(device: Device) -> Status:
                 queue.queued,
                 queue.acknowledged,
                 _age(queue.oldest_at_us, now_us),
+                kept.get(queue.recipient, ()) if queue.queued else (),
             )
             for queue in store.outbox.queues()
         ),
@@ -103,7 +107,23 @@ def status_of(device: Device) -> Status:
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),
         troubles=(*_troubles(relay, relays, outbox, groups, boards, sensors, running=running), *misnamed),
+        mailbox=mailbox,
     )
+
+
+def _mailboxes(device: Device) -> tuple[dict[DeviceKey, tuple[str, ...]], MailboxStatus | None]:
+    """Return which mailboxes say that they keep what waits for whom, and what this one keeps."""
+    groups, own = device.node.groups.joined(), device.node.identity.signing_public
+    if not any(group.with_capability(MAILBOX) for group in groups):  # most have none, and load nothing for it
+        return {}, None
+    from covey.app.operations.mailbox import mailbox_status
+
+    kept: dict[DeviceKey, tuple[str, ...]] = {}
+    for each in device.store.mailbox.pushed():
+        if device.store.mailbox.holds_some(each.recipient, each.upto):
+            kept[each.recipient] = (*kept.get(each.recipient, ()), device_name(each.mailbox))
+    serves = any(MAILBOX in member.capabilities for group in groups if (member := group.member(own)) is not None)
+    return kept, mailbox_status(device) if serves else None
 
 
 def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:

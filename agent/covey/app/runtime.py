@@ -67,6 +67,8 @@ _STALLED_US = 120_000_000
 connection that is merely dead. Then the supervisor hears nothing more, and starts the agent again."""
 
 _SUCCESS = 0
+_NOBODY_LISTENS = 0x10
+"""MQTT 5: no matching subscribers."""
 _UP = "up"
 _CONNECTING = "connecting"
 _ENDED = "not connected"
@@ -289,6 +291,8 @@ class Runtime:
             message = self._relays.released(event)
             if message is not None and event.reason_code == _SUCCESS:
                 self.node.relayed(*message)
+            elif message is not None and event.reason_code == _NOBODY_LISTENS:
+                self.node.nobody_listens(message[0])
 
     def _note_connection(self, event: RelayDown, now: Now) -> None:
         from covey.app.takeovers import note_connection

@@ -24,6 +24,7 @@ _COMMANDS = {
     "run": ("run", "run the agent: sensors, outbox, inbox"),
     "serve-action": ("serve_action", "do one action for the machine's agent; systemd starts it"),
     "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),
+    "mailbox": ("mailbox", "keep sealed envelopes for devices that sleep, or hand one's own over"),
     "send": ("send", "send a blob to every member of a group"),
     "recv": ("recv", "take blobs that have arrived"),
     "note": ("note", "say something to a group, for good"),

@@ -52,6 +52,15 @@ def overview(status: Status) -> Iterator[str]:
         classes = ", ".join(f"{name} {size}" for name, size in to_json(outbox.bytes_by_class).items() if size)
         line += f" ({classes}), the oldest for {duration(outbox.oldest_seconds or 0)}"
     yield line
+    labels = {each.device: each.label for each in status.members}
+    for queue in status.queues:
+        if queue.kept_by:
+            keepers = " and ".join(labelled_name(each, labels.get(each, "")) for each in queue.kept_by)
+            whom = labelled_name(queue.recipient, queue.label)
+            yield f"kept     what waits for {whom} waits at the mailbox {keepers}, too"
+    if (mailbox := status.mailbox) is not None:
+        size = f"{mailbox.bytes} of {mailbox.maximum_bytes} bytes"
+        yield f"mailbox  {count(mailbox.blobs, 'envelope')} for {count(len(mailbox.inboxes), 'device')}, {size}"
 
 
 def _orders(status: Status) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from covey.limits.actions import MAXIMUM_ACTIONS
 from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.limits.mailbox import WAKE_HOOKS
 from covey.limits.pairing import MAXIMUM_RELAY_URL_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US, MAXIMUM_RELAYS
 from covey.limits.settings import MAXIMUM_ALLOWED_SETTINGS
@@ -337,6 +338,44 @@ class ContentConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MailboxConfig:
+    """[mailbox]: keeping sealed envelopes for devices that sleep, and being woken by who keeps some."""
+
+    serve: bool = _setting(False, "be a mailbox, in groups that name this device as one", True)
+    maximum_mib: int = _setting(4_096, "what a mailbox keeps in all", 512, "MiB", 1)
+    wake: tuple[str, ...] = _setting(
+        (),
+        "how mailboxes wake this device: mqtt, program, or an address of https://",
+        ("https://ntfy.sh/my-laptop",),
+        "hooks, with commas between them where they are not TOML",
+        0,
+        WAKE_HOOKS,
+        local=True,
+    )
+    wake_topics: bool = _setting(
+        False, "as a mailbox: publish to covey/1/wake/KEY for devices that ask to be woken by mqtt", True, local=True
+    )
+    wake_webhooks: tuple[str, ...] = _setting(
+        (),
+        "as a mailbox: addresses below which devices may have webhooks called; each ends with a slash",
+        ("https://ntfy.sh/",),
+        "addresses, with commas between them where they are not TOML",
+        0,
+        16,
+        local=True,
+    )
+    wake_program: tuple[str, ...] = _setting(
+        (),
+        "as a mailbox: program, by its whole path, and its arguments, that wakes a device; its key comes last",
+        ("/usr/local/bin/wake-on-lan",),
+        "words, with commas between them where they are not TOML",
+        0,
+        32,
+        local=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Every setting."""
 
@@ -352,6 +391,7 @@ class Config:
     sensors: SensorsConfig = field(default_factory=SensorsConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     content: ContentConfig = field(default_factory=ContentConfig)
+    mailbox: MailboxConfig = field(default_factory=MailboxConfig)
     vault: VaultConfig = field(default_factory=VaultConfig)
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
@@ -370,6 +410,7 @@ SECTIONS: dict[str, type] = {
     "sensors": SensorsConfig,
     "outbox": OutboxConfig,
     "content": ContentConfig,
+    "mailbox": MailboxConfig,
     "vault": VaultConfig,
     "bridge": BridgeConfig,
     "api": ApiConfig,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.actions.probing import Probes
@@ -38,6 +39,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, Jitter
 from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
+from covey.core.mailboxes import Mailboxes
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.expiry import give_up, is_departure_notice
 from covey.core.membership.groups import Groups
@@ -58,6 +60,7 @@ from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients,
 from covey.core.routing.routes import Routing, address, may_link
 from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Acknowledgement, MessageType, read_message
+from covey.core.wire.topics import wake_topic
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
 from covey.limits.content import CONTENT_EXPIRY_S
@@ -67,13 +70,16 @@ from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US
 from covey.limits.storage import EXPIRE_NEXT_US
 
+if TYPE_CHECKING:
+    from covey.core.mailbox.exchange import MailboxExchange
+
 
 class Node:
     """One device's protocol state. Everything durable is in `records`, what is in flight in `state`.
 
     `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
     `export` carries by hand.
-    `ephemeral` says what nobody keeps, `content` fetches files and gives them.
+    `ephemeral` says what nobody keeps, `content` fetches files and gives them, `mailboxes` keep it for sleepers.
     `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given,
     `results` reports what became of commands here, `order_results` keeps what became of them elsewhere.
 
@@ -129,16 +135,15 @@ class Node:
         of_groups = self.membership, maintenance, past, asking_back, records, queue
         self._group_messages = GroupMessages(*of_groups, self.actions.decide)
         self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
+        self.mailboxes = Mailboxes(self.groups, self._make_mailbox_exchange)
         parts = ReceivingParts(
-            *(state.rates, self.membership, self._links),
-            imprints,
-            link_keys,
-            queue,
+            *(state.rates, self.membership, self._links, imprints, link_keys, queue),
             self._acknowledgements,
             self.heartbeat,
             *(self.heads, asking_back),
             *(self.ephemeral, self.content),
-            *(history, self.routes),
+            *(self.mailboxes, history),
+            self.routes,
         )
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, reports)
@@ -154,6 +159,17 @@ class Node:
         self.export = Export(self.groups, records, queue, sender, sealer, self.heads, imprints, self._receiver)
         self.refresh()
 
+    def _make_mailbox_exchange(self) -> MailboxExchange:
+        from covey.core.mailbox.exchange import MailboxExchange, MailboxParts
+
+        def seal(recipient: DeviceKey, message: bytes) -> bytes | None:
+            known = self._sealer.address(recipient)
+            return None if known is None else self._sealer.seal(recipient, message, address=known).envelope
+
+        parts = MailboxParts(seal, self._receiver.receive_kept, self._receiver.take_manifests)
+        state, own = self.state, self.identity.signing_public
+        return MailboxExchange(own, self.groups, self._records, state.windows, state.carriage, parts)
+
     def _order_handlers(self) -> dict[MessageType, Handler]:
         handlers = OrderMessages(self.setting_reports, self.order_results).handlers()
         return {kind: self.landing.beside(handler) for kind, handler in handlers.items()}
@@ -167,6 +183,8 @@ class Node:
         self.history.refresh()
         self.content.refresh()
         self._sender.refresh()
+        if (mailboxes := self.mailboxes.exchange) is not None:
+            mailboxes.refresh()
 
     def discard(self) -> None:
         """Note that a transaction was rolled back: this node is to be replaced."""
@@ -261,6 +279,13 @@ class Node:
         for member, group_id, kind, body in self.content.due(now) if self.state.windows.is_connected else ():
             said = self._routing.unsequenced(self.groups, member, kind, body, now, heads=group_id)
             yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
+        if self.state.windows.is_connected and (mailboxes := self.mailboxes.exchange) is not None:
+            for device in mailboxes.due_topics():
+                yield Outgoing(wake_topic(device), b"", device, None, CONTENT_EXPIRY_S)
+            for device, group_id, message in mailboxes.due(now):
+                body = message.to_wire()
+                said = self._routing.unsequenced(self.groups, device, MessageType.MAILBOX, body, now, heads=group_id)
+                yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
 
     def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
@@ -285,6 +310,8 @@ class Node:
         """Note that a relay can be reached, after a time without any."""
         self.state.windows.connected(now)
         self._links.connected(now)
+        if (mailboxes := self.mailboxes.exchange) is not None:
+            mailboxes.connected(now)
 
     def connection_lost(self, relay: str | None = None) -> None:
         """Note that a relay cannot be reached any more, while others can; without a name, that none can."""
@@ -301,6 +328,11 @@ class Node:
     def relayed(self, recipient: DeviceKey, place: Place) -> None:
         """Note that a relay says it has stored an envelope."""
         self.state.windows.relayed(recipient, place)
+
+    def nobody_listens(self, recipient: DeviceKey) -> None:
+        """Note that a relay knows of nobody who would get what is sent to a recipient, which is a hint at most."""
+        if (mailboxes := self.mailboxes.exchange) is not None:
+            mailboxes.nobody_listens(recipient)
 
     def retries(self, outgoing: Outgoing) -> int:
         """Return how often in a row a recipient has left the retry time of such an envelope without an answer."""
@@ -320,6 +352,7 @@ class Node:
         deadlines += self._links.deadlines()
         deadlines += [self._group_maintenance.next_deadline(), self.heartbeat.next_deadline()]
         deadlines += [self.heads.next_deadline(), self.content.next_deadline()]
+        deadlines += [] if (mailboxes := self.mailboxes.exchange) is None else [mailboxes.next_deadline()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def handle_deadline(self, now: Now) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.content.exchange import ContentExchange
@@ -31,6 +31,7 @@ from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import Arrival, ReceiveLinks
 from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
+from covey.core.mailboxes import Mailboxes
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.authorisation import UNANSWERED, authorise
 from covey.core.membership.heads import HeadsExchange
@@ -42,20 +43,33 @@ from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_forwarded, read_downward
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Message, MessageType, read_message
-from covey.errors import LimitError, NotForUsError, RateError, RemoteError, RollbackError, UnknownGroupError
+from covey.errors import (
+    LimitError,
+    NotAMemberError,
+    NotForUsError,
+    RateError,
+    RemoteError,
+    RollbackError,
+    UnknownGroupError,
+)
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
+
+_PERHAPS_LATER = (RateError, UnknownGroupError, NotAMemberError)
+"""What another group manifest, or a while, may mend."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reception:
     """What became of an envelope: `taken` is false where there was no room for what it held.
 
-    `useful` ones brought something: they cost their author little.
+    `useful` ones brought something: they cost their author little. `later`: it may be taken another time, as its author
+    may speak then, or has tokens again.
     """
 
     taken: bool = True
     seen: Seen | None = None
     useful: bool = False
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,7 @@ class ReceivingParts:
     asking_back: AskingBack
     ephemeral: EphemeralMessages
     content: ContentExchange
+    mailboxes: Mailboxes
     history: History
     routes: BoardRoutes
 
@@ -123,6 +138,20 @@ class Receiver:
     def receive_from(self, carrier: DeviceKey, raw: bytes, now: Now) -> bool:
         """Deal with an envelope that a gateway brought; return False where there is no room for it."""
         return self._receive(raw, carrier, now).taken
+
+    def receive_kept(self, raw: bytes, now: Now) -> bool:
+        """Deal with an envelope that a mailbox has kept; return False where it is to be kept on."""
+        reception = self._receive(raw, None, now)
+        return reception.taken and not reception.later
+
+    def take_manifests(self, message: Message, body: bytes, now: Now) -> None:
+        """Deal with a body of GROUP_MANIFEST as if the author of another message had sent it so.
+
+        Raises:
+            RemoteError: it breaks the rules of manifests.
+        """
+        manifests = replace(message, type=MessageType.GROUP_MANIFEST, body=body)
+        self._handle(Delivery(manifests, self._parts.links.of(message.author, message.incarnation)), now)
 
     def handle_set_aside(self, message: Message, now: Now) -> bool:
         """Deal with a message that was set aside by its type's rules; return False where there is no room for it.
@@ -185,7 +214,7 @@ class Receiver:
             reception = self._take(opened, carrier, now)
             tokens = NEWS_TOKENS if reception.useful else WORTHLESS_TOKENS
         except RemoteError as error:
-            reception = _Reception()
+            reception = _Reception(later=isinstance(error, _PERHAPS_LATER))
             tokens = THROTTLED_TOKENS if isinstance(error, RateError) else WORTHLESS_TOKENS
             self._drop(error, payer)
         self._parts.rates.spend(payer, tokens, now.monotonic_us)
@@ -211,12 +240,18 @@ class Receiver:
             raise
         parts.link_keys.note_seen(message.author)
         parts.content.seen(message.author, now)
+        self._note_seen(message.author)
         if not message.link_seq:
             return self._receive_unsequenced(message, now)
         if carrier is not None:
             parts.links.make_room(message.author, message.incarnation)
         link = parts.links.of(message.author, message.incarnation)
         return self._receive_sequenced(Delivery(message, link, invite, opened.sealed_for), carrier, now)
+
+    def _note_seen(self, author: DeviceKey) -> None:
+        mailboxes = self._parts.mailboxes.exchange
+        if mailboxes is not None:
+            mailboxes.seen(author)
 
     def _drop(self, error: RemoteError, author: DeviceKey | None) -> None:
         self._records.counters.count(f"dropped_{error.code}")
@@ -226,6 +261,8 @@ class Receiver:
         hears = self._parts.membership.groups.hears(message.author)
         found = self._parts.acknowledgements.acknowledge(message, now, hears=hears)
         self._parts.heads.compare(message, now)
+        if isinstance(found, Seen):
+            self._note_seen(message.author)
         if found is None or isinstance(found, Seen):
             return _Reception(seen=found, useful=found is not None)
         self._events.append(found)
@@ -251,6 +288,11 @@ class Receiver:
         if message.type is MessageType.EPHEMERAL:
             self._parts.ephemeral.receive(message, now)
             return _Reception(useful=True)
+        if message.type is MessageType.MAILBOX:
+            mailboxes = self._parts.mailboxes.exchange
+            if mailboxes is None:
+                raise NotAMemberError("a MAILBOX in a group that names none")
+            return _Reception(useful=mailboxes.receive(message, now))
         events = self._parts.content.receive(message, now)
         self._events.extend(events or ())
         return _Reception(useful=events is not None)
@@ -269,7 +311,7 @@ class Receiver:
         except LimitError as error:
             link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
             self._drop(error, message.author)
-            return _Reception(seen=known)
+            return _Reception(seen=known, later=True)
         if carrier is None and self._parts.imprints.is_rival(message, link):  # a board begins anew with each start
             return self._refuse_rival(delivery, now)
         if carrier is not None and arrival is Arrival.DUPLICATE:

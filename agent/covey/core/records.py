@@ -8,7 +8,7 @@ families that it needs beside itself (`link/records.py`, `membership/records.py`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.actions.received import ResultRecords
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
@@ -46,6 +46,9 @@ from covey.core.routing.forwarding import RouteRecords
 from covey.core.settings.reporting import SettingReportRecords
 from covey.core.wire.message import Message
 from covey.core.wire.sequences import Range, SequenceSet
+
+if TYPE_CHECKING:
+    from covey.core.mailbox.records import MailboxRecords
 
 
 class NodeOutbox(OutboxRecords, CollectorQueues, ControlRecords, Protocol):
@@ -188,6 +191,10 @@ class Records(Protocol):
     @property
     def content(self) -> ContentRecords:
         """Sealed files."""
+
+    @property
+    def mailbox(self) -> MailboxRecords:
+        """What mailboxes keep, and who uses them; nothing of it is loaded before it is wanted."""
 
     @property
     def votes(self) -> VoteRecords:

@@ -13,6 +13,7 @@
     personal   A person's own devices: what they tell each other.
     pairing    Joining a group: invites, ceremonies, requests.
     key        Keys of a device: retired ones, and what a passphrase costs.
+    mailbox    Mailboxes: what one keeps for whom, for how long, and how much of it is said at once.
     telemetry  Telemetry: batches and what stands in them.
     sensors    Sensors that a configuration names: how many, how much they may say, how long they may take.
     vault      The vault: segments, manifests, ranges.

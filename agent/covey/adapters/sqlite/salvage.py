@@ -90,6 +90,7 @@ def _build(
                 with closing(Source(path)) as source, moving(target, moves):
                     _fill(source, target, identity, report)
                 store.operations.rebuild()
+                store.mailbox.recount()
             else:
                 report.lost["everything"] = None
             target.execute("INSERT INTO salvage (salvaged_at, report) VALUES (?, ?)", (now_ns // 1000, _json(report)))
@@ -260,6 +261,13 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "declined_group": (("group_id",), _anything),
     "content": (("hash",), _anything),
     "content_holder": (("hash", "device"), _anything),
+    "mailbox_inbox": (("id",), _anything),
+    "mailbox_sender": (("id",), _anything),
+    "mailbox_blob": (("id",), _anything),
+    "mailbox_hook": (("device", "kind", "target"), _anything),
+    "mailbox_position": (("mailbox",), _anything),
+    "mailbox_pushed": (("recipient", "mailbox"), _anything),
+    "mailbox_hand_over": (("recipient",), _anything),
     "carrier": (("device",), _sound_address),
     "board": (("port",), _anything),
     "heard": (("device",), _anything),

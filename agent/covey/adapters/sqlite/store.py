@@ -13,7 +13,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import synchronise
@@ -55,6 +57,9 @@ from covey.adapters.sqlite.sent_reports import SentReportTable
 from covey.adapters.sqlite.settings import OrderedSettingTable, SettingReports
 from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.mailbox import MailboxTables
 
 _BUSY_MS = 10_000
 _PAGE_CACHE_KIB = 512
@@ -191,6 +196,13 @@ class SqliteStore:
         self.database.one("SELECT next_seq FROM device")
         for statement in _LEANED_ON:
             self.database.run(statement)
+
+    @cached_property
+    def mailbox(self) -> MailboxTables:
+        """What mailboxes keep, and who uses them. Most devices do neither, and load nothing for it."""
+        from covey.adapters.sqlite.mailbox import MailboxTables
+
+        return MailboxTables(self.database)
 
     def transaction(self) -> AbstractContextManager[None]:
         """Open a write transaction; commit durably at the end, roll back on any exception."""

@@ -20,6 +20,7 @@ from covey.app.checks.attempts import attempts
 from covey.app.checks.doors import doors
 from covey.app.checks.duplicate import duplicate
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
+from covey.app.checks.mailbox import mailbox
 from covey.app.checks.online import acl, credential, relay
 from covey.app.checks.sensors import sensors
 from covey.app.checks.served_relay import served_relay
@@ -407,6 +408,7 @@ CHECKS = (
     Check(attempts, _STORE),
     Check(actions, _STATE),
     Check(outbox, _STORE),
+    Check(mailbox, _STORE),
     Check(troubles, _STORE),
     Check(vault, _STORE),
     Check(boards, _STORE),

@@ -51,6 +51,9 @@ _SIGNATURE_OVERHEAD = 1 + 2 + crypto.SIGNATURE_BYTES + 5
 COLLECTOR = "collector"
 """The capability of members that telemetry is sent to."""
 
+MAILBOX = "mailbox"
+"""The capability of members that keep sealed envelopes for others that sleep (`core/mailbox/`)."""
+
 BOARD = "board"
 """The capability of members behind a gateway: they are sent nothing of the group (`forwarding.py`)."""
 

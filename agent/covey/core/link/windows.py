@@ -110,6 +110,10 @@ class Windows:
         link = None if entry is None else self._of_lane(entry.lane).get((recipient, entry.lane))
         return 0 if link is None else link.retries
 
+    def silent(self, retries: int) -> set[DeviceKey]:
+        """Return the recipients that have left so many retries in a row without an answer, in any lane."""
+        return {link.recipient for link in self._all() if link.retries >= retries}
+
     def deadlines(self) -> list[int | None]:
         """Return when windows want to be called, in monotonic microseconds."""
         return [link.next_deadline() for link in self._all()]

@@ -17,7 +17,7 @@ from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.errors import NotAMemberError, UnknownGroupError
 
 _OF_LINKS = frozenset({MessageType.LOSS, MessageType.LINK})
-UNANSWERED = frozenset({MessageType.EPHEMERAL, MessageType.CONTENT_PULL, MessageType.CONTENT_PART})
+UNANSWERED = frozenset({MessageType.EPHEMERAL, MessageType.CONTENT_PULL, MessageType.CONTENT_PART, MessageType.MAILBOX})
 """What is said in a group, and has no place in a link."""
 _OF_GROUPS = frozenset({MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL, MessageType.REVOKE})
 

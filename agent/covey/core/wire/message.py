@@ -61,6 +61,7 @@ class MessageType(IntEnum):
     CONTENT_ACK = 0x71
     CONTENT_PULL = 0x72
     CONTENT_PART = 0x73
+    MAILBOX = 0x80
 
 
 _UNSEQUENCED = frozenset(
@@ -72,6 +73,7 @@ _UNSEQUENCED = frozenset(
         MessageType.EPHEMERAL,
         MessageType.CONTENT_PULL,
         MessageType.CONTENT_PART,
+        MessageType.MAILBOX,
     }
 )
 _EITHER = frozenset({MessageType.FORWARD})

@@ -8,6 +8,7 @@ from covey.errors import MalformedError
 
 _PREFIX = "covey/1/in/"
 _RENDEZVOUS = "covey/1/pair/"
+_WAKE = "covey/1/wake/"
 
 
 def inbox_topic(signing_public: DeviceKey) -> str:
@@ -20,6 +21,11 @@ def inbox_topic(signing_public: DeviceKey) -> str:
 def rendezvous_topic(number: int, listener: Side) -> str:
     """Return the topic at which one side of a pairing listens."""
     return f"{_RENDEZVOUS}{number}/{'a' if listener is Side.INVITER else 'b'}"
+
+
+def wake_topic(signing_public: DeviceKey) -> str:
+    """Return the topic at which a mailbox says that something waits for a device; whoever switches it on listens."""
+    return _WAKE + signing_public.hex()
 
 
 def is_rendezvous(topic: str) -> bool:

@@ -1,0 +1,297 @@
+"""The tables of mailboxes: inboxes that one keeps for others, and what a device knows of those that it uses.
+
+Loaded only where a group names a mailbox. Implements `core/mailbox/records.MailboxRecords`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, PLACE_BITS
+from covey.core.ids import DeviceKey, Place
+from covey.core.mailbox.messages import BlobEntry, Hook, Push
+from covey.core.mailbox.records import BlobRefusal, InboxState, Kept, WakeHook
+from covey.core.wire.sequences import Range
+from covey.limits.mailbox import (
+    EXPIRED_BLOBS_AT_ONCE,
+    INBOX_BLOBS,
+    INBOX_BYTES_KEPT,
+    SENDER_SHARE,
+    WAKE_HOOKS,
+)
+
+_AROUND_ENTRY = 96
+"""Bytes that an entry of a PULL_RESPONSE takes beside its payload, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptInbox:
+    """What a mailbox keeps for one device; `oldest_at_us` is when the first blob came, None where none waits."""
+
+    device: DeviceKey
+    blobs: int
+    bytes: int
+    max_cursor: int
+    oldest_at_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PushedQueue:
+    """Up to which place of a recipient's queue a mailbox has said that it keeps all, and since when."""
+
+    recipient: DeviceKey
+    mailbox: DeviceKey
+    upto: Place
+    pushed_at_us: int
+
+
+class MailboxInboxes:
+    """Implements `MailboxInboxRecords`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def relay_id(self) -> str:
+        """Return the incarnation of this state, in hex: a restored one begins another."""
+        return self._database.first("SELECT hex(incarnation) FROM device")[0].lower()  # type: ignore[no-any-return]
+
+    def put(self, sender: DeviceKey, push: Push, ttl_us: int, now_us: int, maximum_bytes: int) -> Kept | BlobRefusal:
+        """Keep a blob under the next cursor of its recipient's inbox; one that is there keeps its own."""
+        run, size = self._database.run, len(push.payload)
+        inbox = self._number("mailbox_inbox", "(device, next_cursor, blobs, bytes) VALUES (?, 1, 0, 0)", push.recipient)
+        author = self._number("mailbox_sender", "(device) VALUES (?)", sender)
+        known = self._database.first(
+            f"SELECT id & {LAST_PLACE} FROM mailbox_blob WHERE blob_id = ? AND sender = ? AND id >> {PLACE_BITS} = ?",  # noqa: S608
+            (push.blob_id, author, inbox),
+        )
+        if known is not None:
+            return Kept(known[0], is_new=False)
+        refusal = self._refusal(inbox, author, size, maximum_bytes)
+        if refusal is not None:
+            return refusal
+        cursor = self._database.one(
+            "UPDATE mailbox_inbox SET next_cursor = next_cursor + 1, blobs = blobs + 1, bytes = bytes + ? WHERE id = ? "
+            "RETURNING next_cursor - 1",
+            *(size, inbox),
+        )
+        run(
+            "INSERT INTO mailbox_share VALUES (?, ?, 1, ?) ON CONFLICT DO UPDATE SET blobs = blobs + 1, "
+            "bytes = bytes + excluded.bytes",
+            (inbox, author, size),
+        )
+        run(
+            "INSERT INTO mailbox_blob VALUES (?, ?, ?, (SELECT aged FROM device) + ?, ?, ?, ?)",
+            (inbox << PLACE_BITS | cursor, push.blob_id, author, ttl_us, now_us, size, push.payload),
+        )
+        return Kept(cursor, is_new=True)
+
+    def _number(self, table: str, new: str, device: DeviceKey) -> int:
+        row = self._database.first(f"SELECT id FROM {table} WHERE device = ?", (device,))  # noqa: S608 - our names
+        return row[0] if row else self._database.one(f"INSERT INTO {table} {new} RETURNING id", device)
+
+    def _refusal(self, inbox: int, sender: int, size: int, maximum_bytes: int) -> BlobRefusal | None:
+        blobs, held = self._database.first("SELECT blobs, bytes FROM mailbox_inbox WHERE id = ?", (inbox,))
+        if blobs >= INBOX_BLOBS or held + size > INBOX_BYTES_KEPT:
+            return BlobRefusal.INBOX_FULL
+        share = self._database.first(
+            "SELECT blobs, bytes FROM mailbox_share WHERE inbox = ? AND sender = ?", (inbox, sender)
+        )
+        if share and (share[0] >= INBOX_BLOBS // SENDER_SHARE or share[1] + size > INBOX_BYTES_KEPT // SENDER_SHARE):
+            return BlobRefusal.SENDER_FULL
+        return BlobRefusal.FULL if self.totals()[1] + size > maximum_bytes else None
+
+    def totals(self) -> tuple[int, int]:
+        """Return (blobs, bytes) of all inboxes."""
+        row = self._database.first("SELECT coalesce(sum(blobs), 0), coalesce(sum(bytes), 0) FROM mailbox_inbox")
+        return int(row[0]), int(row[1])
+
+    def state(self, device: DeviceKey) -> InboxState:
+        """Return how a device's inbox stands."""
+        row = self._database.first(
+            "SELECT next_cursor - 1, blobs, bytes FROM mailbox_inbox WHERE device = ?", (device,)
+        )
+        return InboxState(*row) if row else InboxState()
+
+    def after(self, device: DeviceKey, cursor: int, last: int, limit: int, size: int) -> tuple[list[BlobEntry], bool]:
+        """Return what has a cursor above one and up to another, and whether that was cut short."""
+        row = self._database.first("SELECT id FROM mailbox_inbox WHERE device = ?", (device,))
+        if row is None:
+            return [], False
+        inbox, found = row[0] << PLACE_BITS, list[BlobEntry]()
+        for key, blob_id, sender, payload, stored_at in self._database.each(
+            "SELECT mailbox_blob.id, blob_id, device, payload, stored_at FROM mailbox_blob "
+            "JOIN mailbox_sender ON mailbox_sender.id = sender WHERE mailbox_blob.id BETWEEN ? AND ? "
+            "ORDER BY mailbox_blob.id LIMIT ?",
+            (inbox + cursor + 1, inbox + min(last, LAST_PLACE), limit + 1),
+        ):
+            size -= len(payload) + _AROUND_ENTRY
+            if len(found) >= limit or (found and size < 0):
+                return found, True
+            found.append(BlobEntry(blob_id, key & LAST_PLACE, DeviceKey(sender), payload, stored_at))
+        return found, False
+
+    def delete(self, device: DeviceKey, cursors: Range) -> int:
+        """Let go of some cursors of a device's inbox; return how many blobs that were."""
+        row = self._database.first("SELECT id FROM mailbox_inbox WHERE device = ?", (device,))
+        if row is None:
+            return 0
+        inbox = row[0] << PLACE_BITS
+        bounds = inbox + cursors[0], inbox + min(cursors[1], LAST_PLACE)
+        query = "SELECT id, sender, size FROM mailbox_blob WHERE id BETWEEN ? AND ?"
+        return self._drop(self._database.run(query, bounds))
+
+    def _drop(self, rows: list[tuple[int, int, int]]) -> int:
+        counted: dict[tuple[int, int], tuple[int, int]] = {}
+        for key, sender, size in rows:
+            blobs, held = counted.get((key >> PLACE_BITS, sender), (0, 0))
+            counted[key >> PLACE_BITS, sender] = blobs + 1, held + size
+            self._database.run("DELETE FROM mailbox_blob WHERE id = ?", (key,))
+        for (inbox, sender), (blobs, held) in counted.items():
+            self._database.run(
+                "UPDATE mailbox_inbox SET blobs = blobs - ?, bytes = bytes - ? WHERE id = ?", (blobs, held, inbox)
+            )
+            self._database.run(
+                "UPDATE mailbox_share SET blobs = blobs - ?, bytes = bytes - ? WHERE inbox = ? AND sender = ?",
+                (blobs, held, inbox, sender),
+            )
+            self._database.run(
+                "DELETE FROM mailbox_share WHERE inbox = ? AND sender = ? AND blobs <= 0", (inbox, sender)
+            )
+        return len(rows)
+
+    def empty(self, device: DeviceKey) -> int:
+        """Let go of all that waits for a device; its cursors go on. Return how many blobs that were."""
+        return self.delete(device, (1, LAST_PLACE))
+
+    def forget(self, device: DeviceKey) -> None:
+        """Let go of a device's inbox and hooks, for good."""
+        self.empty(device)
+        self._database.run("DELETE FROM mailbox_inbox WHERE device = ?", (device,))
+        self._database.run("DELETE FROM mailbox_hook WHERE device = ?", (device,))
+
+    def devices(self) -> list[DeviceKey]:
+        """Return the devices that have an inbox here."""
+        return [DeviceKey(row[0]) for row in self._database.run("SELECT device FROM mailbox_inbox")]
+
+    def all(self) -> list[KeptInbox]:
+        """Return what is kept for each device."""
+        oldest = (
+            "SELECT stored_at FROM mailbox_blob "  # noqa: S608 - our names
+            f"WHERE mailbox_blob.id BETWEEN mailbox_inbox.id << {PLACE_BITS} "
+            f"AND mailbox_inbox.id << {PLACE_BITS} | {LAST_PLACE} ORDER BY mailbox_blob.id LIMIT 1"
+        )
+        query = f"SELECT device, blobs, bytes, next_cursor - 1, ({oldest}) FROM mailbox_inbox ORDER BY id"  # noqa: S608
+        return [KeptInbox(*row) for row in self._database.run(query)]
+
+    def expire(self) -> int:
+        """Let go of some blobs that have outlived their time; return how many that were."""
+        query = "SELECT id, sender, size FROM mailbox_blob WHERE expires <= (SELECT aged FROM device) LIMIT ?"
+        return self._drop(self._database.run(query, (EXPIRED_BLOBS_AT_ONCE,)))
+
+    def recount(self) -> None:
+        """Count what is there, after a salvage."""
+        run = self._database.run
+        held = f"FROM mailbox_blob WHERE mailbox_blob.id >> {PLACE_BITS} = mailbox_inbox.id"
+        run(
+            f"UPDATE mailbox_inbox SET blobs = (SELECT count(*) {held}), "  # noqa: S608 - our names
+            f"bytes = (SELECT coalesce(sum(size), 0) {held}), next_cursor = max(next_cursor, "
+            f"1 + coalesce((SELECT max(mailbox_blob.id & {LAST_PLACE}) {held}), 0))"
+        )
+        run("DELETE FROM mailbox_share")
+        run(
+            f"INSERT INTO mailbox_share SELECT id >> {PLACE_BITS}, sender, count(*), sum(size) "  # noqa: S608
+            "FROM mailbox_blob GROUP BY 1, 2"
+        )
+
+    # -- wake hooks ---------------------------------------------------------------------------------------------------
+
+    def add_hook(self, device: DeviceKey, hook: WakeHook) -> bool:
+        """Remember how a device wants to be woken; False where it has too many hooks."""
+        if hook in self.hooks(device):
+            return True
+        if len(self.hooks(device)) >= WAKE_HOOKS:
+            return False
+        self._database.run("INSERT INTO mailbox_hook VALUES (?, ?, ?)", (device, int(hook.kind), hook.target))
+        return True
+
+    def remove_hook(self, device: DeviceKey, hook: WakeHook) -> None:
+        """Forget a hook."""
+        self._database.run(
+            "DELETE FROM mailbox_hook WHERE device = ? AND kind = ? AND target = ?",
+            (device, int(hook.kind), hook.target),
+        )
+
+    def hook_count(self) -> int:
+        """Return how many hooks devices have, in all."""
+        return self._database.one("SELECT count(*) FROM mailbox_hook")
+
+    def hooks(self, device: DeviceKey) -> list[WakeHook]:
+        """Return how a device wants to be woken."""
+        rows = self._database.run("SELECT kind, target FROM mailbox_hook WHERE device = ?", (device,))
+        return [WakeHook(Hook(kind), target) for kind, target in rows]
+
+
+class MailboxTables(MailboxInboxes):
+    """Implements `MailboxRecords`: what a device knows of the mailboxes that it uses, and the inboxes, too."""
+
+    def position(self, mailbox: DeviceKey) -> tuple[str, int]:
+        """Return (the mailbox's state, up to which cursor of it all is dealt with); an empty one and 0 at first."""
+        row = self._database.first("SELECT relay_id, cursor FROM mailbox_position WHERE mailbox = ?", (mailbox,))
+        return (row[0], row[1]) if row else ("", 0)
+
+    def set_position(self, mailbox: DeviceKey, relay_id: str, cursor: int) -> None:
+        """Note up to which cursor all is dealt with."""
+        self._database.run(
+            "INSERT INTO mailbox_position VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET relay_id = excluded.relay_id, cursor = excluded.cursor",
+            (mailbox, relay_id, cursor),
+        )
+
+    def pushed_upto(self, recipient: DeviceKey, mailbox: DeviceKey) -> Place:
+        """Return up to which place of a queue a mailbox has said that it keeps all."""
+        query = "SELECT upto FROM mailbox_pushed WHERE recipient = ? AND mailbox = ?"
+        row = self._database.first(query, (recipient, mailbox))
+        return Place(row[0] if row else 0)
+
+    def set_pushed(self, recipient: DeviceKey, mailbox: DeviceKey, upto: Place, now_us: int) -> None:
+        """Note up to which place of a queue a mailbox has said that it keeps all."""
+        self._database.run(
+            "INSERT INTO mailbox_pushed VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET upto = excluded.upto, pushed_at = excluded.pushed_at",
+            (recipient, mailbox, upto, now_us),
+        )
+
+    def holds_some(self, recipient: DeviceKey, upto: Place) -> bool:
+        """Say whether something up to a place of a queue waits still."""
+        query = f"SELECT 1 FROM peer JOIN outbox ON {OF_PEER} WHERE signing_public = ? AND place <= ? LIMIT 1"  # noqa: S608
+        return self._database.first(query, (recipient, upto)) is not None
+
+    def pushed(self) -> list[PushedQueue]:
+        """Return what mailboxes have said that they keep."""
+        rows = self._database.run("SELECT recipient, mailbox, upto, pushed_at FROM mailbox_pushed")
+        return [PushedQueue(*row) for row in rows]
+
+    def hand_over(self, recipient: DeviceKey) -> Place:
+        """Have all that waits for a recipient go to mailboxes, whether or not it answers; return up to which place."""
+        upto = self._database.one(
+            f"SELECT coalesce(max(place), 0) FROM peer JOIN outbox ON {OF_PEER} WHERE signing_public = ?",  # noqa: S608
+            recipient,
+        )
+        self._database.run(
+            "INSERT INTO mailbox_hand_over VALUES (?, ?) ON CONFLICT DO UPDATE SET upto = max(upto, excluded.upto)",
+            (recipient, upto),
+        )
+        return Place(upto)
+
+    def is_handed_over(self, recipient: DeviceKey, upto: Place) -> bool:
+        """Say whether a mailbox keeps all up to a place of a queue, or its recipient has acknowledged it."""
+        kept = self._database.one("SELECT coalesce(max(upto), 0) FROM mailbox_pushed WHERE recipient = ?", recipient)
+        if kept >= upto:
+            return True
+        query = f"SELECT 1 FROM peer JOIN outbox ON {OF_PEER} WHERE signing_public = ? AND place BETWEEN ? AND ?"  # noqa: S608
+        return self._database.first(query, (recipient, kept + 1, upto)) is None
+
+    def handed_over(self) -> dict[DeviceKey, Place]:
+        """Return up to which place of each queue a person wants all at a mailbox."""
+        return {DeviceKey(row[0]): Place(row[1]) for row in self._database.run("SELECT * FROM mailbox_hand_over")}

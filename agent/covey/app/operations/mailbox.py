@@ -1,0 +1,90 @@
+"""What a person does with mailboxes: hand messages over, see what one keeps, let go of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.app.documents import InboxStatus, MailboxStatus
+from covey.app.relay_loop import wait_until
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.group.manifest import MAILBOX
+from covey.core.ids import DeviceKey, Place, device_name
+from covey.core.mailbox.pushing import mailboxes_of
+from covey.errors import LocalError
+from covey.limits.units import MIB
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+
+
+def mailbox_status(device: Device) -> MailboxStatus:
+    """Return what this device keeps for others as a mailbox."""
+    labels, now_us = DeviceLabels(device.node.groups.joined()), device.clock.wall_us()
+    inboxes = tuple(
+        InboxStatus(
+            device_name(each.device),
+            labels.label(each.device),
+            each.blobs,
+            each.bytes,
+            each.max_cursor,
+            None if each.oldest_at_us is None else max(0, now_us - each.oldest_at_us) // 1_000_000,
+        )
+        for each in device.store.mailbox.all()
+    )
+    own = device.node.identity.signing_public
+    members = [member for group in device.node.groups.joined() if (member := group.member(own)) is not None]
+    return MailboxStatus(
+        sum(MAILBOX in member.capabilities for member in members),
+        sum(each.blobs for each in inboxes),
+        sum(each.bytes for each in inboxes),
+        device.config.mailbox.maximum_mib * MIB,
+        device.store.mailbox.hook_count(),
+        inboxes,
+    )
+
+
+def purge(device: Device, named: str | None) -> int:
+    """Let go of what is kept for one device, or for all; return how many envelopes that were.
+
+    Raises:
+        LocalError: nothing is kept for such a device.
+    """
+    tables = device.store.mailbox
+    chosen = [each.device for each in tables.all() if named is None or each.device.hex().startswith(named)]
+    if named is not None and len(chosen) != 1:
+        raise LocalError(f"{len(chosen)} inboxes begin with '{named}'", hint="covey mailbox status lists them")
+    with device.store.transaction():
+        return sum(tables.empty(each) for each in chosen)
+
+
+def hand_over(device: Device, named: str | None) -> dict[DeviceKey, Place]:
+    """Have all that waits go to mailboxes at once, for one recipient or for all; return up to which places.
+
+    Raises:
+        LocalError: nothing waits, or no group names a mailbox for a recipient.
+    """
+    own, groups = device.node.identity.signing_public, device.node.groups.joined()
+    waiting = [each.recipient for each in device.store.outbox.queues() if each.queued]
+    chosen = [each for each in waiting if named is None or each.hex().startswith(named)]
+    if not chosen:
+        raise LocalError("nothing waits" + (f" for '{named}'" if named else ""), hint="covey status")
+    reachable = [each for each in chosen if mailboxes_of(groups, own, each)]
+    if not reachable:
+        raise LocalError(
+            "no group names a mailbox for them",
+            hint="give a member that is always there the capability: covey group profile DEVICE --capability mailbox",
+        )
+    with device.store.transaction():
+        places = {each: device.store.mailbox.hand_over(each) for each in reachable}
+    device.node.refresh()
+    return places
+
+
+def wait_handed_over(device: Device, places: dict[DeviceKey, Place], seconds: float) -> list[DeviceKey]:
+    """Wait until a mailbox, or the recipient itself, has said that it keeps all of it; return whose nobody keeps."""
+
+    def open_ones() -> list[DeviceKey]:
+        return [each for each, upto in places.items() if not device.store.mailbox.is_handed_over(each, upto)]
+
+    wait_until(device, lambda: not open_ones(), seconds)
+    return open_ones()

@@ -1,0 +1,211 @@
+"""What a sender hands to mailboxes: the messages of recipients that do not answer (ADR 76).
+
+1. A recipient's messages are pushed when a relay says that nobody listens there (PUBACK 0x10), when it has left
+   `SILENT_RETRIES` retries without an answer, or when a person hands them over. Boards have gateways instead.
+2. They go, each sealed for the recipient and in the order of its queue, to the first `MAILBOXES_AT_ONCE` mailboxes of a
+   group that both are in, in an order that all senders agree in.
+3. A mailbox's word frees nothing: a message waits in the outbox until its recipient has acknowledged it, and its
+   retries go on. So a mailbox that lies delays, and loses nothing while its sender lives.
+4. A blob's id follows from the message, so that one is kept once, however often it is pushed. Up to which place a
+   mailbox keeps all is durable: after a start the next one follows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from covey.core import crypto
+from covey.core.group.manifest import MAILBOX, GroupManifest
+from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.link.carriage import Carriage
+from covey.core.link.windows import Windows
+from covey.core.mailbox.messages import BLOB_ID_BYTES, Error, Push, PushAck, fits_relay
+from covey.core.mailbox.records import ExchangeRecords
+from covey.core.membership.groups import Groups
+from covey.core.now import Now
+from covey.limits.mailbox import (
+    HELLO_US,
+    MAILBOXES_AT_ONCE,
+    PUSH_WINDOW,
+    PUSH_WINDOW_BYTES,
+    REFUSED_US,
+    SILENT_RETRIES,
+)
+
+_LOOK_US = 5_000_000
+"""Before a queue that had nothing more is looked at again."""
+
+
+def blob_id_of(message: bytes) -> bytes:
+    """Return the UUID (version 8, RFC 9562) of a message's blob: it follows from the message, signature and all."""
+    digest = bytearray(hashlib.blake2b(message, digest_size=BLOB_ID_BYTES, person=b"covey/1 blob").digest())
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return bytes(digest)
+
+
+def ranked(recipient: DeviceKey, mailboxes: Iterable[DeviceKey]) -> list[DeviceKey]:
+    """Return mailboxes in the order in which everybody prefers them for a recipient: rendezvous hashing."""
+    return sorted(mailboxes, key=lambda key: crypto.digest(b"covey/1 mailbx", recipient + key))
+
+
+def mailboxes_of(groups: list[GroupManifest], own: DeviceKey, recipient: DeviceKey) -> list[tuple[DeviceKey, GroupId]]:
+    """Return the mailboxes of a recipient, each with a group that all three are in, in everybody's order (rule 2)."""
+    found: dict[DeviceKey, GroupId] = {}
+    for group in groups:
+        member = group.member(recipient)
+        if member is not None and not member.is_board:
+            for mailbox in group.with_capability(MAILBOX):
+                found.setdefault(mailbox.keys.signing_public, group.group_id)
+    return [(key, found[key]) for key in ranked(recipient, found.keys() - {own, recipient})[:MAILBOXES_AT_ONCE]]
+
+
+@dataclass(slots=True)
+class _OnItsWay:
+    """A blob that its mailbox has not acknowledged yet."""
+
+    recipient: DeviceKey
+    place: Place
+    size: int
+    pushed_at_us: int
+
+
+class Pushing:
+    """What goes to mailboxes. `seal` gives a message's envelope, None where its recipient has no address."""
+
+    def __init__(
+        self,
+        own: DeviceKey,
+        groups: Groups,
+        records: ExchangeRecords,
+        windows: Windows,
+        carriage: Carriage,
+        seal: Callable[[DeviceKey, bytes], bytes | None],
+    ) -> None:
+        self._own = own
+        self._groups = groups
+        self._records = records
+        self._windows = windows
+        self._carriage = carriage
+        self._seal = seal
+        self._on_their_way: dict[DeviceKey, dict[bytes, _OnItsWay]] = {}
+        self._highest: dict[tuple[DeviceKey, DeviceKey], Place] = {}
+        self._rests: dict[tuple[DeviceKey, DeviceKey], int] = {}
+        self._unheard: set[DeviceKey] = set()
+        self._handed_over: dict[DeviceKey, Place] = {}
+        self._mailboxes: dict[DeviceKey, list[tuple[DeviceKey, GroupId]]] = {}
+
+    def refresh(self) -> None:
+        """Take up what another process wrote, and groups that changed."""
+        self._handed_over = self._records.mailbox.handed_over()
+        self._mailboxes.clear()
+        self._rests = {pair: until for pair, until in self._rests.items() if pair[0] not in self._handed_over}
+
+    def nobody_listens(self, recipient: DeviceKey) -> None:
+        """Note that a relay knows of nobody who would get what is sent to a recipient."""
+        if self._of(recipient):
+            self._unheard.add(recipient)
+
+    def seen(self, device: DeviceKey) -> None:
+        """Note that a device is there."""
+        self._unheard.discard(device)
+
+    def _of(self, recipient: DeviceKey) -> list[tuple[DeviceKey, GroupId]]:
+        if recipient not in self._mailboxes:
+            self._mailboxes[recipient] = mailboxes_of(self._groups.joined(), self._own, recipient)
+        return self._mailboxes[recipient]
+
+    def _recipients(self) -> dict[DeviceKey, Place | None]:
+        """Return for whom something goes to mailboxes: up to a place, None: all (rule 1)."""
+        silent = {*self._windows.silent(SILENT_RETRIES), *self._unheard}
+        found: dict[DeviceKey, Place | None] = dict(self._handed_over)
+        found.update(dict.fromkeys(silent))
+        return found
+
+    def wanted(self) -> set[DeviceKey]:
+        """Return the mailboxes that something goes to."""
+        return {mailbox for recipient in self._recipients() for mailbox, _ in self._of(recipient)}
+
+    # -- what is sent -------------------------------------------------------------------------------------------------
+
+    def due(self, is_open: Callable[[DeviceKey], bool], now: Now) -> Iterator[tuple[DeviceKey, GroupId, Push]]:
+        """Yield (mailbox, group, message) of what is to be pushed to mailboxes that have welcomed this device."""
+        self._rests = {pair: until for pair, until in self._rests.items() if until > now.monotonic_us}
+        for recipient, upto in self._recipients().items():
+            for mailbox, group_id in self._of(recipient):
+                if (recipient, mailbox) not in self._rests and is_open(mailbox):
+                    yield from self._of_queue(recipient, mailbox, group_id, upto, now)
+
+    def _of_queue(
+        self, recipient: DeviceKey, mailbox: DeviceKey, group_id: GroupId, upto: Place | None, now: Now
+    ) -> Iterator[tuple[DeviceKey, GroupId, Push]]:
+        flight, pair = self._on_their_way.setdefault(mailbox, {}), (recipient, mailbox)
+        room, size = PUSH_WINDOW - len(flight), PUSH_WINDOW_BYTES - sum(each.size for each in flight.values())
+        if room <= 0 or size <= 0:
+            return
+        kept = self._records.mailbox.pushed_upto(*pair)
+        after = max(kept, self._highest.get(pair, Place(0)))
+        rows = self._records.outbox.queued(recipient, after, room, size)
+        rows = [(place, message) for place, message in rows if upto is None or place <= upto]
+        if not rows:
+            self._rests[pair] = now.monotonic_us + _LOOK_US
+        for place, message in rows:
+            envelope = self._seal(recipient, message)
+            if envelope is None:
+                return
+            blob_id = blob_id_of(message)
+            if fits_relay(len(envelope), self._carriage.maximum_payload):
+                yield mailbox, group_id, Push(blob_id, envelope, 0, recipient)
+                flight[blob_id] = _OnItsWay(recipient, place, len(message), now.monotonic_us)
+            self._highest[pair] = place
+
+    def silent(self, now: Now) -> list[DeviceKey]:
+        """Return the mailboxes that have left a blob without an answer; what was on its way there goes again later."""
+        return [
+            mailbox
+            for mailbox, flight in self._on_their_way.items()
+            if any(now.monotonic_us >= each.pushed_at_us + HELLO_US for each in flight.values())
+        ]
+
+    def next_deadline(self) -> int | None:
+        """Return when `due` or `silent` has something to say, in monotonic microseconds."""
+        found = [each.pushed_at_us + HELLO_US for flight in self._on_their_way.values() for each in flight.values()]
+        found += self._rests.values()
+        return min(found, default=None)
+
+    # -- what comes ---------------------------------------------------------------------------------------------------
+
+    def acknowledged(self, mailbox: DeviceKey, answer: PushAck, now: Now) -> bool:
+        """Note that a mailbox keeps a blob; return whether it was pushed. Inside a transaction."""
+        pushed = self._on_their_way.get(mailbox, {}).pop(answer.blob_id, None)
+        if pushed is None:
+            return False
+        pair = pushed.recipient, mailbox
+        before = [each.place for each in self._on_their_way[mailbox].values() if each.recipient == pushed.recipient]
+        upto = Place(min(before) - 1) if before else self._highest.get(pair, pushed.place)
+        if upto > self._records.mailbox.pushed_upto(*pair):
+            self._records.mailbox.set_pushed(*pair, upto, now.wall_us)
+        return True
+
+    def refused(self, mailbox: DeviceKey, error: Error, now: Now) -> bool:
+        """Push nothing more for a recipient for a while, as its mailbox has refused a blob; return whether it had."""
+        pushed = self._on_their_way.get(mailbox, {}).get(error.blob_id)
+        if pushed is None:
+            return False
+        self._take_back(mailbox, pushed.recipient)
+        self._rests[pushed.recipient, mailbox] = now.monotonic_us + (HELLO_US if error.code == "rate" else REFUSED_US)
+        return True
+
+    def forget(self, mailbox: DeviceKey) -> None:
+        """Push anew, when it is there again, what a mailbox has not acknowledged."""
+        for recipient in {each.recipient for each in self._on_their_way.get(mailbox, {}).values()}:
+            self._take_back(mailbox, recipient)
+
+    def _take_back(self, mailbox: DeviceKey, recipient: DeviceKey) -> None:
+        flight = self._on_their_way[mailbox]
+        for blob_id in [key for key, each in flight.items() if each.recipient == recipient]:
+            del flight[blob_id]
+        self._highest.pop((recipient, mailbox), None)
+        self._rests.pop((recipient, mailbox), None)

@@ -1,0 +1,319 @@
+"""A mailbox's side: it keeps envelopes that it cannot open, and gives them to whom they are for (ADR 76).
+
+1. Only members of a group that it is in speak with it, and nobody before a HELLO (`session`). It speaks with
+   `MAILBOX_SESSIONS` at once: a session that has asked for nothing `HELLO_US` after its greeting gives its place
+   away, then the one that has been silent longest, if for that long; else the newcomer is refused (`limit`).
+2. A blob is for a member of the group by which it is pushed, no board. It is kept once, by sender and blob_id, under
+   the next cursor of its recipient's inbox. The PUSH_ACK goes out when that is committed.
+3. Cursors of an inbox have no gap and order alone; no clock decides anything. A blob ends after its time, counted while
+   the mailbox runs.
+4. An inbox, one sender's part of it, the whole mailbox and the rate of pushes, for one inbox and for all, are bounded.
+5. Only who an inbox is for is given its blobs, and deletes them.
+6. Who was removed from the last group that it shared with the mailbox has no inbox, and is not heard.
+7. A NOTIFY tells who has a session that something waits; a wake hook calls who has none. Neither says what.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.carriage import Carriage
+from covey.core.link.rates import TokenBucket
+from covey.core.mailbox.messages import (
+    VERSION,
+    Delete,
+    DeviceRevoked,
+    Hello,
+    MailboxMessage,
+    MailboxWelcome,
+    Notify,
+    Pull,
+    PullResponse,
+    Push,
+    PushAck,
+    RegisterPush,
+    RevokeDevice,
+    UnregisterPush,
+    fits_relay,
+)
+from covey.core.mailbox.records import BlobRefusal, MailboxInboxRecords, WakeHook
+from covey.core.membership.groups import Groups
+from covey.core.now import Now
+from covey.core.wire.message import Message
+from covey.errors import LimitError, MailboxSessionError, NotAMemberError, RateError
+from covey.limits.mailbox import (
+    ANSWERS_WAITING,
+    BLOB_TTL_S,
+    HELLO_US,
+    INBOX_PUSHES_PER_SECOND,
+    INBOX_PUSHES_SAVED,
+    MAILBOX_SESSIONS,
+    MAXIMUM_BLOB_TTL_S,
+    MAXIMUM_CURSOR_GAP,
+    MAXIMUM_PULL_BLOBS,
+    NOTIFY_US,
+    PULL_BLOBS,
+    PULL_BYTES,
+    PUSHES_PER_SECOND,
+    PUSHES_SAVED,
+    SESSION_US,
+    WAKE_US,
+    WAKES_WAITING,
+)
+
+
+@dataclass(slots=True)
+class _Session:
+    """A device that has greeted."""
+
+    group_id: GroupId
+    greeted_at_us: int
+    spoke_at_us: int
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A device is to be woken."""
+
+    device: DeviceKey
+    hooks: tuple[WakeHook, ...]
+
+
+_Answer = tuple[DeviceKey, GroupId, MailboxMessage]
+
+
+@dataclass(slots=True)
+class _Calls:
+    """When a device was notified and woken last, and what it is to be notified of."""
+
+    notified_us: int = -NOTIFY_US
+    woken_us: int = -WAKE_US
+    news: Notify | None = None
+
+
+@dataclass(slots=True)
+class MailboxRates:
+    """How fast blobs may come: for each inbox, and in all (rule 4)."""
+
+    all: TokenBucket = field(default_factory=lambda: TokenBucket(PUSHES_PER_SECOND, PUSHES_SAVED))
+    inboxes: dict[DeviceKey, TokenBucket] = field(default_factory=dict)
+
+    def spend(self, recipient: DeviceKey, now_us: int) -> None:
+        """Let one blob in.
+
+        Raises:
+            RateError: too many come.
+        """
+        bucket = self.inboxes.get(recipient)
+        if bucket is None:
+            self.inboxes = {key: each for key, each in self.inboxes.items() if not each.is_full(now_us)}
+            bucket = self.inboxes[recipient] = TokenBucket(INBOX_PUSHES_PER_SECOND, INBOX_PUSHES_SAVED)
+        if self.all.wait_us(now_us) or bucket.wait_us(now_us):
+            raise RateError("more blobs than a mailbox takes in this time")
+        self.all.spend(1, now_us)
+        bucket.spend(1, now_us)
+
+
+class MailboxService:
+    """The inboxes of one mailbox. All but what `records` keeps is in memory, and bounded.
+
+    `take_manifests` deals with a body of GROUP_MANIFEST as if its author had sent it so.
+    """
+
+    def __init__(
+        self,
+        own: DeviceKey,
+        groups: Groups,
+        records: MailboxInboxRecords,
+        carriage: Carriage,
+        maximum_bytes: int,
+        take_manifests: Callable[[Message, bytes, Now], None],
+    ) -> None:
+        self._own = own
+        self._groups = groups
+        self._records = records
+        self._carriage = carriage
+        self._maximum_bytes = maximum_bytes
+        self._take_manifests = take_manifests
+        self._sessions: dict[DeviceKey, _Session] = {}
+        self._answers: deque[_Answer] = deque(maxlen=ANSWERS_WAITING)
+        self.rates = MailboxRates()
+        self._calls: dict[DeviceKey, _Calls] = {}
+        self._wakes: deque[Wake] = deque(maxlen=WAKES_WAITING)
+
+    @property
+    def sessions(self) -> int:
+        """With how many devices it speaks."""
+        return len(self._sessions)
+
+    # -- what comes ---------------------------------------------------------------------------------------------------
+
+    def receive(self, message: Message, said: MailboxMessage, now: Now) -> bool:
+        """Deal with what a member says to a mailbox; return whether it was such. Inside a transaction.
+
+        Raises:
+            RemoteError: a rule is broken.
+        """
+        if isinstance(said, Hello):
+            self._greet(message, now)
+            return True
+        if not isinstance(said, Push | Pull | Delete | RevokeDevice | RegisterPush | UnregisterPush):
+            return False
+        session = self._sessions.get(message.author)
+        if session is None:
+            raise MailboxSessionError("a mailbox that was not greeted, or has forgotten it")
+        session.spoke_at_us, session.asked = now.monotonic_us, True
+        if isinstance(said, Push):
+            self._push(message, said, now)
+        elif isinstance(said, Pull):
+            self._answer(message, said)
+        elif isinstance(said, Delete):
+            for cursors in said.cursors:
+                self._records.delete(message.author, cursors)
+        elif isinstance(said, RevokeDevice):
+            self._revoke(message, said, now)
+        else:
+            self._hook(message.author, said)
+        return True
+
+    def _answer(self, message: Message, said: MailboxMessage) -> None:
+        self._answers.append((message.author, message.group_id, said))
+
+    def _greet(self, message: Message, now: Now) -> None:
+        session = self._sessions.pop(message.author, None)
+        if session is None:
+            self._make_place(now)
+            session = _Session(message.group_id, now.monotonic_us, now.monotonic_us)
+        session.spoke_at_us, session.group_id = now.monotonic_us, message.group_id
+        self._sessions[message.author] = session  # the one that spoke last
+        state = self._records.state(message.author)
+        self._answer(message, MailboxWelcome(VERSION, self._records.relay_id(), state.max_cursor, state.blobs))
+
+    def _make_place(self, now: Now) -> None:
+        """End a session where there are too many (rule 1).
+
+        Raises:
+            LimitError: all of them are in use.
+        """
+        if len(self._sessions) < MAILBOX_SESSIONS:
+            return
+        for device, session in self._sessions.items():
+            if not session.asked and now.monotonic_us >= session.greeted_at_us + HELLO_US:
+                del self._sessions[device]
+                return
+        device, session = next(iter(self._sessions.items()))
+        if now.monotonic_us < session.spoke_at_us + HELLO_US:
+            raise LimitError(f"a mailbox speaks with {MAILBOX_SESSIONS} devices at once")
+        del self._sessions[device]
+
+    def _push(self, message: Message, push: Push, now: Now) -> None:
+        group = self._groups.group(message.group_id)
+        member = group.member(push.recipient)
+        if member is None or member.is_board or push.recipient == self._own:
+            raise NotAMemberError("a blob for nobody whom this mailbox keeps anything for")
+        if not fits_relay(len(push.payload), self._carriage.maximum_payload):
+            raise LimitError("a blob that no relay of this mailbox would carry on")
+        self.rates.spend(push.recipient, now.monotonic_us)
+        ttl_us = min(push.ttl or BLOB_TTL_S, MAXIMUM_BLOB_TTL_S) * 1_000_000
+        kept = self._records.put(message.author, push, ttl_us, now.wall_us, self._maximum_bytes)
+        if isinstance(kept, BlobRefusal):
+            raise LimitError(kept.value)
+        self._answer(message, PushAck(push.blob_id, kept.cursor, now.wall_us))
+        if kept.is_new:
+            size = len(push.payload)
+            self._call(Notify(push.blob_id, kept.cursor, message.author, now.wall_us, size), push.recipient, now)
+
+    def _call(self, news: Notify, recipient: DeviceKey, now: Now) -> None:
+        """Have a device hear that something waits (rule 7)."""
+        calls = self._calls.setdefault(recipient, _Calls())
+        if recipient in self._sessions:
+            calls.news = news
+        elif now.monotonic_us >= calls.woken_us + WAKE_US:
+            calls.woken_us = now.monotonic_us
+            hooks = self._records.hooks(recipient)
+            if hooks:
+                self._wakes.append(Wake(recipient, tuple(hooks)))
+
+    def _revoke(self, message: Message, said: RevokeDevice, now: Now) -> None:
+        self._take_manifests(message, said.manifests, now)
+        if self._groups.group(message.group_id).member(said.device) is not None:
+            raise NotAMemberError("a removal that the group's manifests do not show")
+        self.forget_strangers()
+        self._answer(message, DeviceRevoked(said.device))
+
+    def _hook(self, device: DeviceKey, said: RegisterPush | UnregisterPush) -> None:
+        hook = WakeHook(said.hook, said.target)
+        if isinstance(said, UnregisterPush):
+            for each in [hook] if said.target else self._records.hooks(device):
+                self._records.remove_hook(device, each)
+        elif not self._records.add_hook(device, hook):
+            raise LimitError("too many wake hooks of one device")
+
+    # -- what is due --------------------------------------------------------------------------------------------------
+
+    def due(self, now: Now) -> Iterator[_Answer]:
+        """Yield (device, group, message) of what is to be said. Where the caller stops, that one comes once more."""
+        while self._answers:
+            device, group_id, said = self._answers[0]
+            yield device, group_id, self._response(device, said) if isinstance(said, Pull) else said
+            self._answers.popleft()
+        for device, calls in self._calls.items():
+            session = self._sessions.get(device)
+            if calls.news is not None and session is not None and now.monotonic_us >= calls.notified_us + NOTIFY_US:
+                yield device, session.group_id, calls.news
+                calls.news, calls.notified_us = None, now.monotonic_us
+
+    def _response(self, device: DeviceKey, pull: Pull) -> PullResponse:
+        """Return what follows a cursor, within the bounds of one answer."""
+        limit = min(pull.limit or PULL_BLOBS, MAXIMUM_PULL_BLOBS)
+        size = min(PULL_BYTES, self._carriage.maximum_payload // 2)
+        last = pull.after_cursor + MAXIMUM_CURSOR_GAP
+        blobs, is_cut = self._records.after(device, pull.after_cursor, last, limit, size)
+        highest = self._records.state(device).max_cursor
+        upto = blobs[-1].cursor if blobs and (is_cut or last < highest) else last
+        return PullResponse(tuple(blobs), upto < highest, highest)
+
+    def next_deadline(self) -> int | None:
+        """Return when `due` has something to say, if nothing comes before, in monotonic microseconds."""
+        if self._answers:
+            return 0
+        found = [
+            calls.notified_us + NOTIFY_US
+            for device, calls in self._calls.items()
+            if calls.news is not None and device in self._sessions
+        ]
+        return min(found, default=None)
+
+    def take_wakes(self) -> list[Wake]:
+        """Return, once, who is to be woken."""
+        found = [*self._wakes]
+        self._wakes.clear()
+        return found
+
+    def maintain(self, now: Now) -> int:
+        """Let expire what has outlived its time, and forget who has been silent; return how many blobs went."""
+        for device in [
+            key for key, each in self._sessions.items() if now.monotonic_us >= each.spoke_at_us + SESSION_US
+        ]:
+            del self._sessions[device]
+        self._calls = {
+            device: calls
+            for device, calls in self._calls.items()
+            if (calls.news is not None and device in self._sessions)
+            or now.monotonic_us < max(calls.woken_us + WAKE_US, calls.notified_us + NOTIFY_US)
+        }
+        return self._records.expire()
+
+    def forget_strangers(self) -> list[DeviceKey]:
+        """Let go of the inboxes of those who share no group with this mailbox any more (rule 6); return them."""
+        members = {each.keys.signing_public for group in self._groups.joined() for each in group.members}
+        gone = [device for device in self._records.devices() if device not in members]
+        for device in gone:
+            self._records.forget(device)
+        for device in [key for key in self._sessions if key not in members]:
+            del self._sessions[device]
+        return gone

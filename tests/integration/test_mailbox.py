@@ -1,0 +1,146 @@
+"""A mailbox between devices that are never there together, through a real broker, and every mistake on it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker_conf.mosquitto import Broker
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def fleet(new_gateway: Callable[[str], Gateway]) -> list[Gateway]:
+    """A mailbox, a laptop and a gateway of one group; the agents of the former two run."""
+    post, laptop, shed = devices = [new_gateway(name) for name in ("post", "laptop", "shed")]
+    post.ok("group", "create", "--capability", "mailbox")
+    post.ok("config", "set", "mailbox.serve", "true")
+    post.start("run", "--no-sensors")
+    for each in (laptop, shed):
+        post.invite(each)
+        each.start("run", "--no-sensors")
+    wait_until(lambda: all(len(each.json("group", "show")["members"]) == 3 for each in devices), "all know all")
+    wait_until(lambda: not any(each.queued() for each in devices), "nothing waits")
+    return devices
+
+
+def _take(device: Gateway, taken: list[str]) -> list[str]:
+    """Take what is in a device's inbox to what was taken before."""
+    lines = device.ok("recv", "--all", "--json").splitlines()
+    taken += [base64.b64decode(json.loads(line)["body"]).decode() for line in lines]
+    return taken
+
+
+def _kept(post: Gateway) -> int:
+    blobs: int = post.json("mailbox", "status")["blobs"]
+    return blobs
+
+
+def test_a_laptop_hands_over_is_destroyed_and_the_broker_is_wiped(fleet: list[Gateway], broker: Broker) -> None:
+    """002.03 to 002.09, 002.12, 002.39 to 002.41: delivered once, in order, long after."""
+    post, laptop, shed = fleet
+    shed.kill()
+    laptop.kill()
+    texts = [f"word {number}" for number in range(30)]
+    for text in texts:
+        laptop.ok("send", "--text", text, "--to", shed.author)
+    handed = laptop.json("mailbox", "hand-over", "--wait", "20")
+    assert handed == {"handed_over": [shed.author[:8]], "open": []}
+    [queue] = [each for each in laptop.json("status")["queues"] if each["recipient"] == shed.author[:8]]
+    assert (queue["queued"], queue["kept_by"]) == (30, [post.author[:8]]), "a mailbox's word frees nothing"
+    assert "waits at the mailbox" in laptop.ok("status")
+    shutil.rmtree(laptop.state)
+    broker.kill()
+    broker.forget_queue()
+    broker.start()
+    assert _kept(post) >= 30
+    shed.start("run", "--no-sensors")
+    taken: list[str] = []
+    wait_until(lambda: len(_take(shed, taken)) >= 30, "what was kept has come")
+    assert taken == texts
+    wait_until(lambda: _kept(post) == 0, "it is deleted after that")
+    assert _take(shed, taken) == texts, "once"
+
+
+def test_who_is_silent_is_pushed_for_and_both_come_to_an_end(fleet: list[Gateway]) -> None:
+    post, laptop, shed = fleet
+    shed.kill()
+    laptop.ok("send", "--text", "once", "--to", shed.author)
+    wait_until(lambda: _kept(post) == 1, "three retries in vain")
+    assert any(each["kept_by"] for each in laptop.json("status")["queues"])
+    shed.start("run", "--no-sensors")
+    taken: list[str] = []
+    wait_until(lambda: _take(shed, taken) == ["once"], "it has come")
+    wait_until(lambda: _kept(post) == 0 and not laptop.queued(), "and waits nowhere")
+    assert _take(shed, taken) == ["once"]
+    assert not any(each["kept_by"] for each in laptop.json("status")["queues"])
+
+
+def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
+    post, laptop, shed = fleet
+    shed.kill()
+    laptop.ok("send", "--text", "kept", "--to", shed.author)
+    assert "handed over: what waits for" in laptop.ok("mailbox", "hand-over")
+    assert "1 envelope" in post.ok("mailbox", "status")
+    assert post.json("status")["mailbox"]["blobs"] == 1
+    assert "covey_mailbox_blobs 1" in post.ok("metrics")
+    checks = {
+        each["check"]: each["level"]
+        for each in json.loads(post.covey("check", "--offline", "--json").stdout)["findings"]
+    }
+    assert checks["mailbox"] == "ok"
+    post.fails("mailbox", "purge", "0000000000", "--yes", code=1)
+    assert post.json("mailbox", "purge", shed.author[:8], "--yes") == {"purged": 1}
+    assert _kept(post) == 0
+    shed.start("run", "--no-sensors")
+    taken: list[str] = []
+    wait_until(lambda: _take(shed, taken) == ["kept"], "its sender has it still")
+
+
+def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
+    lone, other = new_gateway("lone"), new_gateway("other")
+    lone.fails("mailbox", "hand-over", code=1)
+    lone.ok("group", "create")
+    lone.start("run", "--no-sensors")
+    lone.invite(other)
+    wait_until(lambda: len(lone.json("group", "show")["members"]) == 2, "both are in it")
+    other.kill()
+    lone.ok("send", "--text", "nobody keeps it", "--to", other.author)
+    assert "--capability mailbox" in lone.fails("mailbox", "hand-over", code=1)
+    lone.ok("config", "set", "mailbox.serve", "true")
+    checks = json.loads(lone.covey("check", "--offline", "--json").stdout)["findings"]
+    [found] = [each for each in checks if each["check"] == "mailbox"]
+    assert (found["level"], "capability mailbox" in found["hint"]) == ("warning", True)
+    lone.ok("config", "set", "mailbox.wake", "ftp://nowhere")
+    lone.kill()
+    assert "mailbox.wake" in lone.fails("run", "--no-sensors", code=78)
+
+
+def test_a_sleeper_is_woken_by_a_program_and_learns_no_content(fleet: list[Gateway], tmp_path: Path) -> None:
+    """002.15: the program is the mailbox's owner's, and gets the device's key alone."""
+    post, laptop, shed = fleet
+    called = tmp_path / "called"
+    program = tmp_path / "wake"
+    program.write_text(f'#!/bin/sh\necho "$#" "$@" >> {called}\n')
+    program.chmod(0o700)
+    post.ok("config", "set", "mailbox.wake_program", str(program))
+    shed.ok("config", "set", "mailbox.wake", "program")
+    for each in (post, shed):
+        each.kill()
+        each.start("run", "--no-sensors")
+    wait_until(lambda: post.json("mailbox", "status")["hooks"] == 1, "the hook is known")
+    shed.kill()
+    post.kill()
+    post.start("run", "--no-sensors")
+    laptop.ok("send", "--text", "secret", "--to", shed.author)
+    laptop.ok("mailbox", "hand-over")
+    wait_until(called.exists, "the program was called")
+    assert called.read_text().split() == ["1", shed.author]

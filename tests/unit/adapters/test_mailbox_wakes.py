@@ -1,0 +1,83 @@
+"""Waking a device: where the mailbox's owner allows it, without a word of what waits, and with an end to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.mailbox_wakes import WakeCaller
+from covey.core.ids import DeviceKey
+from covey.core.mailbox.messages import Hook
+from covey.core.mailbox.records import WakeHook
+from covey.errors import ConfigurationError
+from tests.waiting import wait_until
+
+_DEVICE = DeviceKey(bytes(range(32)))
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[str]]]:
+    """A server on this machine, and what it was posted: path and body."""
+    posted: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            posted.append(f"{self.path} {body.decode()}")
+            self.send_response(302 if self.path.endswith("moved") else 204)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/", posted
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_webhook_is_called_only_below_what_the_owner_allows(webhook: tuple[str, list[str]]) -> None:
+    address, posted = webhook
+    said: list[tuple[str, str]] = []
+    caller = WakeCaller([f"{address}wake/"], (), lambda level, line: said.append((level, line)))
+    for target in (f"{address}other", "https://elsewhere.example/wake/", f"{address}wake/../other", "", "wake/"):
+        caller.wake(_DEVICE, WakeHook(Hook.WEBHOOK, target))
+    caller.wake(_DEVICE, WakeHook(Hook.PROGRAM, "/bin/sh"))
+    caller.wake(_DEVICE, WakeHook(Hook.WEBHOOK, f"{address}wake/moved"))
+    caller.wake(_DEVICE, WakeHook(Hook.WEBHOOK, f"{address}wake/me?x=1"))
+    wait_until(lambda: len(posted) == 2)
+    assert posted == ["/wake/moved ", "/wake/me?x=1 "], "no content, and no redirection is followed"
+    assert said == [("warning", "device 00010203 was not woken: 127.0.0.1 answers 302")]
+
+
+def test_a_program_gets_the_key_alone_and_its_failure_is_told(tmp_path: Path) -> None:
+    called, said = tmp_path / "called", list[str]()
+    program = tmp_path / "wake"
+    program.write_text(f'#!/bin/sh\necho "$@" > {called}\nexit 3\n')
+    program.chmod(0o700)
+    caller = WakeCaller((), (str(program), "now"), lambda _level, line: said.append(line))
+    caller.wake(_DEVICE, WakeHook(Hook.PROGRAM, "program"))
+    wait_until(lambda: bool(said))
+    assert called.read_text().split() == ["now", _DEVICE.hex()]
+    assert said == [f"device 00010203 was not woken: {program} ended with 3"]
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "program"),
+    [
+        (("ftp://a/",), ()),
+        (("https://a.example",), ()),
+        (("http://a.example/",), ()),
+        (("https://a:b@c/",), ()),
+        ((), ("wake",)),
+    ],
+)
+def test_what_cannot_be_allowed_is_refused_at_the_start(webhooks: tuple[str, ...], program: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError):
+        WakeCaller(webhooks, program, lambda *_: None)

@@ -1,0 +1,545 @@
+"""Mailboxes, through `Node`: what waits for a sleeper is kept, given in order, once, and deleted by it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from covey.core.events import EnvelopeDropped
+from covey.core.group.messages import Bundle
+from covey.core.mailbox.messages import (
+    NO_BLOB,
+    VERSION,
+    BlobEntry,
+    Delete,
+    DeviceRevoked,
+    Error,
+    Hello,
+    Hook,
+    MailboxWelcome,
+    Notify,
+    Pull,
+    PullResponse,
+    Push,
+    PushAck,
+    RegisterPush,
+    RevokeDevice,
+    UnregisterPush,
+)
+from covey.core.mailbox.pushing import blob_id_of
+from covey.core.mailbox.records import WakeHook
+from covey.limits.mailbox import (
+    BLOB_TTL_S,
+    GREETING_US,
+    HELLO_US,
+    INBOX_BLOBS,
+    INBOX_PUSHES_SAVED,
+    MAXIMUM_BLOB_TTL_S,
+    MAXIMUM_CURSOR_GAP,
+    MAXIMUM_PULL_BLOBS,
+    NOTIFY_US,
+    PULL_BLOBS,
+    SENDER_SHARE,
+    SESSION_US,
+    SILENT_RETRIES,
+    WAKE_HOOKS,
+)
+from tests.fleet import Device, admit
+from tests.mailbox_fleet import MailboxFleet
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[MailboxFleet]:
+    found = MailboxFleet(tmp_path)
+    found.carry()
+    yield found
+    for device in found.devices.values():
+        device.stop()
+
+
+def _codes(device: Device) -> list[str]:
+    return [each.code for each in device.events() if isinstance(each, EnvelopeDropped)]
+
+
+def _greet(fleet: MailboxFleet, device: Device, last_cursor: int = 0) -> MailboxWelcome:
+    fleet.say(device, fleet.post, Hello(VERSION, device.name, last_cursor))
+    [welcome] = [each for each in fleet.answers(fleet.post, to=device) if isinstance(each, MailboxWelcome)]
+    return welcome
+
+
+def _push(fleet: MailboxFleet, sender: Device, recipient: Device, number: int, *, ttl: int = 0) -> PushAck | Error:
+    fleet.say(sender, fleet.post, Push(number.to_bytes(16), b"envelope %d" % number, ttl, recipient.key))
+    [answer] = [each for each in fleet.answers(fleet.post, to=sender) if isinstance(each, PushAck | Error)]
+    return answer
+
+
+def _pull(fleet: MailboxFleet, device: Device, after: int, limit: int = 0) -> PullResponse:
+    fleet.say(device, fleet.post, Pull(after, limit))
+    [answer] = [each for each in fleet.answers(fleet.post, to=device) if isinstance(each, PullResponse)]
+    return answer
+
+
+def _fill(fleet: MailboxFleet, recipient: Device, count: int, sender: Device | None = None, first: int = 0) -> None:
+    """Put blobs into an inbox without a wire between."""
+    with fleet.post.store.transaction():
+        for number in range(first, first + count):
+            push = Push(number.to_bytes(16), b"x", 0, recipient.key)
+            fleet.post.store.mailbox.put((sender or fleet.ann).key, push, 10**12, 0, 2**40)
+
+
+def test_a_sender_that_is_gone_for_good_is_delivered_once_and_in_order(fleet: MailboxFleet) -> None:
+    """002.03, 002.04, 002.05, 002.06, 002.07, 002.08, 002.09, 002.12, 002.39, 002.40, 002.41."""
+    fleet.asleep = {"ben"}
+    said = [b"word %d" % number for number in range(250)]
+    for each in said:
+        fleet.ann.blob(fleet.group_id, each)
+    fleet.hand_over(fleet.ann, fleet.ben)
+    for _ in range(10):
+        fleet.carry()
+        fleet.wait(6)
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == 250
+    assert fleet.ann.store.outbox.totals()[0] >= 250, "a mailbox's word frees nothing"
+    fleet.asleep = {"ann"}
+    fleet.ben.restart()
+    for _ in range(4):
+        fleet.carry()
+        fleet.wait(1)
+    assert fleet.ben.inbox() == said
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == 0
+    assert fleet.post.store.mailbox.state(fleet.ben.key).max_cursor == 250
+
+
+def test_what_came_by_a_mailbox_and_directly_is_taken_once_and_freed(fleet: MailboxFleet) -> None:
+    fleet.asleep = {"ben"}
+    fleet.ann.blob(fleet.group_id, b"one")
+    fleet.hand_over(fleet.ann, fleet.ben)
+    fleet.carry()
+    fleet.asleep = set()
+    fleet.ben.restart()
+    fleet.ann.wait(6)
+    fleet.carry()
+    fleet.carry()
+    assert fleet.ben.inbox() == [b"one"]
+    assert fleet.ann.store.outbox.totals()[0] == 0
+
+
+def test_a_recipient_that_is_silent_is_pushed_for_by_itself(fleet: MailboxFleet) -> None:
+    fleet.asleep = {"ben"}
+    fleet.ann.blob(fleet.group_id, b"one")
+    fleet.carry()
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == 0
+    for _ in range(3 * SILENT_RETRIES):
+        fleet.wait(20)
+        fleet.carry()
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == 1
+
+
+def test_a_relay_that_knows_nobody_there_has_messages_pushed_at_once(fleet: MailboxFleet) -> None:
+    fleet.asleep = {"ben"}
+    fleet.ann.blob(fleet.group_id, b"one")
+    fleet.carry()
+    fleet.ann.node.nobody_listens(fleet.ben.key)
+    fleet.carry()
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == 1
+
+
+def test_a_blob_is_kept_once_and_has_the_id_of_its_message(fleet: MailboxFleet) -> None:
+    """002.05: idempotent by blob_id; of another sender it is another blob."""
+    _greet(fleet, fleet.ann)
+    _greet(fleet, fleet.ben)
+    first = _push(fleet, fleet.ann, fleet.ben, 7)
+    assert isinstance(first, PushAck)
+    assert (first.cursor, _push(fleet, fleet.ann, fleet.ben, 7)) == (1, first)
+    assert getattr(_push(fleet, fleet.ann, fleet.ben, 8), "cursor", 0) == 2
+    uuid = blob_id_of(b"message")
+    assert (uuid[6] >> 4, uuid[8] >> 6, blob_id_of(b"message")) == (8, 2, uuid)
+    assert blob_id_of(b"another") != uuid
+
+
+def test_who_has_not_greeted_is_told_so(fleet: MailboxFleet) -> None:
+    """002.03, 002.19: with the code of section 16."""
+    fleet.post.restart()
+    fleet.serve(fleet.post)
+    fleet.say(fleet.ben, fleet.post, Pull(0, 0))
+    [error] = [each for each in fleet.answers(fleet.post, to=fleet.ben) if isinstance(each, Error)]
+    assert (error.code, error.blob_id) == ("session", NO_BLOB)
+    assert _codes(fleet.post) == ["session"]
+
+
+def test_an_error_is_never_answered_with_one(fleet: MailboxFleet) -> None:
+    fleet.say(fleet.ben, fleet.post, Error("malformed", "so you say"))
+    assert not [each for each in fleet.answers(fleet.post) if isinstance(each, Error)]
+
+
+def test_a_mailbox_that_forgot_its_sessions_is_greeted_anew(fleet: MailboxFleet) -> None:
+    fleet.post.restart()
+    fleet.serve(fleet.post)
+    fleet.asleep = {"ben"}
+    fleet.ann.blob(fleet.group_id, b"one")
+    fleet.hand_over(fleet.ann, fleet.ben)
+    fleet.carry()
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == 1
+
+
+def test_a_pull_is_exclusive_clamped_and_says_whether_there_is_more(fleet: MailboxFleet) -> None:
+    """002.07, 002.08, 002.31, 002.40: after N only > N; 100 without a number, never more than 1,000."""
+    _fill(fleet, fleet.ben, 2_500)
+    assert _greet(fleet, fleet.ben).max_cursor == 2_500
+    first = _pull(fleet, fleet.ben, 0)
+    assert [each.cursor for each in first.blobs] == [*range(1, PULL_BLOBS + 1)]
+    assert (first.has_more, first.max_cursor) == (True, 2_500)
+    most = _pull(fleet, fleet.ben, 100, 5_000)
+    assert [each.cursor for each in most.blobs] == [*range(101, 101 + MAXIMUM_PULL_BLOBS)]
+    last = _pull(fleet, fleet.ben, 2_450)
+    assert [each.cursor for each in last.blobs] == [*range(2_451, 2_501)]
+    assert not last.has_more
+    assert _pull(fleet, fleet.ben, 2_500) == PullResponse((), has_more=False, max_cursor=2_500)
+
+
+def test_a_pull_covers_so_many_cursors_at_most(fleet: MailboxFleet) -> None:
+    """002.34: what lies beyond the gap comes with another PULL."""
+    _fill(fleet, fleet.ben, 1)
+    with fleet.post.store.transaction():
+        fleet.post.store.database.run("UPDATE mailbox_inbox SET next_cursor = next_cursor + ?", (MAXIMUM_CURSOR_GAP,))
+    _fill(fleet, fleet.ben, 1, first=1)
+    _greet(fleet, fleet.ben)
+    far = _pull(fleet, fleet.ben, 1)
+    assert (far.blobs, far.has_more, far.max_cursor) == ((), True, MAXIMUM_CURSOR_GAP + 2)
+    assert len(_pull(fleet, fleet.ben, 2).blobs) == 1
+
+
+def test_a_sleeper_comes_past_a_gap_of_expired_cursors(fleet: MailboxFleet) -> None:
+    with fleet.post.store.transaction():
+        fleet.post.store.database.run("DELETE FROM mailbox_inbox")
+    _fill(fleet, fleet.ben, 1)
+    with fleet.post.store.transaction():
+        fleet.post.store.mailbox.empty(fleet.ben.key)
+        fleet.post.store.database.run(
+            "UPDATE mailbox_inbox SET next_cursor = next_cursor + ?", (3 * MAXIMUM_CURSOR_GAP,)
+        )
+    fleet.asleep = {"ben"}
+    fleet.ann.blob(fleet.group_id, b"after all")
+    fleet.hand_over(fleet.ann, fleet.ben)
+    fleet.carry()
+    fleet.asleep = {"ann"}
+    fleet.ben.restart()
+    fleet.carry()
+    assert fleet.ben.inbox() == [b"after all"]
+
+
+def test_only_its_recipient_gets_and_deletes_a_blob(fleet: MailboxFleet) -> None:
+    """002.12: a DELETE by another one deletes of that one's own inbox."""
+    _fill(fleet, fleet.ben, 3)
+    for device in (fleet.ann, fleet.ben):
+        _greet(fleet, device)
+    assert _pull(fleet, fleet.ann, 0).blobs == ()
+    fleet.say(fleet.ann, fleet.post, Delete(((1, 3),)))
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == 3
+    fleet.say(fleet.ben, fleet.post, Delete(((1, 1), (3, 3))))
+    assert [each.cursor for each in _pull(fleet, fleet.ben, 0).blobs] == [2]
+    assert getattr(_push(fleet, fleet.ann, fleet.ben, 99), "cursor", 0) == 4, "cursors are never given twice"
+
+
+def test_blobs_end_by_the_time_that_the_mailbox_runs(fleet: MailboxFleet) -> None:
+    """002.05: 0 is the default, and no more than 30 days; 002.42: no clock of anybody decides."""
+    _greet(fleet, fleet.ann)
+    for number, ttl in enumerate((3_600, 0, 2**32 - 1), start=1):
+        _push(fleet, fleet.ann, fleet.ben, number, ttl=ttl)
+    mailbox, age = fleet.post.store.mailbox, fleet.post.store.outbox.grow_older
+    service = fleet.serve(fleet.post)
+
+    def left_after(seconds: int) -> int:
+        with fleet.post.store.transaction():
+            age(seconds * 1_000_000)
+            service.maintain(fleet.post.now)
+        return mailbox.state(fleet.ben.key).blobs
+
+    assert left_after(3_599) == 3
+    assert left_after(1) == 2
+    assert left_after(BLOB_TTL_S - 3_600) == 1
+    assert left_after(MAXIMUM_BLOB_TTL_S - BLOB_TTL_S) == 0
+
+
+def test_an_inbox_and_a_senders_share_of_it_are_bounded(fleet: MailboxFleet) -> None:
+    for device in (fleet.ann, fleet.post):
+        assert fleet.post.store.mailbox.state(device.key).blobs == 0
+    _greet(fleet, fleet.ann)
+    _fill(fleet, fleet.ben, INBOX_BLOBS // SENDER_SHARE)
+    refused = _push(fleet, fleet.ann, fleet.ben, 10**6)
+    assert isinstance(refused, Error)
+    assert (refused.code, refused.blob_id) == ("limit", (10**6).to_bytes(16))
+    _fill(fleet, fleet.ben, INBOX_BLOBS // SENDER_SHARE, fleet.post, 10**7)
+    _greet(fleet, fleet.ben)
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == INBOX_BLOBS
+    assert getattr(_push(fleet, fleet.ben, fleet.ann, 5), "cursor", 0) == 1, "another inbox has room"
+
+
+def test_the_whole_mailbox_is_bounded_in_bytes(fleet: MailboxFleet) -> None:
+    with fleet.post.store.transaction():
+        outcome = fleet.post.store.mailbox.put(fleet.ann.key, Push(bytes(16), bytes(100), 0, fleet.ben.key), 1, 0, 99)
+    assert getattr(outcome, "value", "") == "the mailbox is full"
+
+
+def test_blobs_for_one_inbox_come_only_so_fast(fleet: MailboxFleet) -> None:
+    """002.35: with a code that has the sender come back later."""
+    _greet(fleet, fleet.ann)
+    service = fleet.serve(fleet.post)
+    for _ in range(INBOX_PUSHES_SAVED):
+        service.rates.spend(fleet.ben.key, fleet.post.now.monotonic_us)
+    refused = _push(fleet, fleet.ann, fleet.ben, 1)
+    assert isinstance(refused, Error)
+    assert refused.code == "rate"
+    fleet.wait(1)
+    assert isinstance(_push(fleet, fleet.ann, fleet.ben, 1), PushAck)
+
+
+def test_who_may_not_be_written_to_has_no_inbox(fleet: MailboxFleet, tmp_path: Path) -> None:
+    _greet(fleet, fleet.ann)
+    stranger = Device("stranger", tmp_path)
+    for recipient in (stranger, fleet.post):
+        refused = _push(fleet, fleet.ann, recipient, 1)
+        assert isinstance(refused, Error)
+        assert refused.code == "not_a_member"
+    stranger.stop()
+
+
+def test_sessions_are_bounded_and_the_idle_give_way(fleet: MailboxFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """002.28, 002.29: who asks for nothing within 10 s gives its place away; who is in use keeps it."""
+    monkeypatch.setattr("covey.core.mailbox.service.MAILBOX_SESSIONS", 1)
+    fleet.post.restart()
+    service = fleet.serve(fleet.post)
+    _greet(fleet, fleet.ann)
+    fleet.say(fleet.ben, fleet.post, Hello(VERSION, "ben", 0))
+    [error] = [each for each in fleet.answers(fleet.post, to=fleet.ben) if isinstance(each, Error)]
+    assert (error.code, service.sessions) == ("limit", 1)
+    fleet.wait(HELLO_US / 1e6)
+    assert _greet(fleet, fleet.ben).max_cursor == 0
+    fleet.say(fleet.ann, fleet.post, Pull(0, 0))
+    assert [each.code for each in fleet.answers(fleet.post, to=fleet.ann) if isinstance(each, Error)] == ["session"]
+    fleet.wait(SESSION_US / 1e6)
+    service.maintain(fleet.post.now)
+    assert service.sessions == 0
+
+
+def test_a_mailbox_that_does_not_answer_is_greeted_again_with_pauses(fleet: MailboxFleet) -> None:
+    """002.28."""
+    fleet.ben.restart()
+    greeted_at = []
+    for second in range(200):
+        if any(isinstance(each, Hello) for each in fleet.answers(fleet.ben)):
+            greeted_at.append(second)
+        fleet.ben.wait(1)
+    pauses = [after - before for before, after in pairwise(greeted_at)]
+    assert pauses[:3] == [20, 30, 50], "10 s for an answer, then 10, 20, 40 s"
+
+
+def test_a_recipient_that_is_there_is_notified_of_what_comes(fleet: MailboxFleet) -> None:
+    """002.11: one NOTIFY for all that came in a second, and no content in it."""
+    _greet(fleet, fleet.ben)
+    _greet(fleet, fleet.ann)
+    fleet.wait(NOTIFY_US / 1e6)
+    fleet.say(fleet.ann, fleet.post, Push(bytes(16), b"secret", 0, fleet.ben.key))
+    [notify] = [each for each in fleet.answers(fleet.post, to=fleet.ben) if isinstance(each, Notify)]
+    assert (notify.cursor, notify.sender_id, notify.size) == (1, fleet.ann.key, 6)
+    for number in range(1, 4):
+        _push(fleet, fleet.ann, fleet.ben, number)
+    fleet.wait(NOTIFY_US / 1e6)
+    assert [each.cursor for each in fleet.answers(fleet.post, to=fleet.ben) if isinstance(each, Notify)] == [4]
+
+
+def test_a_notify_has_the_rest_pulled(fleet: MailboxFleet) -> None:
+    fleet.asleep = {"ann"}
+    fleet.say(fleet.post, fleet.ben, Notify(bytes(16), 5, fleet.ann.key, 0, 1))
+    assert [each for each in fleet.answers(fleet.ben) if isinstance(each, Pull)] == [Pull(0, PULL_BLOBS)]
+
+
+def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(fleet: MailboxFleet) -> None:
+    """002.15, 002.16."""
+    exchange = fleet.ben.node.mailboxes.exchange
+    assert exchange is not None
+    hook = WakeHook(Hook.WEBHOOK, "https://ntfy.example/ben")
+    exchange.be_woken((hook,))
+    fleet.wait(GREETING_US / 1e6)
+    fleet.carry()
+    assert fleet.post.store.mailbox.hooks(fleet.ben.key) == [hook]
+    fleet.post.restart()
+    service = fleet.serve(fleet.post)
+    _greet(fleet, fleet.ann)
+    for number in range(3):
+        _push(fleet, fleet.ann, fleet.ben, number)
+    [wake] = service.take_wakes()
+    assert (wake.device, wake.hooks) == (fleet.ben.key, (hook,))
+    assert service.take_wakes() == []
+    _greet(fleet, fleet.ben)
+    for number in range(WAKE_HOOKS + 2):
+        fleet.say(fleet.ben, fleet.post, RegisterPush(Hook.MQTT, f"wake/{number}"))
+    assert len(fleet.post.store.mailbox.hooks(fleet.ben.key)) == WAKE_HOOKS
+    fleet.say(fleet.ben, fleet.post, UnregisterPush(Hook.WEBHOOK, hook.target))
+    assert hook not in fleet.post.store.mailbox.hooks(fleet.ben.key)
+    fleet.say(fleet.ben, fleet.post, UnregisterPush(Hook.MQTT, ""))
+    assert fleet.post.store.mailbox.hooks(fleet.ben.key) == []
+
+
+def test_a_removed_device_has_no_inbox_and_is_not_heard(fleet: MailboxFleet) -> None:
+    """002.13, 002.14: by the member's signed removal, which is told at once."""
+    _fill(fleet, fleet.ben, 2)
+    said = []
+
+    def revocations(outgoing: object) -> bool:
+        said.append(fleet.opened(outgoing))  # type: ignore[arg-type]
+        return True
+
+    fleet.ann.node.mailboxes.exchange.due(fleet.ann.now)  # type: ignore[union-attr]
+    with fleet.ann.store.transaction():
+        fleet.ann.node.actions.change(
+            fleet.group_id, lambda draft, epoch: draft.removing(fleet.ben.key, epoch), fleet.ann.now
+        )
+    fleet.asleep = {"ben"}
+    fleet.carry(revocations)
+    assert any(isinstance(each, RevokeDevice) for each in said)
+    assert any(isinstance(each, DeviceRevoked) and each.device == fleet.ben.key for each in said)
+    assert fleet.post.store.mailbox.devices() == []
+    fleet.post.events()
+    fleet.say(fleet.ben, fleet.post, Hello(VERSION, "ben", 0))
+    assert _codes(fleet.post) == ["not_a_member"]
+
+
+def test_a_removal_that_is_none_is_refused(fleet: MailboxFleet) -> None:
+    _greet(fleet, fleet.ann)
+    current = fleet.ann.node.groups.group(fleet.group_id)
+    fleet.say(fleet.ann, fleet.post, RevokeDevice(fleet.ben.key, Bundle((current.raw,)).to_wire()))
+    assert [each.code for each in fleet.answers(fleet.post, to=fleet.ann) if isinstance(each, Error)]
+    assert fleet.post.node.groups.group(fleet.group_id).member(fleet.ben.key) is not None
+
+
+class _Liar:
+    """A member with the capability that says what it likes instead of being a mailbox."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fleet = MailboxFleet(folder)
+        self.post, self.ben = self.fleet.post, self.fleet.ben
+        self.ben.restart()
+        self.sent()
+
+    def sent(self) -> list[object]:
+        return [*self.fleet.answers(self.ben, to=self.post)]
+
+    def welcome(self, maximum: int, pending: int = 1, relay_id: str = "liar") -> list[object]:
+        self.fleet.say(self.post, self.ben, MailboxWelcome(VERSION, relay_id, maximum, pending))
+        return self.sent()
+
+    def respond(self, cursors: list[int], maximum: int, *, more: bool = False) -> list[object]:
+        entries = tuple(BlobEntry(each.to_bytes(16), each, self.fleet.ann.key, b"junk", 0) for each in cursors)
+        self.fleet.say(self.post, self.ben, PullResponse(entries, more, maximum))
+        return self.sent()
+
+
+@pytest.fixture
+def liar(tmp_path: Path) -> _Liar:
+    return _Liar(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cursors", "maximum", "more", "code"),
+    [
+        ([MAXIMUM_CURSOR_GAP + 1], 2**39, False, "limit"),
+        ([5], 4, False, "malformed"),
+        ([5], 5, True, "malformed"),
+        ([2, 2], 5, False, "malformed"),
+        ([3, 2], 5, False, "malformed"),
+    ],
+)
+def test_a_mailbox_that_invents_cursors_is_told_and_left_alone(
+    liar: _Liar, cursors: list[int], maximum: int, code: str, *, more: bool
+) -> None:
+    assert Pull(0, PULL_BLOBS) in liar.welcome(10)
+    said = liar.respond(cursors, maximum, more=more)
+    assert [each.code for each in said if isinstance(each, Error)] == [code]
+    assert liar.ben.store.mailbox.position(liar.post.key)[1] == 0
+
+
+def test_what_was_not_asked_for_is_dropped(liar: _Liar) -> None:
+    assert liar.respond([1], 1) == [], "nothing was asked"
+    liar.welcome(0, 0)
+    assert liar.respond([1], 1) == []
+    assert liar.ben.inbox() == []
+
+
+def test_a_mailbox_that_always_has_more_costs_a_bounded_number_of_pulls(liar: _Liar) -> None:
+    said, pulls = liar.welcome(2**39), 0
+    while any(isinstance(each, Pull) for each in said):
+        pulls += 1
+        assert pulls < 1_000
+        said = liar.respond([], 2**39, more=True)
+    assert pulls > 1
+
+
+def test_what_does_not_open_is_deleted_and_what_may_open_later_is_not(liar: _Liar) -> None:
+    liar.welcome(3, 3)
+    said = liar.respond([1, 2], 2)
+    assert [each for each in said if isinstance(each, Delete)] == [Delete(((1, 2),))]
+    assert liar.ben.store.mailbox.position(liar.post.key) == ("liar", 2)
+
+
+@pytest.mark.parametrize(("maximum", "relay_id"), [(1, "liar"), (50, "another state")])
+def test_a_restored_mailbox_is_asked_from_the_first_cursor_on(liar: _Liar, maximum: int, relay_id: str) -> None:
+    liar.welcome(20, 20)
+    liar.respond([20], 20)
+    assert liar.ben.store.mailbox.position(liar.post.key) == ("liar", 20)
+    liar.ben.restart()
+    assert liar.sent() == [Hello(VERSION, "", 20), UnregisterPush(Hook.MQTT, "")][:1]
+    assert Pull(0, PULL_BLOBS) in liar.welcome(maximum, 1, relay_id)
+
+
+def test_what_a_newcomer_wrote_stays_until_its_manifest_has_come(tmp_path: Path) -> None:
+    """A sleeper that does not know of a member yet loses nothing of what that one has written, though it is gone."""
+    fleet = MailboxFleet(tmp_path)
+    fleet.carry()
+    new = Device("new", tmp_path)
+    fleet.devices["new"] = new
+    fleet.asleep = {"ben"}
+    admit(fleet.ann, new, fleet.group_id, fleet.post)
+    new.blob(fleet.group_id, b"i am new")
+    fleet.hand_over(new, fleet.ben)
+    for _ in range(3):
+        fleet.carry()
+        fleet.wait(6)
+    fleet.asleep = {"ann", "new"}
+    fleet.ben.restart()
+    fleet.carry()
+    assert fleet.ben.inbox() == []
+    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs, "it is kept"
+    fleet.asleep = {"new"}
+    for _ in range(8):
+        fleet.carry()
+        fleet.wait(20)
+    assert fleet.ben.inbox() == [b"i am new"]
+
+
+def test_two_mailboxes_are_used_at_once_and_one_of_them_may_vanish(tmp_path: Path) -> None:
+    fleet = MailboxFleet(tmp_path, mailboxes=("post", "office", "third"))
+    fleet.carry()
+    fleet.asleep = {"ben"}
+    fleet.ann.blob(fleet.group_id, b"twice")
+    fleet.hand_over(fleet.ann, fleet.ben)
+    fleet.carry()
+    keeping = [each for each in fleet.mailboxes if each.store.mailbox.state(fleet.ben.key).blobs]
+    assert len(keeping) == 2
+    fleet.asleep = {"ann", keeping[0].name}
+    fleet.ben.restart()
+    fleet.carry()
+    assert fleet.ben.inbox() == [b"twice"]
+
+
+def test_a_device_without_mailboxes_answers_nobody_and_has_no_exchange(tmp_path: Path) -> None:
+    fleet = MailboxFleet(tmp_path)
+    lone = Device("lone", tmp_path)
+    assert lone.node.mailboxes.exchange is None
+    with lone.store.transaction():
+        group_id = lone.node.membership.create("lone", (), lone.now.wall_us).group_id
+    assert lone.node.mailboxes.exchange is None
+    fleet.say(fleet.ann, lone, Hello(VERSION, "ann", 0), group_id)
+    assert _codes(lone) == ["not_a_member"]
