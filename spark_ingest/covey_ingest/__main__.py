@@ -26,6 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
             from covey_ingest import report_command
 
             return report_command.main(words[1:])
+        if words[:1] == ["views"]:
+            from covey_ingest import views_command
+
+            return views_command.main(words[1:])
         try:
             _ingest(ingest_parser().parse_args(words))
         finally:

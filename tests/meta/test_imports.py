@@ -168,7 +168,7 @@ _SOLE_IMPORTERS = {
     "pandas": ("covey_ingest",),
     "deltalake": ("covey_ingest",),
     "prometheus_client": ("covey_ingest.metrics",),
-    "duckdb": ("covey_ingest.report",),
+    "duckdb": ("covey_ingest.report", "covey_ingest.views"),
     "pygal": ("covey_ingest.report_html",),
     "rich": ("demo",),
     "cryptography": ("covey.adapters.broker.fleet_ca",),

@@ -1,6 +1,6 @@
-"""`covey ingest [run]|report`: hand over to the Spark job, a program of its own: no part of Spark enters this process.
+"""`covey ingest [run]|report|views`: hand over to the ingest, a program of its own: no part of Spark enters this one.
 
-The words are checked here, so that mistakes are told where Spark is not installed, too; `report` needs no Spark.
+The words are checked here, so that mistakes are told where Spark is not installed; `report` and `views` need none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from importlib.util import find_spec
 
 from covey.cli.grammar import Parser
-from covey.config.ingest_options import add_ingest_arguments, add_report_arguments
+from covey.config.ingest_options import add_ingest_arguments, add_report_arguments, add_views_arguments
 from covey.errors import ConfigurationError
 
 
@@ -27,7 +27,17 @@ def add_arguments(parser: Parser) -> None:
         )
     )
     add_report_arguments(
-        actions.add("report", _report, "say how fleet and telemetry are: who is silent, gaps, losses, latency, clocks")
+        actions.add(
+            "report", _without_spark, "say how fleet and telemetry are: who is silent, gaps, losses, latency, clocks"
+        )
+    )
+    add_views_arguments(
+        actions.add(
+            "views",
+            _without_spark,
+            "print SQL for views over the tables: newest values, minutes, hours and days, a column for each series",
+            examples=("covey ingest views /srv/tables | duckdb -init /dev/stdin",),
+        )
     )
 
 
@@ -35,7 +45,7 @@ def _run(options: argparse.Namespace) -> None:
     _hand_over(options.words[1:] if options.words[0] == "run" else options.words, "pyspark")
 
 
-def _report(options: argparse.Namespace) -> None:
+def _without_spark(options: argparse.Namespace) -> None:
     _hand_over(options.words)
 
 

@@ -1,4 +1,4 @@
-"""The options of `covey ingest` and of `covey ingest report`, without anything of Spark.
+"""The options of `covey ingest`, `covey ingest report` and `covey ingest views`, without anything of Spark.
 
 They stand here for completion and the manual, which belong to the agent and are there where the ingest is not.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 VERIFY = ("all", "sample", "none")
 SINKS = ("parquet", "delta")
+ENGINES = ("duckdb", "spark")
 
 _UNITS_US = {"m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
@@ -89,6 +90,24 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--author", type=_author, default="", metavar="HEX", help="only devices whose key begins so")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with plots; it needs no network")
+
+
+def views_parser() -> argparse.ArgumentParser:
+    """Return the options of `covey ingest views`."""
+    parser = argparse.ArgumentParser(
+        prog="covey ingest views",
+        description="Print SQL that makes views over the tables: readings, latest, by_minute, by_hour, by_day, wide.",
+    )
+    add_views_arguments(parser)
+    return parser
+
+
+def add_views_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add them to a parser."""
+    parser.add_argument("tables", metavar="TABLES", help="the folder of tables, or the URL where they are published")
+    parser.add_argument(
+        "--for", dest="engine", choices=ENGINES, default="duckdb", help="whose SQL it is to be (default: duckdb)"
+    )
 
 
 def _seconds(text: str) -> float:

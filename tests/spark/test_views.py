@@ -1,0 +1,55 @@
+"""The script of `covey ingest views` means the same to Spark and to DuckDB, over what the ingest wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from covey.core.telemetry.batch import ClockKind
+from covey_ingest.views import Engine, views
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
+from tests.spark.ingesting import ingest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_QUERIES = (
+    "SELECT author, name, seq, index, value, whole, flag, text, time_quality FROM readings ORDER BY author, seq, index",
+    "SELECT author, name, value, text, flag FROM latest ORDER BY author, name",
+    "SELECT author, name, readings, minimum, maximum, mean, last FROM by_minute ORDER BY author, name, minute",
+    "SELECT author, name, sum(readings) AS n FROM by_day GROUP BY author, name ORDER BY author, name",
+    "SELECT * EXCLUDE (time) FROM wide ORDER BY author, time",
+    "SELECT author, boots FROM devices ORDER BY author",
+)
+
+
+def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
+    one, two = Author(collector, 1), Author(collector, 2)
+    hostile = "it's a \\ `name\\'; --"
+    collector.land(one.measure(9), two.telemetry([(hostile, "", BOOTED_US + 1, 2**53 + 1), ("on", "", NOW_US, True)]))
+    ingest(spark, collector.vault, tables)
+    collector.land(one.telemetry([("state", "", BOOTED_US + 2, "open")], one.clock(ClockKind.UNSYNCHRONISED)))
+    collector.land(one.measure(3))
+    ingest(spark, collector.vault, tables)
+
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    for statement in views(str(tables), Engine.SPARK).rstrip().removesuffix(";").split(";\n\n"):
+        spark.sql(statement)
+    with duckdb.connect() as database:
+        database.execute("SET TimeZone = 'UTC'")
+        for statement in views(str(tables), Engine.DUCKDB).split(";\n\n"):
+            database.execute(statement)
+        for query in _QUERIES:
+            by_spark = [tuple(row) for row in spark.sql(query.replace("EXCLUDE", "EXCEPT")).collect()]
+            by_duckdb = database.execute(query).fetchall()
+            assert by_spark == by_duckdb
+            assert by_spark
+        columns = [name for name, *_ in database.execute("SELECT * FROM wide").description]
+    assert hostile in columns
+    assert hostile in spark.table("wide").columns
