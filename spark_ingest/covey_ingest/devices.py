@@ -29,7 +29,7 @@ BOOTS_REMEMBERED = 32
 """Boots of a device that are told apart from new ones when late data arrives."""
 
 BOARDS_REPORTED = 256
-"""Boards whose firmware one gateway may report in a micro-batch: it reports each once a day."""
+"""Boards whose firmware one gateway may report in a micro-batch: it reports each every 50 minutes."""
 
 TEXT_KEPT = 200
 

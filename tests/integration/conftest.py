@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker_conf.mosquitto import Broker
+from tests.browser import chromium
 from tests.integration.gateway import Gateway
 from tests.integration.relay_client import RelayClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    yield from chromium()
 
 
 @pytest.fixture

@@ -72,3 +72,40 @@ def _goes_and_comes_back(hub: Gateway, device: Gateway, tmp_path: Path) -> None:
     wait_until(lambda: any("orchard is back after " in each for each in _received(tmp_path)), "its return is told")
     assert sum("orchard" in each for each in _received(tmp_path)) == 2
     assert hub.json("alert", "list")["alerts"] == []
+
+
+def test_a_watcher_that_is_killed_before_or_after_it_has_told_loses_nothing(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    """What is committed and not sent comes after a start; what was taken, and that not committed, under the same id."""
+    hub, folder = new_gateway("hub"), tmp_path / "told"
+    folder.mkdir()
+    program = _program(tmp_path)
+    lines = program.read_text().splitlines()
+    kills = "if [ -e {0}/{1} ]; then rm {0}/{1}; kill -9 $PPID; exit 1; fi"
+    program.write_text(
+        "\n".join([lines[0], kills.format(folder, "first"), *lines[1:], kills.format(folder, "then"), ""])
+    )
+    for key, value in {
+        "label": "hub",
+        "alerts.program": str(program),
+        "alerts.settle_seconds": "0",
+        "alerts.restart_seconds": "0",
+    }.items():
+        hub.ok("config", "set", key, value)
+    hub.ok("group", "create", "--capability", "collector")
+    for when in ("first", "then"):
+        (folder / when).touch()
+        watcher = copy.copy(hub)
+        watcher.log = tmp_path / f"{when}.log"
+        watcher.start("alert", "watch", "--interval", "0.1")
+        wait_until(lambda when=when: not (folder / when).exists(), "its program has killed it")
+        watcher.kill()
+        (target,) = hub.json("alert", "list")["targets"]
+        assert target["waiting"] == 1
+    hub.start("alert", "watch", "--interval", "0.1")
+    wait_until(lambda: hub.json("alert", "list")["targets"][0]["waiting"] == 0, "it is told")
+    messages = [json.loads(line) for line in (folder / "messages").read_text().splitlines()]
+    assert len(messages) == 2, "once before it could be noted, and once more"
+    assert len({each["id"] for each in messages}) == 1
+    assert "listens to nobody" in messages[0]["text"]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from covey.app.device import open_device
 from covey.core.ids import GroupId
 from covey.core.pairing.records import GroupRequest
+from tests.browser import is_readable
 from tests.collected_fleet import CollectedFleet
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
@@ -28,21 +26,6 @@ pytestmark = pytest.mark.processes
 _HOSTILE = "<img src=x onerror=document.title='run'>"
 _COUNT = 40
 _SUMMARY = re.compile("38 here, 2 silent since [0-9]{2}:[0-9]{2},( [0-9]+ messages waiting here,)? nothing lost")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
-    program = shutil.which("chromium")
-    if program is None:
-        if "CI" in os.environ:
-            pytest.fail("no chromium here")
-        pytest.skip("no chromium here (apt-get install chromium)")
-    expect.set_options(timeout=GUARD_S * 1_000)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +109,7 @@ def test_groups_orders_and_a_devices_story(opens: Opens, fleet: CollectedFleet, 
     page.get_by_text("Orders").press("Enter")
     expect(page.locator("#given tr")).to_have_count(1)
     expect(page.locator("#given")).to_contain_text("app.mode = winter for all")
-    _is_readable(page)
+    is_readable(page)
     page.get_by_label("Find").fill("00003")
     page.get_by_role("link", name="field-00003").press("Enter")
     expect(page.locator("#story")).to_contain_text(f"let into {_HOSTILE} by")
@@ -143,7 +126,7 @@ def test_a_person_accepts_an_invitation(opens: Opens, fleet: CollectedFleet) -> 
     invitations = page.get_by_role("list", name="Invitations")
     expect(invitations).to_contain_text("field-00003")
     expect(invitations).to_contain_text("invites to 07070707; 1 h left")
-    _is_readable(page)
+    is_readable(page)
     page.get_by_role("button", name="Accept").press("Enter")
     expect(invitations).to_contain_text("accepted: the agent asks to be let in")
     with open_device(fleet.folder) as device:
@@ -153,26 +136,25 @@ def test_a_person_accepts_an_invitation(opens: Opens, fleet: CollectedFleet) -> 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_everybody_can_read_it_on_a_telephone_too(opens: Opens, scheme: str) -> None:
     page = opens(color_scheme=scheme, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
-    _is_readable(page)
+    is_readable(page)
     page.get_by_role("link", name="field-00003").first.tap()
     expect(page.locator("#values tr")).to_have_count(4)
-    _is_readable(page)
+    is_readable(page)
     page.set_viewport_size({"width": 1280, "height": 800})
-    _is_readable(page)
-
-
-def _is_readable(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    assert [f"{each['id']}: {[node['html'] for node in each['nodes']]}" for each in found] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    is_readable(page)
 
 
 def test_what_a_device_says_is_text(opens: Opens, fleet: CollectedFleet) -> None:
     page, author, now_us = opens(), fleet.authors[0], time.time_ns() // 1000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("covey.core.telemetry.batch.MAXIMUM_NAME_BYTES", 2_000_000)
+        endless = author.telemetry([("n" * 1_000_000, "", BOOTED_US, 1)], author.clock(wall_us=now_us))
     with open_device(fleet.folder) as device:
         fleet.collector.identity = device.node.identity
         said: list[Given] = [(_HOSTILE, "<b>", BOOTED_US, _HOSTILE), ("n" * 128, "", BOOTED_US, 1)]
-        fleet.collector.land(author.telemetry(said, author.clock(wall_us=now_us)), received_at_us=now_us)
+        fleet.collector.land(author.telemetry(said, author.clock(wall_us=now_us)), endless, received_at_us=now_us)
+    expect(page.locator("#troubles")).to_contain_text("1 object of the vault cannot be read")
+    expect(page.locator("#devices tr")).to_have_count(_COUNT + 1)
     page.goto(f"{page.url.partition('#')[0]}#{author.author}")
     expect(page.locator("#values tr")).to_have_count(6)
     expect(page.get_by_role("rowheader", name=_HOSTILE)).to_be_visible()

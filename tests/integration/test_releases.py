@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ class Fleet:
             action.chmod(0o600)
             each.ok("config", "set", "operations.commands", "install,fetch-file")
         self.hub.ok("group", "create")
+        self.watcher = copy.copy(self.hub)
+        """For a further process of the operator's device."""
+        self.watcher.log = tmp_path / "watcher.log"
         self.hub.start("run", "--no-sensors")
         for each in self.sheds:
             self.hub.invite(each)
@@ -93,6 +97,32 @@ def test_a_bad_release_reaches_one_wave_and_goes_on_when_a_person_says_so(fleet:
     found = fleet.release("resume", found["id"][:8], "--stop-at", "100%", code=0)
     assert (found["state"], found["waves_given"], len(found["devices"])) == ("finished", 2, 3)
     assert fleet.tried() == [1, 1, 1]
+
+
+def test_a_release_that_stops_is_seen_and_told_with_its_end(fleet: Fleet, tmp_path: Path) -> None:
+    reports, program = tmp_path / "told", tmp_path / "page-me"
+    program.write_text(f"#!/bin/sh\ncat >> {reports} && echo >> {reports}\n")
+    program.chmod(0o700)
+    for key, value in {"alerts.program": str(program), "alerts.settle_seconds": "0"}.items():
+        fleet.hub.ok("config", "set", key, value)
+    fleet.break_all(broken=True)
+    identifier = fleet.release("create", str(fleet.file), "--waves", "1,100%", *_FAST, code=1)["id"]
+    found = fleet.hub.json("fleet")
+    [shown], [offered] = found["releases"], found["files"]
+    assert (shown["state"], shown["given"], shown["failed"], shown["others"]) == ("stopped", 1, 1, 2)
+    assert (offered["name"], offered["state"]) == ("model.bin", "here")
+    assert any(f"covey release show {identifier[:8]}" in each["hint"] for each in found["troubles"])
+    assert "stopped, wave 1 of 2" in fleet.hub.ok("fleet")
+    fleet.watcher.start("alert", "watch", "--interval", "0.1")
+    try:
+        words = f"release {identifier[:8]} (install for all) has stopped in wave 1: 1 failed"
+        wait_until(lambda: reports.exists() and words in reports.read_text(), "it is told")
+        fleet.break_all(broken=False)
+        fleet.release("resume", identifier[:8], "--stop-at", "100%", code=0)
+        wait_until(lambda: "is not stopped any more" in reports.read_text(), "its end is told")
+        assert reports.read_text().count(f"release {identifier[:8]}") == 2
+    finally:
+        fleet.watcher.kill()
 
 
 def test_mistakes_in_a_release_come_before_the_file(fleet: Fleet) -> None:

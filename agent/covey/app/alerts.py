@@ -6,10 +6,12 @@ one alert is then that it listens to nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from covey.app.operations.fleet import HERE, SELF, local_time, lost_in_words
+from covey.app.operations.fleet import local_time
+from covey.app.operations.fleet_devices import HERE, SELF
+from covey.app.operations.fleet_troubles import lost_in_words
 from covey.app.wording import count, duration
 from covey.core.alerts import AlertFinding, AlertKind, AlertMessage, Episode, Notice, Subject
 from covey.core.ids import printable
@@ -35,21 +37,26 @@ _TITLES = {
     AlertKind.STALE: ("stale values", "measuring again"),
     AlertKind.DISK: ("full disk", "room on the disk again"),
     AlertKind.CLOCK: ("unset clock", "clock set again"),
+    AlertKind.RELEASE: ("stopped", "not stopped any more"),
+    AlertKind.ROLLBACK: ("went back", "well again"),
 }
 """What a message is about, where it has begun and where it has ended."""
 
 Findings = dict[Subject, AlertFinding | None]
 
 
-def findings_of(fleet: Fleet, config: AlertsConfig, *, settled: bool) -> Findings:
+def findings_of(fleet: Fleet, config: AlertsConfig, *, settled: bool, known: Collection[Subject] = ()) -> Findings:
     """Return what is wrong, and as None what is well; what is not known is left out.
 
     Args:
         fleet: as it was looked at, with values.
         config: the thresholds.
         settled: whether this device has listened for long enough to judge others' silence.
+        known: what was wrong before: of roll-outs what is not named any more is well.
     """
-    found: Findings = {}
+    found: Findings = {each: None for each in known if each.kind in {AlertKind.RELEASE, AlertKind.ROLLBACK}}
+    if config.releases:
+        found |= _roll_outs(fleet)
     for device in fleet.devices:
         found |= _silence(device, fleet, config, settled=settled)
         if config.lost:
@@ -60,6 +67,21 @@ def findings_of(fleet: Fleet, config: AlertsConfig, *, settled: bool) -> Finding
             unset = max(device.values, key=lambda each: each.at_us).clock == "unsynchronised"
             finding = AlertFinding(device.label, "has a clock that no time source has set", fleet.at_us)
             found[Subject(AlertKind.CLOCK, device.key)] = finding if unset else None
+    return found
+
+
+def _roll_outs(fleet: Fleet) -> Findings:
+    found: Findings = {}
+    own = next((each.key for each in fleet.devices if each.presence == SELF), "")
+    for each in fleet.releases:
+        what = (
+            f"({each.what}) has stopped in wave {each.wave}: {each.failed} failed, {each.silent} silent of {each.given}"
+        )
+        finding = AlertFinding(f"release {each.id[:8]}", what, fleet.at_us)
+        found[Subject(AlertKind.RELEASE, own, each.id)] = finding if each.state == "stopped" else None
+    for one in fleet.rollbacks:
+        what = f"{'went back' if one.back else 'could not go back'} after {one.action}: {one.why}"
+        found[Subject(AlertKind.ROLLBACK, one.device, one.action)] = AlertFinding(one.label, what, one.at_us)
     return found
 
 
@@ -114,7 +136,8 @@ def message_of(notice: Notice, fleet: Fleet, number: int) -> AlertMessage:
         number: of the message, another one for each.
     """
     devices = tuple(dict.fromkeys(subject.device for subject, _ in notice.episodes))
-    title = f"Covey: {count(len(devices), 'device')}: {_TITLES[notice.kind][notice.ended]}"
+    of = count(len(notice.episodes), "roll-out") if notice.kind is AlertKind.RELEASE else count(len(devices), "device")
+    title = f"Covey: {of}: {_TITLES[notice.kind][notice.ended]}"
     text = "\n".join(_lines(notice, fleet, len(devices)))
     kept = devices[:ALERT_NAMED]
     return AlertMessage(f"{fleet.at_us:x}-{number}", notice.kind, notice.ended, title, text, fleet.at_us, kept)
@@ -148,5 +171,7 @@ def _line(subject: Subject, episode: Episode, now_us: int, *, ended: bool, is_me
         AlertKind.STALE: f"has a value of {printable(subject.series, 64)} again, after {lasted}",
         AlertKind.DISK: f"has room on its disk again, after {lasted}",
         AlertKind.CLOCK: f"has its clock set again, after {lasted}",
+        AlertKind.RELEASE: f"is not stopped any more, after {lasted}",
+        AlertKind.ROLLBACK: f"is well again with {printable(subject.series, 64)}, after {lasted}",
     }
     return f"{name} {ends[subject.kind]}"

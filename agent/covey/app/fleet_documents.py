@@ -31,7 +31,9 @@ class FleetDevice:
     reading, `landed_at_us`: when a collector took its newest message, `lag_seconds`: how old that reading was by then.
     `waiting`: messages that wait here for it, the oldest since `waiting_since_us`. `lost`: messages that it has
     admitted to be lost, by the reason, in what was looked at; the last of these records landed at `lost_at_us`.
-    `left_out`: whether it has more series than are shown. `board`: it hangs behind a gateway.
+    `left_out`: whether it has more series than are shown. `board`: it hangs behind a gateway, by its key `gateway`.
+    `waits_because`: why nothing of that has gone yet. `missing`: numbers of its links that later ones have overtaken.
+    `version`: what it says that it runs. `clock`: what the time of its newest reading is worth, as of a `FleetValue`.
     """
 
     device: str
@@ -52,6 +54,11 @@ class FleetDevice:
     series: int
     left_out: bool
     values: tuple[FleetValue, ...]
+    gateway: str = ""
+    waits_because: str = ""
+    missing: int = 0
+    version: str = ""
+    clock: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,18 @@ class FleetTrouble:
 
 @dataclass(frozen=True, slots=True)
 class FleetGroup:
-    """A group of this device's, what it is called, and how many of its members are here, this device among them."""
+    """A group of this device's, what it is called, and how many of its members are here, this device among them.
+
+    `silent`: members that should be here and are not; `lost`, `waiting`: those that lost something, or are waited for.
+    """
 
     group_id: str
     title: str
     members: int
     here: int
+    silent: int = 0
+    lost: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +108,72 @@ class FleetOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetRelease:
+    """A roll-out, wave by wave, in numbers of devices; `state` as of a `Release`, `device` and `label` its author."""
+
+    id: str
+    group_id: str
+    device: str
+    label: str
+    began_at_us: int
+    what: str
+    state: str
+    wave: int
+    waves: int
+    given: int
+    done: int
+    failed: int
+    silent: int
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRollback:
+    """A device that an installation was tried on, and not well: `back` says whether it is as it was before.
+
+    It counts until the same action ends well there.
+    """
+
+    device: str
+    label: str
+    order: str
+    action: str
+    why: str
+    back: bool
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """A file that is offered in a group; `come` of its sealed bytes are here, `device` and `label` are its author."""
+
+    id: str
+    group_id: str
+    name: str
+    size: int
+    device: str
+    label: str
+    offered_at_us: int
+    state: str
+    come: int
+    holders: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetVersion:
+    """How many devices say that they run this."""
+
+    version: str
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """All devices of this device's groups, at a time.
 
-    `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay.
-    `orders`: the newest ones, the newest first; `invitations`: to further groups, which a person here has to answer.
+    `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay;
+    `is_read`: whether the vault was looked at, which takes longer than all else. `invitations`: to further groups,
+    which a person here has to answer. Of orders, releases and files the newest ones, the newest first.
     """
 
     at_us: int
@@ -111,3 +185,8 @@ class Fleet:
     troubles: tuple[FleetTrouble, ...]
     reads_vault: bool
     listens: bool
+    is_read: bool = True
+    releases: tuple[FleetRelease, ...] = ()
+    rollbacks: tuple[FleetRollback, ...] = ()
+    files: tuple[FleetFile, ...] = ()
+    versions: tuple[FleetVersion, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.keys.relay_credential import place
 from covey.app.carriage import too_large
@@ -53,11 +53,29 @@ _NO_AGENT = "agent not running"
 _NAMED = 3
 
 
-def status_of(device: Device) -> Status:
-    """Return how a device is."""
-    store, now_us = device.store, device.clock.wall_us()
-    running = device.folder.agent_runs()
-    labels = _labels(device)
+class OwnCondition(NamedTuple):
+    """How a device itself is, without what it knows of each other one: as of a `Status`."""
+
+    running: bool
+    relay: RelayStatus
+    relays: tuple[RelayStatus, ...]
+    outbox: OutboxStatus
+    groups: tuple[GroupStatus, ...]
+    boards: tuple[BoardStatus, ...]
+    sensors: tuple[SensorStatus, ...]
+    operators: OperatorsStatus
+    waiting_invitations: int
+    troubles: tuple[str, ...]
+
+    @property
+    def listens(self) -> bool:
+        """Whether an agent runs here, and reaches a relay."""
+        return self.running and any(each.up for each in self.relays)
+
+
+def own_condition(device: Device) -> OwnCondition:
+    """Return how a device itself is."""
+    store, now_us, running = device.store, device.clock.wall_us(), device.folder.agent_runs()
     relay, *relays = _relays(device, now_us, running=running)
     outbox = _outbox(device, now_us)
     operators, misnamed = _operators(device)
@@ -73,17 +91,36 @@ def status_of(device: Device) -> Status:
         )
         for board in store.boards.all()
     )
-    groups = tuple(_group(device, group, now_us) for group in device.node.groups.joined())
+    last_said = store.heads.all()
+    groups = tuple(_group(device, group, last_said, now_us) for group in device.node.groups.joined())
     sensors = tuple(_sensors(device, now_us))
+    return OwnCondition(
+        running,
+        relay,
+        tuple(relays),
+        outbox,
+        groups,
+        boards,
+        sensors,
+        operators,
+        len(unanswered(device.node.groups, store.requests, now_us)),
+        (*_troubles(relay, relays, outbox, groups, boards, sensors, running=running), *misnamed),
+    )
+
+
+def status_of(device: Device) -> Status:
+    """Return how a device is."""
+    store, now_us, own = device.store, device.clock.wall_us(), own_condition(device)
+    labels = _labels(device)
     kept, mailbox = _mailboxes(device)
     return Status(
         device=device_name(device.node.identity.signing_public),
         label=device.config.label,
-        agent="running" if running else "not running",
-        relay=relay,
-        relays=tuple(relays),
+        agent="running" if own.running else "not running",
+        relay=own.relay,
+        relays=own.relays,
         clock_synchronised=device.clock.synchronised(),
-        outbox=outbox,
+        outbox=own.outbox,
         queues=tuple(
             QueueStatus(
                 device_name(queue.recipient),
@@ -96,17 +133,17 @@ def status_of(device: Device) -> Status:
             for queue in store.outbox.queues()
         ),
         members=tuple(_members(device, labels, now_us)),
-        groups=groups,
-        boards=boards,
-        sensors=sensors,
-        operators=operators,
+        groups=own.groups,
+        boards=own.boards,
+        sensors=own.sensors,
+        operators=own.operators,
         salvage=_last_salvage(device, now_us),
         pending_joins=len({each.group_id for each in store.joins.pending()}),
-        waiting_invitations=len(unanswered(device.node.groups, store.requests, now_us)),
+        waiting_invitations=own.waiting_invitations,
         noise_key_seconds=_noise_key_age(device, now_us),
         landing_bytes=store.landing.size(),
         counters=store.counters.values(),
-        troubles=(*_troubles(relay, relays, outbox, groups, boards, sensors, running=running), *misnamed),
+        troubles=own.troubles,
         mailbox=mailbox,
     )
 
@@ -126,10 +163,9 @@ def _mailboxes(device: Device) -> tuple[dict[DeviceKey, tuple[str, ...]], Mailbo
     return kept, mailbox_status(device) if serves else None
 
 
-def _group(device: Device, group: GroupManifest, now_us: int) -> GroupStatus:
+def _group(device: Device, group: GroupManifest, last_said: dict[DeviceKey, SaidHeads], now_us: int) -> GroupStatus:
     node, store = device.node, device.store
     said_to = {each.keys.signing_public: node.heads.said_to(each.keys.signing_public) for each in group.members}
-    last_said = store.heads.all()
     found = agreement(
         node.groups.trust(group.group_id),
         node.identity.signing_public,

@@ -8,29 +8,47 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.documents import to_json
 from covey.app.operations import device_story, fleet
+from covey.app.operations.fleet_devices import SELF
+from covey.app.operations.fleet_troubles import lost_in_words
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.live_screen import interval_option, read_interval, watch
-from covey.cli.quantities import read_us
+from covey.cli.quantities import read_us, size_text
 from covey.cli.status_view import duration
 from covey.cli.terminal import print_json, table_lines
 from covey.core.ids import DeviceKey, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.fleet_documents import Fleet, FleetDevice, FleetOrder, FleetValue
-    from covey.app.operations.device_story import Custody, StoryLine
+    from covey.app.fleet_documents import Fleet, FleetDevice, FleetFile, FleetOrder, FleetRelease, FleetValue
+    from covey.app.operations.device_story import Custody, HeldMessage, StoryLine
     from covey.app.operations.fleet import FleetView
 
-_DEVICES_HEAD = ("device", "label", "presence", "heard", "newest reading", "lag", "waiting", "lost", "series")
+_DEVICES_HEAD = (
+    "device",
+    "label",
+    "presence",
+    "heard",
+    "newest reading",
+    "lag",
+    "waiting",
+    "missing",
+    "lost",
+    "series",
+    "version",
+)
 _ORDERS_HEAD = ("order", "given", "by", "signed", "came to", "what")
+_RELEASES_HEAD = ("release", "begun", "by", "state", "devices", "what")
+_FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
 _VALUES_HEAD = ("series", "value", "age", "clock")
 _LONGEST_US = 3_650 * 86_400_000_000
 _NO_VAULT = "no last values: this device has no vault's keys; covey fleet on a collector shows them"
 _TEXT = 40
 _STORY = 12
 """Lines of a device's story; --json has more."""
+_OUTBOX = 10
+"""Messages that wait for one device, the oldest; 'covey outbox ls' has them all."""
 _TROUBLES = 10
 """Lines of what is wrong; --json has them all."""
 
@@ -61,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_lines(found)))
     elif isinstance(found, _Device):
         more = {"story": [to_json(each) for each in found.story], "custody": to_json(found.custody)}
+        more["outbox"] = [to_json(each) for each in found.outbox]
         print_json({**to_json(found.device), **more})
     else:
         print_json(to_json(found))
@@ -74,6 +93,7 @@ class _Device(NamedTuple):
     device: FleetDevice
     story: list[StoryLine]
     custody: Custody
+    outbox: list[HeldMessage]
 
 
 def _look(options: argparse.Namespace, view: FleetView) -> Fleet | _Device:
@@ -85,7 +105,11 @@ def _look(options: argparse.Namespace, view: FleetView) -> Fleet | _Device:
         picked = _picked(found, options.device)
         key = DeviceKey(bytes.fromhex(picked.key))
         return _Device(
-            found, picked, device_story.story(device, key, view.said_by(key)), device_story.custody(device, key)
+            found,
+            picked,
+            device_story.story(device, key, view.said_by(key)),
+            device_story.custody(device, key),
+            device_story.waiting_for(device, key, _OUTBOX),
         )
 
 
@@ -121,6 +145,15 @@ def _lines(found: Fleet | _Device) -> Iterator[str]:
     if found.orders:
         yield ""
         yield from table_lines(_ORDERS_HEAD, [_order(each, found.at_us) for each in found.orders])
+    if found.releases:
+        yield ""
+        yield from table_lines(_RELEASES_HEAD, [_release(each, found.at_us) for each in found.releases])
+    if found.files:
+        yield ""
+        yield from table_lines(_FILES_HEAD, [_file(each, found.at_us) for each in found.files])
+    if found.versions:
+        yield ""
+        yield "versions: " + ", ".join(f"{printable(each.version)} on {each.devices}" for each in found.versions)
 
 
 def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
@@ -136,17 +169,44 @@ def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
     )
 
 
+def _release(release: FleetRelease, now_us: int) -> tuple[object, ...]:
+    counts = [f"{release.done} of {release.given} done"]
+    for number, word in ((release.failed, "failed"), (release.silent, "silent"), (release.others, "to come")):
+        counts += [f"{number} {word}"] * bool(number)
+    return (
+        release.id[:8],
+        _ago(release.began_at_us, now_us),
+        labelled_name(release.device, release.label),
+        f"{release.state}, wave {release.wave} of {release.waves}",
+        ", ".join(counts),
+        printable(release.what, 60),
+    )
+
+
+def _file(file: FleetFile, now_us: int) -> tuple[object, ...]:
+    return (
+        file.id[:8],
+        _ago(file.offered_at_us, now_us),
+        labelled_name(file.device, file.label),
+        size_text(file.size),
+        f"{size_text(file.come)} of it" if file.state == "asked for" else file.state,
+        printable(file.name, 60),
+    )
+
+
 def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
     return (
         device.device,
-        printable(device.label) or "-",
+        (printable(device.label) or "-") + (" (board)" if device.board else ""),
         _presence(device, now_us),
         _ago(device.seen_at_us, now_us),
         _ago(device.newest_at_us, now_us),
         "-" if device.lag_seconds is None else duration(device.lag_seconds),
         f"{device.waiting} for {_age(device.waiting_since_us, now_us)}" if device.waiting else "0",
+        device.missing,
         sum(device.lost.values()),
         f"{device.series}{'+' if device.left_out else ''}",
+        printable(device.version.partition(";")[0]) or "-",
     )
 
 
@@ -156,15 +216,8 @@ def _device(found: _Device) -> Iterator[str]:
     yield f"presence  {_presence(device, now_us)}, heard {_ago(device.seen_at_us, now_us)}"
     groups = [each for each in found.fleet.groups if each.group_id in device.groups]
     yield f"groups    {', '.join(printable(each.title, 64) or each.group_id[:8] for each in groups)}"
-    if device.waiting:
-        yield f"waiting   {device.waiting} here, the oldest for {_age(device.waiting_since_us, now_us)}"
-    if device.lost:
-        yield f"lost      {fleet.lost_in_words(device)}"
-    if found.custody.missing:
-        yield f"missing   {count(found.custody.missing, 'message')} on the way, which later ones have overtaken"
-    if found.custody.landing:
-        since = _age(found.custody.landing_since_us, now_us)
-        yield f"landing   {count(found.custody.landing, 'message')} not in the vault yet, the oldest for {since}"
+    yield from _is(found)
+    yield from _held(found)
     if not found.fleet.reads_vault:
         yield _NO_VAULT
     elif device.lag_seconds is not None:
@@ -180,6 +233,40 @@ def _device(found: _Device) -> Iterator[str]:
         yield from (f"{_ago(each.at_us, now_us):>12}  {printable(each.what)}" for each in found.story[:_STORY])
 
 
+def _is(found: _Device) -> Iterator[str]:
+    """Yield where a device hangs, and what it runs."""
+    device = found.device
+    if device.gateway:
+        yield f"behind    {_named(found.fleet, device.gateway)}"
+    if boards := [each for each in found.fleet.devices if each.gateway == device.key]:
+        yield f"boards    {', '.join(labelled_name(each.device, each.label) for each in boards)}"
+    if device.version:
+        yield f"version   {printable(device.version)}"
+    if device.clock:
+        yield f"clock     {'set by no time source' if device.clock == 'unsynchronised' else device.clock}"
+
+
+def _held(found: _Device) -> Iterator[str]:
+    """Yield what waits for a device, and what has become of its readings on their way."""
+    device, now_us = found.device, found.fleet.at_us
+    if device.waiting:
+        oldest = _age(device.waiting_since_us, now_us)
+        yield f"waiting   {device.waiting} here, the oldest for {oldest}: {device.waits_because}"
+        for each in found.outbox:
+            yield f"          {each.kind}, {size_text(each.size)}, {_ago(each.queued_at_us, now_us)}"
+    if device.lost:
+        yield f"lost      {lost_in_words(device)}"
+    if found.custody.missing:
+        yield f"missing   {count(found.custody.missing, 'message')} on the way, which later ones have overtaken"
+    if found.custody.landing:
+        since = _age(found.custody.landing_since_us, now_us)
+        yield f"landing   {count(found.custody.landing, 'message')} not in the vault yet, the oldest for {since}"
+
+
+def _named(found: Fleet, key: str) -> str:
+    return next((labelled_name(each.device, each.label) for each in found.devices if each.key == key), key[:8])
+
+
 def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
     shown = f"{value.value:.9g}" if isinstance(value.value, float) else str(value.value)
     measured = labelled_name(printable(shown, _TEXT), value.unit)
@@ -187,7 +274,7 @@ def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
 
 
 def _presence(device: FleetDevice, now_us: int) -> str:
-    if device.presence == fleet.SELF or device.presence_since_us is None:
+    if device.presence == SELF or device.presence_since_us is None:
         return device.presence
     return f"{device.presence} for {_age(device.presence_since_us, now_us)}"
 

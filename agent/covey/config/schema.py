@@ -322,6 +322,7 @@ class AlertsConfig:
     disk_percent: float = _setting(90.0, "use of a device's disk that is told; 0: never", 80.0, "%", 0, 100)
     lost: bool = _setting(True, "tell of messages that a device admits to have lost", False)
     clock: bool = _setting(True, "tell of devices whose clock no time source has set", False)
+    releases: bool = _setting(True, "tell of roll-outs that stop, and of devices that go back", False)
     settle_seconds: float = _setting(120.0, "how long something is wrong before it is told", 600.0, "s", 0, 86_400)
     restart_seconds: float = _setting(
         600.0, "time after a start or an outage here in which nobody's silence is told", 1_200.0, "s", 0, 86_400

@@ -32,10 +32,15 @@ class AlertKind(StrEnum):
     STALE = "stale"
     DISK = "disk"
     CLOCK = "clock"
+    RELEASE = "release"
+    ROLLBACK = "rollback"
 
 
 class Subject(NamedTuple):
-    """What an episode is about: one kind of trouble of one device (its key in hex), or of one of its series."""
+    """What an episode is about: one kind of trouble of one device (its key in hex), or of one of its series.
+
+    Of a roll-out the series is its id, and the device the one that watches; of what did not stay installed, the action.
+    """
 
     kind: AlertKind
     device: str

@@ -116,8 +116,8 @@ MAXIMUM_CAPABILITIES = 8
 MAXIMUM_CAPABILITY_BYTES = 32
 """One capability's name in UTF-8."""
 
-MAXIMUM_GROUPS = 64
-"""Groups that one device belongs to."""
+MAXIMUM_GROUPS = 128
+"""Groups that one device belongs to: with 999 others in each, 100,000 devices that one collector serves."""
 
 MAINTENANCE_US = 600_000_000
 """Between two looks at what has waited too long."""

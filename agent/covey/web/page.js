@@ -9,6 +9,10 @@ let overview = null; // the last one
 let shownKey = null; // of the device that is shown
 let lostAt = null; // since when there is no connection
 let wordsTimer = 0;
+const TILES = 12; // groups that are drawn until a person asks for all
+let allTiles = false;
+let tilesShown = "";
+let first = 0; // how many devices stand before the window that is shown
 
 function duration(us) {
   const seconds = Math.max(0, Math.round(us / 1e6));
@@ -17,6 +21,7 @@ function duration(us) {
   return `${seconds} s`;
 }
 
+const many = (number) => number.toLocaleString("en");
 const now = () => Date.now() * 1000 + skew;
 const age = (at) => (at === null ? "never" : `${duration(now() - at)} ago`);
 
@@ -56,30 +61,35 @@ const presence = (device) =>
     : living("span", device.presence_since_us, device.presence, device.presence);
 const total = (lost) => Object.values(lost).reduce((sum, each) => sum + each, 0);
 
+function linked(label, key, className) {
+  const link = made("a", label || key.slice(0, 8), className);
+  link.href = `#${key}`;
+  return link;
+}
+
 function row(device) {
-  const one = made("tr"), head = made("th"), link = made("a", device.label || device.device), lost = total(device.lost);
+  const one = made("tr"), head = made("th"), lost = total(device.lost);
+  const clock = device.clock === "unsynchronised" ? made("small", " clock not set", "unsynchronised") : "";
+  const reasons = Object.keys(device.lost).map((each) => each.replaceAll("_", " ")).join(", ");
   head.scope = "row";
-  link.href = `#${device.key}`;
-  head.append(link, " ", made("small", `${device.label ? device.device : ""}${device.board ? " board" : ""}`.trim()));
+  head.append(linked(device.label, device.key), " ", made("small", `${device.label ? device.device : ""}${device.board ? " board" : ""}`.trim()));
   one.append(
     head,
     cell("", "", presence(device)),
-    cell("newest reading", "number", living("span", device.newest_at_us)),
+    cell("newest reading", "number", living("span", device.newest_at_us), clock),
     cell("lag", "number", device.lag_seconds === null ? "–" : duration(device.lag_seconds * 1e6)),
-    cell("waiting", `number ${device.waiting ? "waiting" : ""}`, String(device.waiting)),
-    cell("lost", `number ${lost ? "lost" : ""}`, String(lost)),
+    cell("waiting", `number ${device.waiting ? "waiting" : ""}`, String(device.waiting), device.waiting ? made("small", ` ${device.waits_because}`) : ""),
+    cell("missing", `number ${device.missing ? "waiting" : ""}`, String(device.missing)),
+    cell("lost", `number ${lost ? "lost" : ""}`, String(lost), lost ? made("small", ` ${reasons}`) : ""),
     cell("series", "number", `${device.series}${device.left_out ? "+" : ""}`),
+    cell("version", "", device.version.split(";")[0] || "–"),
   );
   return one;
 }
 
 function trouble(each) {
   const one = made("li");
-  if (each.device) {
-    const link = made("a", each.what);
-    link.href = `#${each.device}`;
-    one.append(link);
-  } else one.append(each.what);
+  one.append(each.device ? linked(each.what, each.device) : each.what);
   one.append(made("code", each.hint));
   return one;
 }
@@ -124,6 +134,88 @@ function order(each) {
   return one;
 }
 
+function release(each) {
+  const one = made("tr"), head = made("th", each.what), bad = { stopped: "lost", ready: "waiting" }[each.state] || "";
+  const counts = [`${each.done} of ${each.given} done`];
+  if (each.failed) counts.push(`${each.failed} failed`);
+  if (each.silent) counts.push(`${each.silent} silent`);
+  if (each.others) counts.push(`${each.others} to come`);
+  head.scope = "row";
+  head.append(" ", made("small", each.id.slice(0, 8)));
+  one.append(
+    head,
+    cell("begun", "", living("span", each.began_at_us)),
+    cell("by", "", called(each.label, each.device)),
+    cell("", bad, `${each.state}, wave ${each.wave} of ${each.waves}`),
+    cell("", each.failed || each.silent ? "lost" : "", counts.join(", ")),
+  );
+  return one;
+}
+
+function bytes(size) {
+  for (const [length, unit] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]])
+    if (size >= length) return `${(size / length).toPrecision(3)} ${unit}`;
+  return `${size} bytes`;
+}
+
+function file(each) {
+  const one = made("tr"), head = made("th", each.name);
+  const state = each.state === "asked for" ? `${bytes(each.come)} of it` : each.state;
+  head.scope = "row";
+  head.append(" ", made("small", each.id.slice(0, 8)));
+  one.append(
+    head,
+    cell("offered", "", living("span", each.offered_at_us)),
+    cell("by", "", called(each.label, each.device)),
+    cell("size", "number", bytes(each.size)),
+    cell("here", each.state === "wrong" ? "lost" : "", state),
+    cell("holders", "number", String(each.holders)),
+  );
+  return one;
+}
+
+// A group in one tile: how many of it are here, drawn and said; it narrows the list to the group.
+function tile(group) {
+  const one = made("li"), button = made("button", undefined, group.silent || group.lost ? "bad" : ""), share = made("meter");
+  const words = [`${group.here} of ${group.members} here`];
+  if (group.silent) words.push(`${group.silent} silent`);
+  if (group.lost) words.push(`${group.lost} lost something`);
+  if (group.waiting) words.push(`something waits for ${group.waiting}`);
+  button.type = "button";
+  button.setAttribute("aria-pressed", String(element("group").value === group.group_id));
+  share.max = group.members;
+  share.value = group.here;
+  share.setAttribute("aria-hidden", "true");
+  button.append(made("strong", titled(group)), share, made("span", words.join(", ")));
+  button.dataset.group = group.group_id;
+  one.append(button);
+  return one;
+}
+
+function showTiles(groups) {
+  const sorted = groups.length < 2 ? [] : [...groups].sort((a, b) => b.silent + b.lost - a.silent - a.lost);
+  const tiles = allTiles ? sorted : sorted.slice(0, TILES);
+  const chosen = element("group").value, shown = JSON.stringify([tiles, chosen, sorted.length]);
+  if (tilesShown === shown) return;
+  const focused = document.activeElement?.dataset?.group;
+  tilesShown = shown;
+  element("tiles").replaceChildren(...tiles.map(tile));
+  if (tiles.length < sorted.length) {
+    const one = made("li"), button = made("button", `All ${sorted.length} groups`);
+    button.type = "button";
+    button.dataset.group = "all";
+    one.append(button);
+    element("tiles").append(one);
+  }
+  if (focused) element("tiles").querySelector(`[data-group="${CSS.escape(focused)}"]`)?.focus();
+}
+
+// A part of the page that is there only while it has something to show.
+function section(name, list, entries, draw) {
+  element(name).hidden = !entries.length;
+  replace(element(list), entries.map(draw));
+}
+
 // Groups to choose from; who has chosen one stays with it.
 function offerGroups(groups) {
   const chosen = element("group").value, names = groups.map((each) => [each.group_id, `${titled(each)}: ${each.here} of ${each.members} here`]);
@@ -160,12 +252,25 @@ function showFleet(found) {
     element("invitations").dataset.shown = invited;
     element("invitations").replaceChildren(...found.invitations.map(invitation));
   }
-  element("orders").hidden = !found.orders.length;
-  element("given").replaceChildren(...found.orders.map(order));
+  section("orders", "given", found.orders, order);
+  section("releases", "rolled", found.releases, release);
+  section("files", "offered", found.files, file);
+  if (found.releases.some((each) => each.state !== "finished") && !element("releases").dataset.opened) {
+    element("releases").open = true;
+    element("releases").dataset.opened = "once"; // who closes it is not told again
+  }
+  element("versions").replaceChildren(...found.versions.map((each) => made("li", `${each.version}: ${each.devices}`)));
+  showTiles(found.groups);
   replace(element("devices"), found.devices.map(row));
-  const more = found.matching > found.devices.length ? `, the first ${found.devices.length} of them shown` : "";
-  const vault = found.reads_vault ? "" : "; no last values: this device has no vault's keys";
-  element("shown").textContent = `${found.matching} of ${found.all} devices${more}${vault}`;
+  first = found.first;
+  const last = first + found.devices.length, parts = found.matching > found.devices.length;
+  const more = parts ? `, shown are ${many(first + 1)} to ${many(last)}` : "";
+  const reading = found.is_read ? "" : "; last values follow, the vault is being read";
+  const vault = found.reads_vault ? reading : "; no last values: this device has no vault's keys";
+  element("shown").textContent = `${many(found.matching)} of ${many(found.all)} devices${more}${vault}`;
+  element("windows").hidden = !parts;
+  element("before").disabled = !first;
+  element("after").disabled = last >= found.matching;
   grow();
 }
 
@@ -182,7 +287,7 @@ function disconnected(why) {
 
 function follow() {
   stream?.close();
-  const query = new URLSearchParams({ find: element("find").value, state: element("state").value, group: element("group").value });
+  const query = new URLSearchParams({ find: element("find").value, state: element("state").value, group: element("group").value, first });
   stream = new EventSource(`events?${query}`);
   stream.onopen = connected;
   stream.onmessage = (event) => showFleet(JSON.parse(event.data));
@@ -248,7 +353,12 @@ function showDevice(found) {
   fact("Groups", found.groups.map(titled).join(", "));
   if (device.landed_at_us !== null) fact("Landed", living("span", device.landed_at_us));
   if (device.lag_seconds !== null) fact("Lag", duration(device.lag_seconds * 1e6));
-  if (device.waiting) fact("Waiting here", `${device.waiting}, the oldest `, living("span", device.waiting_since_us));
+  if (device.version) fact("Version", device.version);
+  if (device.clock) fact("Clock", made("span", device.clock === "unsynchronised" ? "set by no time source" : device.clock, device.clock));
+  if (device.gateway) fact("Behind", linked(found.gateway.label, found.gateway.key));
+  if (found.boards.length) fact("Boards", ...found.boards.flatMap((each, place) => [place ? ", " : "", linked(each.label, each.key)]));
+  if (device.waiting) fact("Waiting here", `${device.waiting}, ${device.waits_because}, the oldest `, living("span", device.waiting_since_us));
+  if (device.missing) fact("Missing", `${device.missing} that later ones have overtaken`);
   for (const [reason, count] of Object.entries(device.lost)) fact("Lost", `${count}: ${reason.replaceAll("_", " ")}`);
   element("facts").replaceChildren(...facts);
   element("values").replaceChildren(...found.values.map(value));
@@ -273,6 +383,15 @@ function showCustody(device, held) {
   element("custody").replaceChildren(...boxes);
 }
 
+function showOutbox(found) {
+  element("held").hidden = !found.outbox.length;
+  element("outbox").replaceChildren(...found.outbox.map((each) => {
+    const one = made("li", `${each.kind}, ${bytes(each.size)}, `);
+    one.append(living("span", each.queued_at_us));
+    return one;
+  }));
+}
+
 function showStory(found) {
   element("story").replaceChildren(...found.story.map((each) => {
     const one = made("li"), at = living("time", each.at_us);
@@ -291,6 +410,7 @@ async function refreshDevice(key) {
     if (shownKey === key) {
       showDevice(found);
       showCustody(found.device, known.custody);
+      showOutbox(known);
       showStory(known);
       grow();
     }
@@ -309,16 +429,38 @@ function route() {
   if (key) {
     stream?.close();
     stream = null;
-    for (const id of ["name", "facts", "custody", "values", "story"]) element(id).replaceChildren();
+    for (const id of ["name", "facts", "custody", "values", "outbox", "story"]) element(id).replaceChildren();
     element("name").focus();
     refreshDevice(key);
   } else follow();
 }
 
+function turnTo(place) {
+  first = place;
+  follow();
+}
+
+function leaf(place) {
+  turnTo(place);
+  element("shown").scrollIntoView();
+}
+
 element("filter").addEventListener("input", () => {
   clearTimeout(wordsTimer);
-  wordsTimer = setTimeout(follow, 200);
+  wordsTimer = setTimeout(() => turnTo(0), 200);
 });
+element("tiles").addEventListener("click", (event) => {
+  const group = event.target.closest("button")?.dataset.group;
+  if (!group) return;
+  if (group === "all") {
+    allTiles = true;
+    return showTiles(overview.groups);
+  }
+  element("group").value = element("group").value === group ? "" : group;
+  turnTo(0);
+});
+element("before").addEventListener("click", () => leaf(Math.max(0, first - overview.devices.length)));
+element("after").addEventListener("click", () => leaf(first + overview.devices.length));
 element("filter").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", route);
 setInterval(grow, 1000);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from covey.app.alerts import findings_of, message_of
-from covey.app.fleet_documents import Fleet, FleetDevice, FleetValue
+from covey.app.fleet_documents import Fleet, FleetDevice, FleetRelease, FleetRollback, FleetValue
 from covey.config.schema import AlertsConfig
 from covey.core.alerts import AlertBook, AlertKind, Subject
 
@@ -106,7 +106,9 @@ def test_losses_values_disks_and_clocks() -> None:
     ]
     unset = _device(1, "online", 38, _value(clock="unsynchronised"))
     assert _wrong(_fleet(unset)) == [("clock", "has a clock that no time source has set")]
-    nothing = AlertsConfig(silent_minutes=0.0, stale_minutes=0.0, disk_percent=0.0, lost=False, clock=False)
+    nothing = AlertsConfig(
+        silent_minutes=0.0, stale_minutes=0.0, disk_percent=0.0, lost=False, clock=False, releases=False
+    )
     assert findings_of(_fleet(lost, stale, unset), nothing, settled=True) == {}
 
 
@@ -124,3 +126,42 @@ def test_a_label_of_a_peer_is_one_line() -> None:
 def test_who_leaves_the_fleet_is_silent_no_more() -> None:
     _, ended = _texts(_fleet(_device(1, "silent")), _fleet())
     assert ended == "gateway-1 is no longer in the fleet"
+
+
+_RELEASE = FleetRelease(
+    *("ab" * 32, "01" * 32, "0a0a0a0a", "hub", _NOW_US - _MINUTE_US, "install for all", "stopped", 1, 3),
+    *(2, 1, 1, 0, 8),
+)
+
+
+def _texts_of(*fleets: Fleet) -> list[str]:
+    """Return what is told at a look after the other, an hour between them."""
+    book, texts = AlertBook(), []
+    for hours, fleet in enumerate(fleets):
+        later = replace(fleet, at_us=fleet.at_us + hours * 60 * _MINUTE_US)
+        found = findings_of(later, _CONFIG, settled=True, known=book.episodes)
+        for notice in book.look(found, {each.key for each in fleet.devices}, later.at_us, 0):
+            message = message_of(notice, later, 1)
+            texts.append(f"{message.title} | {message.text}")
+    return texts
+
+
+def test_a_roll_out_that_stops_is_told_once_and_when_it_goes_on() -> None:
+    hub = _device(1, "itself")
+    stopped = replace(_fleet(hub), releases=(_RELEASE,))
+    goes_on = replace(_fleet(hub), releases=(replace(_RELEASE, state="under way"),))
+    begun, ended = _texts_of(goes_on, stopped, stopped, goes_on, goes_on)
+    assert begun.startswith(
+        "Covey: 1 roll-out: stopped | release abababab (install for all) has stopped in wave 1: 1 failed, 0 silent of 2"
+    )
+    assert ended == "Covey: 1 roll-out: not stopped any more | release abababab is not stopped any more, after 2 h"
+    assert len(_texts_of(stopped, _fleet(hub))) == 2, "one that is no longer among the newest ends, too"
+
+
+def test_a_device_that_went_back_is_told_once_and_when_it_is_well() -> None:
+    hub, device = _device(1, "itself"), _device(2)
+    back = FleetRollback(device.key, "pump\n", "cd" * 32, "update", "on 1.0: no sign of life", back=True, at_us=_NOW_US)
+    begun, ended = _texts_of(replace(_fleet(hub, device), rollbacks=(back,)), _fleet(hub, device))
+    assert "\n" not in begun
+    assert "went back after update: on 1.0: no sign of life since" in begun
+    assert ended.endswith("is well again with update, after 1 h")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from covey.app.device import find_state, open_device
-from covey.core.actions.results import CommandState, OrderResult
+from covey.core.actions.results import ROLLED_BACK, CommandState, OrderResult
 from covey.core.history.orders import ONCE_BYTES, CommandOrder
-from covey.core.ids import Incarnation, LinkSeq, key_text
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq, key_text
 from covey.core.orders.selector import EVERYBODY
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
@@ -78,3 +78,45 @@ def test_where_readings_are_is_shown(hub: Here) -> None:
     shown = hub.ok("fleet", "lee")
     assert "missing   3 messages on the way, which later ones have overtaken" in shown
     assert "landing   1 message not in the vault yet" in shown
+
+
+def test_a_device_that_went_back_is_shown_until_the_action_ends_well(hub: Here) -> None:
+    with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
+        group = opened.pick_group(None)
+        orders = [
+            opened.node.history.write(
+                group.group_id, CommandOrder(EVERYBODY, "update", {}, bytes([n]) * ONCE_BYTES, None), opened.now()
+            )
+            for n in (1, 2)
+        ]
+        back = OrderResult(orders[0].id, CommandState.STOPPED, 4, 7, 5, code=ROLLED_BACK, why="no sign of life\x1b[2J")
+        opened.node.order_results.keep(group.group_id, LEE.signing_public, back, opened.now())
+    found = hub.json("fleet")
+    [rollback] = found["rollbacks"]
+    assert (rollback["label"], rollback["action"], rollback["back"]) == ("lee", "update", True)
+    [trouble] = [each for each in found["troubles"] if "went back" in each["what"]]
+    assert trouble["hint"] == f"covey orders {orders[0].id.hex()[:8]}"
+    assert "\x1b" not in hub.ok("fleet")
+    with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
+        well = OrderResult(orders[1].id, CommandState.DONE, 8, 9, 8, exit=0)
+        opened.node.order_results.keep(group.group_id, LEE.signing_public, well, opened.now())
+    assert hub.json("fleet")["rollbacks"] == []
+
+
+def test_a_board_stands_behind_its_gateway_and_what_waits_says_why(hub: Here) -> None:
+    [lee] = [each for each in hub.json("fleet")["devices"] if each["label"] == "lee"]
+    own = next(each["key"] for each in hub.json("fleet")["devices"] if each["presence"] == "itself")
+    assert (lee["gateway"], lee["missing"], lee["version"]) == ("", 0, "")
+    hub.ok("note", "hello")
+    with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
+        opened.store.carriers.set(DeviceKey(bytes.fromhex(own)), LEE.signing_public)
+        opened.store.received.set(LEE.signing_public, Incarnation(bytes(8)), SequenceSet(3, ((6, 7), (9, 9))))
+    found = hub.json("fleet")
+    [lee] = [each for each in found["devices"] if each["label"] == "lee"]
+    assert (lee["missing"], lee["waits_because"]) == (3, "no relay is reached from here")
+    assert next(each for each in found["devices"] if each["key"] == own)["gateway"] == lee["key"]
+    shown = hub.ok("fleet", "lee")
+    assert "boards    " in shown
+    assert ": no relay is reached from here" in shown
+    assert [each["kind"] for each in hub.json("fleet", "lee")["outbox"]]
+    assert f"behind    {lee['device']} lee" in hub.ok("fleet", own[:12])

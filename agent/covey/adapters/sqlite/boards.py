@@ -21,6 +21,12 @@ class Carriers:
         rows = self._database.run("SELECT carrier FROM carrier WHERE device = ?", (device,))
         return DeviceKey(rows[0][0]) if rows else None
 
+    def all(self) -> dict[DeviceKey, DeviceKey]:
+        """Return the devices that are carried for, each with who does it."""
+        return {
+            DeviceKey(row[0]): DeviceKey(row[1]) for row in self._database.run("SELECT device, carrier FROM carrier")
+        }
+
     def set(self, device: DeviceKey, carrier: DeviceKey) -> None:
         """Remember who carries for a device."""
         self._database.run("INSERT OR REPLACE INTO carrier VALUES (?, ?)", (device, carrier))

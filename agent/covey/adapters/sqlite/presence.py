@@ -9,14 +9,16 @@ from covey.core.presence.status import PeerPresence, State
 _SEEN_INTERVAL_US = 60_000_000
 """When a device was last seen is written no more often than this, so that the commits of a busy link stay small."""
 
+_STATES = tuple(State)
+"""By their numbers: a fleet's page reads a hundred thousand of them at each look."""
 _PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
 
 
 def _peer_presence(
     counter: int, state: int, interval_s: int, connections: str, since_us: int, seen_us: int
 ) -> PeerPresence:
-    held = tuple(int(each) for each in connections.split())
-    return PeerPresence(counter, State(state), interval_s, held, since_us, seen_us)
+    held = tuple(map(int, connections.split()))
+    return PeerPresence(counter, _STATES[state], interval_s, held, since_us, seen_us)
 
 
 class PresenceCounters:

@@ -40,6 +40,18 @@ class Received:
         rows = self._database.run("SELECT incarnation FROM received WHERE author = ? ORDER BY incarnation", (author,))
         return [(Incarnation(row[0]), self.of(author, row[0])) for row in rows]
 
+    def missing(self) -> dict[DeviceKey, int]:
+        """Return how many numbers later ones have overtaken, of each author whose links lack any."""
+        self._flush()
+        found: dict[DeviceKey, int] = {}
+        for author, upto, ranges in self._database.run(
+            "SELECT author, upto, ranges FROM received WHERE ranges <> '[]'"
+        ):
+            spans = _ranges(ranges)
+            held = sum(last - first + 1 for first, last in spans)
+            found[DeviceKey(author)] = found.get(DeviceKey(author), 0) + spans[-1][1] - upto - held
+        return found
+
     def count(self, author: DeviceKey) -> int:
         """Return of how many incarnations of an author links are remembered."""
         self._flush()

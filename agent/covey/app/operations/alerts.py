@@ -158,7 +158,7 @@ class AlertWatch:
         if not fleet.listens:
             self._listens_since = time.monotonic()
         settled = time.monotonic() - self._listens_since >= self._config.restart_seconds and fleet.listens
-        findings = findings_of(fleet, self._config, settled=settled)
+        findings = findings_of(fleet, self._config, settled=settled, known=self._book.episodes)
         devices = {each.key for each in fleet.devices}
         with self._guard:
             settle_us = int(self._config.settle_seconds * 1_000_000)

@@ -11,6 +11,7 @@ from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, OperationId, printable
+from covey.core.link.records import MessageClass
 from covey.limits.storage import EVENTS_KEPT
 
 if TYPE_CHECKING:
@@ -53,6 +54,21 @@ def custody(device: Device, key: DeviceKey) -> Custody:
     """Return where the readings of a device are."""
     missing = sum(_missing(received.spans()) for _, received in device.store.received.links(key))
     return Custody(missing, *device.store.landing.of_author(key))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMessage:
+    """A message that waits here for a device's acknowledgement, of so many bytes."""
+
+    kind: str
+    size: int
+    queued_at_us: int
+
+
+def waiting_for(device: Device, key: DeviceKey, limit: int) -> list[HeldMessage]:
+    """Return the oldest messages that wait here for a device."""
+    found = device.store.outbox.waiting(key, limit)
+    return [HeldMessage(MessageClass(kind).name.lower(), size, at_us) for _, kind, size, at_us in found]
 
 
 def _missing(spans: list[Range]) -> int:

@@ -7,6 +7,7 @@ devices report. So any operator's device that hears of it goes on with it; none 
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -167,6 +168,18 @@ def _others(
 def releases(device: Device, manifest: GroupManifest) -> list[Release]:
     """Return the releases of a group, the oldest first."""
     return [_described(device, manifest, waves, waves[-1].plan) for waves in _all(device, manifest).values()]
+
+
+def newest_releases(device: Device, manifest: GroupManifest, limit: int) -> list[Release]:
+    """Return the releases of a group that were begun last, the newest first: those of whose outcomes this device hears.
+
+    At most `limit` of them are looked at.
+    """
+    found = []
+    for waves in [*_all(device, manifest).values()][-limit:]:
+        with suppress(LocalError):
+            found.append(_described(device, manifest, waves, waves[-1].plan))
+    return found[::-1]
 
 
 def release(device: Device, manifest: GroupManifest, name: str) -> Release:

@@ -112,19 +112,20 @@ class HeadsExchange:
         self._former = FormerMembers(own, groups, records.groups, carriage, self._may_say, times, pacing.former_looks)
         self._generation = self._rounds_of = self._histories_generation = -1
         self._digests: dict[GroupId, bytes] = {}
-        self._said: dict[DeviceKey, GroupId] = {}
-        self._others: set[DeviceKey] = set()
-        """Every other member of any group, boards apart."""
+        self._said: dict[tuple[GroupTrust, ...], GroupId] = {}
+        """By the groups that are shared: most members share the same ones with this device."""
+        self._shared: dict[DeviceKey, tuple[GroupTrust, ...]] = {}
+        """The groups that each other member of any is in together with this device, boards apart."""
 
     # -- what this device says ----------------------------------------------------------------------------------------
 
     def said_to(self, device: DeviceKey) -> GroupId:
         """Return what acknowledgements and beats to a device have in the place of a group (rule 1)."""
         self._follow()
-        if device not in self._said:
-            shared = (self._head(trust) for trust in self._groups.trusts() if self._shares(trust, device))
-            self._said[device] = shared_digest(shared)
-        return self._said[device]
+        shared = self._shared.get(device, ())
+        if shared not in self._said:
+            self._said[shared] = shared_digest(map(self._head, shared))
+        return self._said[shared]
 
     def _follow(self) -> None:
         """Forget what was computed of groups that have changed since."""
@@ -132,12 +133,23 @@ class HeadsExchange:
             self._generation = self._groups.generation
             self._digests.clear()
             self._said.clear()
-            groups = self._groups.joined()
-            members = {each.keys.signing_public for group in groups for each in group.members if not each.is_board}
-            self._others = members - {self._own}
+            self._shared = self._shared_groups()
         if self._histories_generation != self._histories.generation:
             self._histories_generation = self._histories.generation
             self._said.clear()
+
+    def _shared_groups(self) -> dict[DeviceKey, tuple[GroupTrust, ...]]:
+        shared: dict[DeviceKey, tuple[GroupTrust, ...]] = {}
+        same: dict[tuple[GroupTrust, ...], tuple[GroupTrust, ...]] = {}
+        for trust in self._groups.trusts():
+            if trust.current is None or not self._lists(trust, self._own):
+                continue
+            for member in trust.current.members:
+                key = member.keys.signing_public
+                if not member.is_board and key != self._own:
+                    groups = (*shared.get(key, ()), trust)
+                    shared[key] = same.setdefault(groups, groups)
+        return shared
 
     def _head(self, trust: GroupTrust) -> GroupHead:
         if trust.group_id not in self._digests:
@@ -187,7 +199,7 @@ class HeadsExchange:
             if pacing.round_at_us is not None and any(len(group.prev) != 1 for group in self._groups.joined()):
                 pacing.quick_rounds = QUICK_ROUNDS
                 pacing.round_at_us = min(pacing.round_at_us, now_us + self._jitter(*HEADS_CHANGE_US))
-        if not self._others:
+        if not self._shared:
             pacing.round_at_us = None
         elif pacing.round_at_us is None:
             pacing.round_at_us = now_us + self._jitter(*HEADS_START_US)
@@ -197,11 +209,11 @@ class HeadsExchange:
             pause_us = HEADS_CHANGE_US if quick else (HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
             pacing.round_at_us = now_us + self._jitter(*pause_us)
             seen_at, asked = self._records.heads.seen_at(), pacing.asked_at_us
-            age = {each: max(seen_at.get(each, 0), asked.get(each, 0)) for each in self._others}
-            by_age = sorted(self._others, key=lambda device: (age[device], device))
+            age = {each: max(seen_at.get(each, 0), asked.get(each, 0)) for each in self._shared}
+            by_age = sorted(self._shared, key=lambda device: (age[device], device))
             longest = by_age[: (len(by_age) + 1) // 2]
             chosen = longest[self._jitter(0, len(longest) - 1)]
-            kept = {key: at_us for key, at_us in pacing.asked_at_us.items() if key in self._others}
+            kept = {key: at_us for key, at_us in pacing.asked_at_us.items() if key in self._shared}
             pacing.asked_at_us = kept | {chosen: now.wall_us}
             pacing.plan(chosen, None, self._jitter, now_us, asks=True)
 

@@ -1,4 +1,4 @@
-"""What runs here and behind us is told at a start, when it changes, and once a day."""
+"""What runs here and behind us is told at a start, when it changes, and each 50 minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from covey.ports import AttachedBoard
 KEY = DeviceKey(bytes(range(32)))
 
 
-def test_news_are_told_once_and_again_each_day() -> None:
+def test_news_are_told_once_and_again_within_the_hour() -> None:
     board = AttachedBoard("/dev/ttyACM0", DeviceKeys(KEY, NoisePublic(bytes(32))), "covey-board 1", True, True, 0, {})
     boards, seconds = [board], [50.0]
     firmware = Firmware(lambda: boards, lambda: seconds[0])
@@ -21,10 +21,10 @@ def test_news_are_told_once_and_again_each_day() -> None:
     assert own[:2] == ("firmware", "")
     assert re.fullmatch(r"covey \d+\.\d+[^;]*; [^;]+; \S+ \S+", own[2])
     assert of_board == (f"board/{KEY.hex()}/firmware", "", "covey-board 1")
-    seconds[0] += 3600
+    seconds[0] += 2_900
     assert firmware.sample() == []
     boards[:] = [replace(board, software="covey-board 2")]
     assert [text for *_, text in firmware.sample()] == ["covey-board 2"]
     boards[:] = [replace(board, up=False)]
-    seconds[0] += 86_400
+    seconds[0] += 3_000
     assert firmware.sample() == [own]

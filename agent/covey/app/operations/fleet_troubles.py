@@ -1,0 +1,117 @@
+"""What of a fleet a person should see to, each with the command that mends it, or tells more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from covey.app.fleet_documents import FleetDevice, FleetRelease, FleetRollback, FleetTrouble
+from covey.app.operations.fleet_devices import AWAY
+from covey.app.wording import count
+from covey.core.ids import labelled_name
+
+if TYPE_CHECKING:
+    from covey.app.newest_readings import NewestReadings
+    from covey.app.queries import OwnCondition
+
+_AGAINST = {
+    "outbox_full": "there: covey config set outbox.maximum_bytes BYTES, or mend what keeps it from its relay",
+    "expired": "there: covey config set telemetry.keep_days DAYS, or mend what keeps it from its relay",
+    "damaged": "there: covey outbox verify",
+}
+_NAMED, _EXAMPLES = 8, 3
+"""So many devices with the same trouble are named each; of more, so many."""
+_ELSE = "there: covey check"
+
+
+def troubles_of(
+    own: OwnCondition,
+    devices: tuple[FleetDevice, ...],
+    releases: tuple[FleetRelease, ...],
+    rollbacks: tuple[FleetRollback, ...],
+    newest: NewestReadings,
+) -> Iterator[FleetTrouble]:
+    """Yield what a person should see to: here, then roll-outs, then devices, then the vault."""
+    for trouble in own.troubles:
+        yield FleetTrouble(f"here: {trouble}", "covey check")
+    yield from _of_releases(releases, rollbacks)
+    away = [each for each in devices if each.presence in AWAY]
+    mostly = 2 * len(away) > len(devices) and len(away) > _NAMED
+    yield from _some(
+        away,
+        lambda each: f"is {each.presence}",
+        "are away, most of the fleet" if mostly else "are away",
+        lambda _: "has it power and a network? there: covey check",
+        "look at the relay and its network first: covey check" if mostly else "covey fleet",
+    )
+    yield from _some(
+        [each for each in devices if each.lost],
+        lambda each: f"has lost {lost_in_words(each)}",
+        "have lost something",
+        lambda each: _AGAINST.get(max(each.lost, key=each.lost.__getitem__), _ELSE),
+        "covey fleet",
+    )
+    yield from _some(
+        [each for each in devices if each.clock == "unsynchronised"],
+        lambda _: "has a clock that no time source has set",
+        "have a clock that no time source has set",
+        lambda _: "there: timedatectl set-ntp true",
+        "covey fleet --json",
+    )
+    for node, code in newest.not_followed.items():
+        yield FleetTrouble(f"what node {node[:8]} has put into the vault is not followed: {code}", "covey vault verify")
+    if newest.unreadable:
+        yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
+    if own.waiting_invitations:
+        yield FleetTrouble(f"{count(own.waiting_invitations, 'invitation')} to answer", "covey requests")
+
+
+def _some(
+    found: list[FleetDevice],
+    what: Callable[[FleetDevice], str],
+    of_many: str,
+    hint: Callable[[FleetDevice], str],
+    hint_of_many: str,
+) -> Iterator[FleetTrouble]:
+    """Yield a trouble for each of a few devices; of many the first are named, and the others counted."""
+    named = found if len(found) <= _NAMED else found[:_EXAMPLES]
+    for each in named:
+        yield FleetTrouble(f"{_name(each)} {what(each)}", hint(each), each.key)
+    if len(found) > len(named):
+        yield FleetTrouble(f"and {len(found) - len(named):,} more devices {of_many}", hint_of_many)
+
+
+def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollback, ...]) -> Iterator[FleetTrouble]:
+    for each in releases:
+        group = f" --group {each.group_id[:8]}"
+        if each.state == "stopped":
+            bad = ", ".join(
+                f"{number} {word}" for word, number in (("failed", each.failed), ("silent", each.silent)) if number
+            )
+            yield FleetTrouble(
+                f"release {each.id[:8]} ({each.what}) has stopped in wave {each.wave}: {bad} of {each.given}",
+                f"covey release show {each.id[:8]}{group}",
+            )
+        elif each.state == "ready":
+            yield FleetTrouble(
+                f"release {each.id[:8]} ({each.what}) waits to be gone on with: {count(each.others, 'device')} to come",
+                f"covey release resume {each.id[:8]}{group}",
+            )
+    for one in rollbacks:
+        went = "went back" if one.back else "could not go back"
+        yield FleetTrouble(
+            f"{labelled_name(one.device[:8], one.label)} {went} after {one.action}: {one.why}",
+            f"covey orders {one.order[:8]}",
+            one.device,
+        )
+
+
+def lost_in_words(device: FleetDevice) -> str:
+    """Return what a device has lost, and why."""
+    return ", ".join(
+        f"{count(number, 'message')} ({reason.replace('_', ' ')})" for reason, number in device.lost.items()
+    )
+
+
+def _name(device: FleetDevice) -> str:
+    return f"{device.label} ({device.device})" if device.label else device.device

@@ -1,0 +1,69 @@
+"""The page of a fleet that does not fit into one list: groups at a glance, and windows of devices, in a browser."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from covey.app.dashboard import Dashboard
+from covey.app.device import open_device
+from covey.app.operations.page import serve_page
+from tests.browser import is_readable
+from tests.collected_fleet import CollectedFleet
+
+pytestmark = pytest.mark.processes
+
+_COUNT = 1_100
+_DAY_US = 86_400_000_000
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> CollectedFleet:
+    return CollectedFleet(tmp_path_factory.mktemp("fleet"), _COUNT, rounds=1)
+
+
+def test_groups_at_a_glance_and_windows_of_devices(browser: Browser, fleet: CollectedFleet) -> None:
+    served = serve_page(fleet.folder, "127.0.0.1:0", (None, None), None, None, _DAY_US, 0.2, lambda _: None)
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    try:
+        page.goto(served.link)
+        expect(page.locator("#shown")).to_have_text("1,101 of 1,101 devices, shown are 1 to 200")
+        expect(page.locator("#devices tr")).to_have_count(200)
+        expect(page.locator("#troubles li")).to_have_count(5)
+        expect(page.locator("#troubles")).to_contain_text("and 52 more devices are away")
+        is_readable(page)
+        tiles = page.get_by_role("list", name="At a glance").get_by_role("button")
+        expect(tiles).to_have_count(2)
+        expect(tiles.first).to_contain_text("856 of 901 here, 45 silent")
+        for _ in range(5):
+            page.get_by_role("button", name="Further").press("Enter")
+        expect(page.locator("#shown")).to_contain_text("shown are 1,001 to 1,101")
+        expect(page.get_by_role("button", name="Further")).to_be_disabled()
+        tiles.last.press("Enter")
+        expect(page.locator("#shown")).to_have_text("201 of 1,101 devices, shown are 1 to 200")
+        expect(tiles.last).to_have_attribute("aria-pressed", "true")
+        tiles.last.press("Enter")
+        expect(page.locator("#shown")).to_contain_text("1,101 of 1,101 devices")
+    finally:
+        context.close()
+        served.close()
+
+
+def test_what_a_browser_is_sent_does_not_grow_with_the_fleet(fleet: CollectedFleet) -> None:
+    dashboard = Dashboard(lambda: open_device(fleet.folder), None, _DAY_US, 0.2)
+    shown = dashboard.overview({"first": "400"})
+    assert (shown["first"], len(shown["devices"]), shown["matching"], shown["is_read"]) == (400, 200, 1_101, False)
+    for first, stands in (("399", 200), ("9" * 8, 1_000), ("9" * 40, 0), ("-1", 0), ("²", 0), ("", 0)):
+        assert dashboard.overview({"first": first})["first"] == stands
+
+
+def test_last_values_follow_the_first_paint(fleet: CollectedFleet) -> None:
+    dashboard = Dashboard(lambda: open_device(fleet.folder), None, _DAY_US, 0.01)
+    looks = dashboard.overviews({})
+    first = next(looks)
+    assert first is not None
+    assert (first["is_read"], first["devices"][0]["series"]) == (False, 0)
+    second = next(each for each in looks if each is not None)
+    assert (second["is_read"], second["devices"][0]["series"]) == (True, 4)
+    assert second["summary"].endswith("nothing lost")
