@@ -186,7 +186,8 @@ def _conclude(fleet: Fleet, orders: OrdersByStick, screen: Screen) -> int:
     print(f"\nThe tables lie in {tables}. Query them with anything that reads Parquet:")
     query = f"import pyarrow.dataset as d; print(d.dataset('{tables}/readings').head(5).to_pandas())"
     print(f'  .venv/bin/python -c "{query}"')
-    print(f"How fleet and readings are: .venv/bin/covey ingest report {tables}")
+    print("How fleet and readings are; the collector's state knows what its devices are called:")
+    print(f"  COVEY_STATE={fleet.collector.state} .venv/bin/covey ingest report {tables} --html report.html")
     if wrong or not sum(row[1] for row in rows):
         print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1

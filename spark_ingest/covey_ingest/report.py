@@ -8,6 +8,8 @@ what is more, so that the size of the tables does not matter. Nothing is written
 3. Latency to the collector is told of readings whose clock was synchronised; others' would be guesses.
 4. "Ingested" is when the file that holds a reading was written. Copies with new file times, and files that
    were merged later (Delta), make it look later than it was. In published tables it is when the file came there.
+5. Plots span the readings of the window, from the first to the last, not the window.
+6. The tables know keys; what devices are called comes with the question.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ from covey_ingest.table_locations import Bucket
 
 _MEMORY = "512MB"
 PLOTTED = 48
-"""Intervals that the window is divided into for plots."""
+"""Intervals that the time of the readings is divided into for plots."""
+_LISTED = 200
+"""Devices that are listed: those that are not well first."""
 
 _COLUMNS = {
     "readings": "author VARCHAR, name VARCHAR, unit VARCHAR, time TIMESTAMPTZ, time_quality VARCHAR, index INTEGER, "
     "received_at TIMESTAMPTZ, filename VARCHAR",
     "devices": "author VARCHAR, last_seen TIMESTAMPTZ, last_time TIMESTAMPTZ, time_quality VARCHAR, boots BIGINT, "
-    "lag_seconds DOUBLE, open_gaps BIGINT, messages BIGINT, readings BIGINT",
+    "lag_seconds DOUBLE, open_gaps BIGINT, messages BIGINT, readings BIGINT, firmware VARCHAR, gateway VARCHAR",
     "gaps": "author VARCHAR, state VARCHAR, reason VARCHAR, numbers BIGINT, first_seen_at TIMESTAMPTZ",
     "losses": "author VARCHAR, reason VARCHAR, first BIGINT, last BIGINT, received_at TIMESTAMPTZ",
     "quarantine": "author VARCHAR, reason VARCHAR, detail VARCHAR, received_at TIMESTAMPTZ, node VARCHAR, "
@@ -83,6 +87,10 @@ _SECTIONS = {
     "series": """
         SELECT name, unit, count(*) AS readings, count(DISTINCT author) AS devices FROM readings
         GROUP BY ALL ORDER BY readings DESC, name LIMIT 10""",
+    "devices": """
+        SELECT author, epoch_us(last_seen) AS last_seen_us, lag_seconds, time_quality, boots,
+               coalesce(open_gaps, 0) AS open_gaps, readings, firmware, gateway, epoch_us(last_seen) < $since AS silent
+        FROM devices ORDER BY silent DESC, coalesce(open_gaps, 0) > 0 DESC, author LIMIT $listed""",
     "silent_devices": """
         SELECT author, epoch_us(last_seen) AS last_seen_us, time_quality, boots, coalesce(open_gaps, 0) AS open_gaps
         FROM devices WHERE epoch_us(last_seen) < $since ORDER BY last_seen, author LIMIT 10""",
@@ -107,7 +115,11 @@ class FleetReport:
     author: str
     now_us: int
     since_us: int
+    first_us: int
+    """When the first reading of the window arrived; plots begin there."""
     interval_us: int
+    labels: dict[str, str]
+    """What devices are called, by their whole keys in hex: of those that were given."""
     fleet: Row
     traffic: Row
     latency_s: dict[str, dict[str, float]]
@@ -115,10 +127,13 @@ class FleetReport:
     sections: dict[str, list[Row]]
 
 
-def make_report(location: str, now_us: int, window_us: int | None, author: str = "") -> FleetReport:
+def make_report(
+    location: str, now_us: int, window_us: int | None, author: str = "", labels: dict[str, str] | None = None
+) -> FleetReport:
     """Read the tables of a folder, or at a URL; a window of None reaches back to the first reading.
 
-    `author` is the beginning of a device's key in hex, and leaves the others out.
+    `author` is the beginning of a device's key in hex, and leaves the others out. `labels` is what devices are called,
+    by their keys in hex.
 
     Raises:
         ConfigurationError: there are no tables.
@@ -141,7 +156,7 @@ def make_report(location: str, now_us: int, window_us: int | None, author: str =
                     _view(database, root, table, since if table in _BY_ARRIVAL else 0, author)
                 for view in report_orders.VIEWS:
                     database.execute(view)
-                return _report(database, name, author, now_us, since)
+                return _report(database, name, author, now_us, since, labels or {})
         except duckdb.Error as error:
             raise StorageError(
                 f"the tables at {name} cannot be read: {str(error).splitlines()[0]}",
@@ -171,19 +186,25 @@ def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, 
         )
 
 
-def _report(database: duckdb.DuckDBPyConnection, tables: str, author: str, now: int, since: int) -> FleetReport:
-    (arrivals,) = _rows(database, "SELECT min(epoch_us(received_at)) AS first FROM readings", {})
-    first = since or arrivals["first"] or now
-    width = max((now - first) // PLOTTED, 1)
+def _report(
+    database: duckdb.DuckDBPyConnection, tables: str, author: str, now: int, since: int, labels: dict[str, str]
+) -> FleetReport:
+    arrivals = "SELECT min(epoch_us(received_at)) AS first, max(epoch_us(received_at)) AS last FROM readings"
+    (arrived,) = _rows(database, f"{arrivals} WHERE epoch_us(received_at) <= $now", {"now": now})
+    first, last = arrived["first"] or since or now, arrived["last"] or now
+    width = max((last - first) // PLOTTED + 1, 1)
     given: dict[str, int | str] = {"since": since, "first": first, "width": width, "now": now, "author": author}
+    given["listed"] = _LISTED
     quantiles = {"landed": _LANDED, "ingested": _INGESTED}
     names = {0.5: "p50", 0.95: "p95", 0.99: "p99", 1: "max"}
     return FleetReport(
         tables,
         author,
         now,
+        since or first,
         first,
         width,
+        labels,
         _rows(database, _FLEET, given)[0],
         _rows(database, _TRAFFIC, given)[0],
         {

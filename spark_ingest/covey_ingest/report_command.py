@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from importlib.util import find_spec
 
-from covey.config.ingest_options import report_parser
+from covey.config.ingest_options import read_labels, report_parser
 from covey.errors import ConfigurationError, StorageError
 
 
@@ -18,13 +18,13 @@ def main(words: list[str]) -> int:
         CoveyError: there is none to give.
     """
     options = report_parser().parse_args(words)
-    for package in ("duckdb", "pygal") if options.html else ("duckdb",):
-        if find_spec(package) is None:
-            raise ConfigurationError("the report is not installed here", hint="pip install 'covey[report]'")
+    if find_spec("duckdb") is None:
+        raise ConfigurationError("the report is not installed here", hint="pip install 'covey[report]'")
     from covey_ingest.report import make_report
     from covey_ingest.report_text import text
 
-    report = make_report(options.tables, time.time_ns() // 1000, options.since, options.author)
+    labels = {} if options.labels is None else read_labels(options.labels)
+    report = make_report(options.tables, time.time_ns() // 1000, options.since, options.author, labels)
     if options.html:
         from covey_ingest.report_html import html
 

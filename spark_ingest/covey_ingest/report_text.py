@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from covey.core.ids import printable
-from covey_ingest.report import FleetReport, Row
+from covey.core.ids import labelled_name, printable
+from covey_ingest.report import FleetReport
+
+_SHOWN = 20
+"""Rows of a section on a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One section; `empty` is said where it has no rows."""
+    """One section; `empty` is said where it has no rows, `more` below them. Rows of `bad` want looking at."""
 
     title: str
     head: Sequence[str]
     rows: list[list[str]]
     empty: str
+    more: str = ""
+    bad: frozenset[int] = field(default_factory=frozenset)
 
 
 def text(report: FleetReport) -> str:
     """Return the report for a terminal."""
     lines = [*facts(report)]
     for table in tables(report):
-        lines += ["", table.title, *(table_lines(table.head, table.rows) if table.rows else [f"  {table.empty}"])]
+        shown = table.rows[:_SHOWN]
+        lines += ["", table.title, *(table_lines(table.head, shown) if shown else [f"  {table.empty}"])]
+        if len(table.rows) > len(shown):
+            lines.append(f"  and {len(table.rows) - len(shown)} more: --html shows them")
     return "\n".join(lines) + "\n"
 
 
@@ -50,7 +58,7 @@ def facts(report: FleetReport) -> Iterator[str]:
 
 def tables(report: FleetReport) -> Iterator[Table]:
     """Yield the sections."""
-    found = report.sections
+    yield _devices(report)
     points = ("p50", "p95", "p99", "max")
     spans = {"landed": "reading to collector", "ingested": "collector to table"}
     yield Table(
@@ -59,18 +67,30 @@ def tables(report: FleetReport) -> Iterator[Table]:
         [[spans[way], *(_seconds(each[p]) for p in points)] for way, each in report.latency_s.items() if each],
         "no reading with a synchronised clock",
     )
-    yield _section("Quality of time", found["time_quality"], ["time_quality", "readings", "devices"], "no readings")
+    section = _Sections(report)
+    yield section.table("time_quality", "Quality of time", ["time_quality", "readings", "devices"], "no readings")
     columns = ["state", "reason", "gaps", "batches", "devices", "since_us"]
-    yield _section("Gaps", found["gaps"], columns, "none: every batch of telemetry came")
-    yield _section("Losses that devices admit", found["losses"], ["reason", "records", "messages", "devices"], "none")
-    yield _section("Quarantine", found["quarantine"], ["reason", "entries", "devices", "example"], "empty")
+    yield section.table("gaps", "Gaps", columns, "none: every batch of telemetry came")
+    yield section.table("losses", "Losses that devices admit", ["reason", "records", "messages", "devices"], "none")
+    yield section.table("quarantine", "Quarantine", ["reason", "entries", "devices", "example"], "empty")
     columns = ["author", "kind", "what", "for_whom", "ordered_us", "heard_us", "done_us", "result"]
-    yield _section("Orders, and what became of them", found["orders"], columns, "none")
+    yield section.table("orders", "Orders, and what became of them", columns, "none")
     columns = ["author", "what", "state", "code", "why", "heard_us", "done_us"]
-    yield _section("Not done, or not well", found["undone_orders"], columns, "none")
-    yield _section("Busiest series", found["series"], ["name", "unit", "readings", "devices"], "none")
+    yield section.table("undone_orders", "Not done, or not well", columns, "none")
+    yield section.table("series", "Busiest series", ["name", "unit", "readings", "devices"], "none")
     columns = ["author", "last_seen_us", "time_quality", "boots", "open_gaps"]
-    yield _section("Silent for longest", found["silent_devices"], columns, "none")
+    yield section.table("silent_devices", "Silent for longest", columns, "none")
+
+
+def _devices(report: FleetReport) -> Table:
+    rows = report.sections["devices"]
+    columns = ["author", "last_seen_us", "lag_seconds", "time_quality", "boots", "open_gaps", "readings", "firmware"]
+    columns += ["gateway"] if any(row["gateway"] for row in rows) else []
+    left = report.fleet["devices"] - len(rows)
+    more = f"and {left} more, which are well, or as far as these" if left > 0 else ""
+    bad = frozenset(place for place, row in enumerate(rows) if row["silent"] or row["open_gaps"])
+    table = _Sections(report).table("devices", "Devices", columns, "none counted yet")
+    return replace(table, more=more, bad=bad)
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -89,19 +109,33 @@ def moment(time_us: int) -> str:
         return str(time_us)
 
 
-def _section(title: str, rows: list[Row], columns: list[str], empty: str) -> Table:
-    head = [column.removesuffix("_us").replace("_", " ") for column in columns]
-    return Table(title, head, [[_cell(column, row[column]) for column in columns] for row in rows], empty)
+class _Sections:
+    """Makes tables of a report's rows; a device is its key's beginning, and what it is called beside that."""
+
+    def __init__(self, report: FleetReport) -> None:
+        self._report = report
+
+    def table(self, section: str, title: str, columns: list[str], empty: str) -> Table:
+        """Return the rows of a section: columns by their names, in words."""
+        head = [_HEADS.get(column, column.removesuffix("_us").replace("_", " ")) for column in columns]
+        rows = self._report.sections[section]
+        return Table(title, head, [[self._cell(column, row[column]) for column in columns] for row in rows], empty)
+
+    def _cell(self, column: str, value: Any) -> str:
+        if value is None:
+            return "-"
+        if column.endswith("_us"):
+            return moment(value)
+        if column == "lag_seconds":
+            return _seconds(value)
+        if column == "firmware":
+            return printable(value.partition(";")[0], 40)
+        if column in {"author", "gateway"}:
+            return labelled_name(printable(value[:8]), self._report.labels.get(value, ""))
+        return printable(value)[:80] if isinstance(value, str) else str(value)
 
 
-def _cell(column: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if column.endswith("_us"):
-        return moment(value)
-    if column == "author":
-        return printable(value[:8])
-    return printable(value)[:80] if isinstance(value, str) else str(value)
+_HEADS = {"author": "device", "lag_seconds": "lag", "firmware": "version"}
 
 
 def _seconds(value: float) -> str:

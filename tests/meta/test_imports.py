@@ -169,7 +169,6 @@ _SOLE_IMPORTERS = {
     "deltalake": ("covey_ingest",),
     "prometheus_client": ("covey_ingest.metrics",),
     "duckdb": ("covey_ingest.report", "covey_ingest.views"),
-    "pygal": ("covey_ingest.report_html",),
     "rich": ("demo",),
     "cryptography": ("covey.adapters.broker.fleet_ca",),
     "spake2": ("covey.core.pake",),

@@ -6,10 +6,12 @@ The words are checked here, so that mistakes are told where Spark is not install
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from importlib.util import find_spec
 
+from covey.app.operations.known_labels import known_labels
 from covey.cli.grammar import Parser
 from covey.config.ingest_options import add_ingest_arguments, add_report_arguments, add_views_arguments
 from covey.errors import ConfigurationError
@@ -27,14 +29,12 @@ def add_arguments(parser: Parser) -> None:
         )
     )
     add_report_arguments(
-        actions.add(
-            "report", _without_spark, "say how fleet and telemetry are: who is silent, gaps, losses, latency, clocks"
-        )
+        actions.add("report", _report, "say how fleet and telemetry are: who is silent, gaps, losses, latency, clocks")
     )
     add_views_arguments(
         actions.add(
             "views",
-            _without_spark,
+            _views,
             "print SQL for views over the tables: newest values, minutes, hours and days, a column for each series",
             examples=("covey ingest views /srv/tables | duckdb -init /dev/stdin",),
         )
@@ -45,8 +45,18 @@ def _run(options: argparse.Namespace) -> None:
     _hand_over(options.words[1:] if options.words[0] == "run" else options.words, "pyspark")
 
 
-def _without_spark(options: argparse.Namespace) -> None:
+def _views(options: argparse.Namespace) -> None:
     _hand_over(options.words)
+
+
+def _report(options: argparse.Namespace) -> None:
+    if options.labels is not None or not (labels := known_labels()):
+        _hand_over(options.words)
+        return
+    handle = os.memfd_create("labels", 0)  # it stays open in the program that this one becomes, and nowhere else
+    with open(handle, "wb", closefd=False) as file:
+        file.write(json.dumps(labels).encode())
+    _hand_over([*options.words, "--labels", f"/proc/self/fd/{handle}"])
 
 
 def _hand_over(words: list[str], *packages: str) -> None:

@@ -6,8 +6,11 @@ They stand here for completion and the manual, which belong to the agent and are
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from pathlib import Path
+
+from covey.errors import ConfigurationError
 
 VERIFY = ("all", "sample", "none")
 SINKS = ("parquet", "delta")
@@ -88,6 +91,12 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
         help="90m, 7d or all (default: 24h)",
     )
     parser.add_argument("--author", type=_author, default="", metavar="HEX", help="only devices whose key begins so")
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        help="what devices are called, as 'covey fleet --json' prints it (default: what the device here knows)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with plots; it needs no network")
 
@@ -108,6 +117,21 @@ def add_views_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for", dest="engine", choices=ENGINES, default="duckdb", help="whose SQL it is to be (default: duckdb)"
     )
+
+
+def read_labels(path: Path) -> dict[str, str]:
+    """Return what devices are called, by their keys in hex, from what `covey fleet --json` has printed.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is something else.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+        return {str(each["key"]): str(each["label"]) for each in found["devices"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{path} does not say what devices are called", hint="covey fleet --json > FILE, on a collector"
+        ) from error
 
 
 def _seconds(text: str) -> float:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -15,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from covey.config.ingest_options import SINKS, VERIFY
+from covey.config.ingest_options import SINKS, VERIFY, read_labels
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest import clocks
 from covey_ingest.__main__ import main
@@ -27,77 +25,12 @@ from covey_ingest.rows import Verify
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import replace_state
 from covey_ingest.tables import Sink
-
-NOW_US = 1_800_000_000_000_000
-HOUR_US = 3_600_000_000
-AWAKE, SILENT = "a" * 64, "b" * 64
-TRAP = "</svg><script>alert(1)</script>"
-
-
-def _moment(time_us: int) -> datetime:
-    return datetime.fromtimestamp(time_us / 1e6, UTC)
-
-
-def _write(folder: Path, rows: list[dict[str, Any]]) -> None:
-    folder.mkdir(parents=True)
-    table = pa.Table.from_pylist(rows)
-    for place, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type):
-            table = table.set_column(place, field.name, table[field.name].cast(TIMESTAMP))
-    pq.write_table(table, folder / "part-0.parquet")
-
-
-def _reading(author: str, index: int, age_us: int, delay_us: int, **more: object) -> dict[str, Any]:
-    landed = NOW_US - age_us
-    row = {"author": author, "name": "temperature", "unit": "Cel", "index": index, "time_quality": "synchronised"}
-    return row | {"time": _moment(landed - delay_us), "received_at": _moment(landed)} | more
+from tests.report_tables import AWAKE, HOUR_US, NOW_US, SILENT, TRAP, reading, write_table, write_tables
 
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
-    """A device that spoke an hour ago, one that has been silent for two days."""
-    root = tmp_path / "tables"
-    awake = [_reading(AWAKE, index, HOUR_US, (index + 1) * 1_000_000) for index in range(100)]
-    unsure = _reading(AWAKE, 0, HOUR_US, 10**12, time_quality="arrival", name=TRAP)
-    _write(root / "readings" / "batch=0", [*awake, unsure])
-    _write(root / "readings" / "batch=1", [_reading(SILENT, 0, 48 * HOUR_US, 1_000_000)])
-    devices = [
-        {"author": author, "last_seen": _moment(NOW_US - age), "time_quality": quality, "boots": 2}
-        for author, age, quality in ((AWAKE, HOUR_US, "arrival"), (SILENT, 48 * HOUR_US, "synchronised"))
-    ]
-    _write(root / "devices", devices)
-    gap = {"author": AWAKE, "state": "lost", "reason": "outbox_full", "numbers": 5, "first_seen_at": _moment(NOW_US)}
-    _write(root / "gaps", [gap, gap | {"state": "open", "reason": None, "numbers": 2}])
-    loss = {"author": AWAKE, "reason": "outbox_full", "first": 7, "last": 11, "received_at": _moment(NOW_US)}
-    _write(root / "losses" / "batch=0", [loss])
-    damage = {"author": None, "reason": "decryption", "detail": "\x1b[2Jdoes not open", "received_at": None}
-    _write(root / "quarantine" / "batch=0", [damage])
-    _write_orders(root)
-    return root
-
-
-def _write_orders(root: Path) -> None:
-    """A command that failed on one of two devices, a setting that went back, a secret, and a result without order."""
-    command, setting, secret = (
-        {"author": "0" * 64, "operation": f"{n:064x}", "ordered_at": _moment(NOW_US)} for n in range(3)
-    )
-    command |= {"kind": "command", "subject": "reboot", "value": "{}", "secret": False, "selector": "all"}
-    setting |= {"kind": "setting", "subject": "app.mode", "value": '"eco"', "secret": False, "selector": "all"}
-    secret |= {"kind": "setting", "subject": "app.key", "value": None, "secret": True, "selector": "all"}
-    landed = {"received_at": _moment(NOW_US - HOUR_US)}
-    old = {"received_at": _moment(NOW_US - 48 * HOUR_US)}
-    _write(root / "orders" / "batch=1", [command | old, setting | landed, secret | old])
-    done = landed | {"operation": command["operation"], "taken_at": _moment(NOW_US), "ended_at": _moment(NOW_US + 1)}
-    results = [
-        done | {"author": AWAKE, "state": "done", "exit": 3, "code": "", "why": TRAP},
-        done | {"author": SILENT, "state": "done", "exit": 0, "code": "", "why": ""},
-        done | {"author": SILENT, "operation": "f" * 64, "state": "refused", "exit": None, "code": "late", "why": ""},
-    ]
-    _write(root / "commands" / "batch=1", results)
-    said = landed | {"author": AWAKE, "operation": setting["operation"], "key": "app.mode", "code": "", "why": ""}
-    states = enumerate(("handed_over", "applied", "reverted"))
-    reports = [said | {"state": state, "reported_at": _moment(NOW_US + after)} for after, state in states]
-    _write(root / "settings" / "batch=1", reports)
+    return write_tables(tmp_path / "tables")
 
 
 def _report(tables: Path, window_us: int | None = 24 * HOUR_US, author: str = "") -> FleetReport:
@@ -196,8 +129,8 @@ def test_readings_are_told_before_the_devices_are_counted(tables: Path) -> None:
 
 def test_a_plot_without_data_is_left_out(tables: Path) -> None:
     shutil.rmtree(tables / "readings")
-    unsure = [_reading(AWAKE, 0, HOUR_US, 1, time_quality="arrival")]
-    _write(tables / "readings" / "batch=0", unsure)
+    unsure = [reading(AWAKE, 0, HOUR_US, 1, time_quality="arrival")]
+    write_table(tables / "readings" / "batch=0", unsure)
     page = html(_report(tables))
     assert "Seconds from reading to collector" not in page
     assert ">nothing<" not in page
@@ -252,3 +185,26 @@ def test_of_a_delta_table_only_what_its_log_lists_is_read(tables: Path) -> None:
 def test_the_options_are_those_that_there_are() -> None:
     assert list(VERIFY) == [each.value for each in Verify]
     assert list(SINKS) == [each.value for each in Sink]
+
+
+def test_devices_are_listed_with_what_they_are_called(tables: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "fleet.json"
+    labels.write_text(json.dumps({"devices": [{"key": AWAKE, "label": "pump"}, {"key": SILENT, "label": TRAP}]}))
+    report = make_report(str(tables), NOW_US, 24 * HOUR_US, labels=read_labels(labels))
+    assert [row["author"] for row in report.sections["devices"]] == [SILENT, AWAKE]
+    lines = text(report).splitlines()
+    assert any(line.startswith("  aaaaaaaa pump ") for line in lines)
+    assert "<script" not in html(report)
+    assert html(report).count('<tr class="bad"><th scope="row">bbbbbbbb') == 1
+    for wrong in ("[]", "{", '{"devices": [1]}'):
+        labels.write_text(wrong)
+        with pytest.raises(ConfigurationError, match="does not say what devices are called"):
+            read_labels(labels)
+
+
+def test_plots_span_what_arrived_and_not_the_window(tables: Path) -> None:
+    report = _report(tables, 30 * 24 * HOUR_US)
+    assert (report.first_us, report.since_us) == (NOW_US - 48 * HOUR_US, NOW_US - 30 * 24 * HOUR_US)
+    assert [row["interval"] for row in report.sections["intervals"]] == [0, 47]
+    only = _report(tables, 24 * HOUR_US)
+    assert [(row["interval"], row["readings"]) for row in only.sections["intervals"]] == [(0, 101)]

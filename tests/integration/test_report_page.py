@@ -1,0 +1,55 @@
+"""The report's HTML file in a real browser: readable by everybody, small, dark, and the labels of the device here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from covey.core.ids import key_text
+from covey_ingest.report import make_report
+from covey_ingest.report_html import html
+from demo.device import COVEY
+from tests.browser import is_readable
+from tests.fleet import identity
+from tests.integration.gateway import Gateway
+from tests.report_tables import AWAKE, HOUR_US, NOW_US, SILENT, TRAP, write_tables
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_it_on_a_telephone_too(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    file, labels = tmp_path / "report.html", {AWAKE: "pump", SILENT: TRAP}
+    tables = write_tables(tmp_path / "tables")
+    file.write_text(html(make_report(str(tables), NOW_US, 72 * HOUR_US, labels=labels)))
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 390, "height": 844})  # type: ignore[arg-type]
+    page = context.new_page()
+    loaded: list[str] = []
+    page.on("request", lambda request: loaded.append(request.url))
+    page.goto(file.as_uri())
+    expect(page.locator("#summary")).to_have_text("2 devices: 2 heard, 0 silent, 1 with an unsure clock")
+    expect(page.get_by_role("rowheader", name="aaaaaaaa pump").first).to_be_visible()
+    expect(page.get_by_role("img", name="Readings that arrived")).to_be_visible()
+    is_readable(page)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    is_readable(page)
+    context.close()
+    assert loaded == [file.as_uri()]
+
+
+def test_the_device_here_says_what_others_are_called(tmp_path: Path) -> None:
+    hub, tables = Gateway(tmp_path, "hub"), write_tables(tmp_path / "tables")
+    hub.ok("group", "create")
+    keys = key_text("sign", bytes.fromhex(AWAKE)), key_text("noise", identity("pump").noise_public)
+    hub.ok("group", "add", *keys, "--label", "pump")
+    words = [*COVEY, "ingest", "report", str(tables), "--since", "all"]
+    here = {**os.environ, "COVEY_STATE": str(hub.state)}
+    known = subprocess.run(words, env=here, capture_output=True, text=True, check=False)
+    assert (known.returncode, "aaaaaaaa pump" in known.stdout) == (0, True), known
+    nobody = {**os.environ, "COVEY_STATE": str(tmp_path / "nowhere")}
+    unknown = subprocess.run(words, env=nobody, capture_output=True, text=True, check=False)
+    assert (unknown.returncode, "pump" in unknown.stdout) == (0, False), unknown
