@@ -18,7 +18,7 @@ from covey.adapters.broker import served_folder
 from covey.adapters.broker.served_folder import ServedFolder
 from covey.adapters.state_folder import StateFolder
 from covey.app.device import open_device
-from covey.app.operations import first_contact
+from covey.app.operations import first_contact, inviting
 from covey.app.operations.first_contact import RelayPatience, is_proved, prove
 from covey.errors import RelayError
 from tests.integration.certificates import make_certificate
@@ -155,6 +155,22 @@ def test_a_joiner_whom_the_relay_refuses_is_told_so(
         hub.server.end()
         with pytest.raises(RelayError, match="nothing listens"):
             patience.check()
+
+
+def test_an_invite_ends_where_the_relay_is_not_there(  # nobody waits ten minutes for a joiner who cannot come
+    machine: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = Hub(machine)
+    hub.device.ok("group", "create")
+    hub.server.end()
+    for bound in ("_LOOK_S", "_UNREACHABLE_S"):
+        monkeypatch.setattr(first_contact, bound, 1.0)
+    with open_device(StateFolder.at(hub.device.state)) as device:
+        invitation = inviting.open_invitation(device, None, (), accepts_any=True, with_code=False, operators=None)
+        with pytest.raises(RelayError, match="nothing listens") as ended:
+            invitation.wait(lambda: None)
+        assert ended.value.hint
+        assert device.store.invites.all() == [], "nobody joins by it later"
 
 
 def test_a_collector_without_a_relay_leaves_nothing_behind(machine: Callable[[str], Machine]) -> None:

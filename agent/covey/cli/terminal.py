@@ -106,5 +106,7 @@ def read_text_file(name: str) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is no text") from error
     if not text.strip():
-        raise UsageError(f"{'stdin' if name == '-' else name} is empty")
+        raise UsageError(
+            f"{'stdin' if name == '-' else name} is empty", hint="nothing was changed; name the file that has it"
+        )
     return text

@@ -41,7 +41,9 @@ def read_secret(path: Path, maximum: int) -> bytearray:
     try:
         status, content = _read_into_buffer(path, maximum)
     except FileNotFoundError as error:
-        raise ConfigurationError(f"{path} is missing", hint="'covey init' makes a device's keys") from error
+        raise ConfigurationError(
+            f"{path} is missing", hint="name a file that is there, or put it there; 'covey init' makes a device's keys"
+        ) from error
     except PermissionError as error:
         raise ConfigurationError(f"{path} may not be read", hint=_owner_hint(name)) from error
     except OSError as error:

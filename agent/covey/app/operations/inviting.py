@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from covey.adapters.mqtt.settings import parse_url
 from covey.app.device import Device
 from covey.app.operations.broker_access import known_enrolment_password
+from covey.app.operations.first_contact import RelayPatience
 from covey.app.operations.groups import pick_member
 from covey.app.operations.history_writing import group_profile
 from covey.app.operations.joining import pairing_error
@@ -24,7 +25,7 @@ from covey.core.ids import DeviceKey, GroupId, device_name, key_from_text, print
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.records import Pairing
-from covey.errors import LocalError, MalformedError, UsageError
+from covey.errors import LocalError, MalformedError, RelayError, UsageError
 from covey.limits.pairing import INVITE_US, NAMED_OPERATORS, RENDEZVOUS_NUMBERS
 
 _DELIVERY_S = 10.0
@@ -98,14 +99,22 @@ class OpenInvitation:
 
         Raises:
             PairingError: the ceremony did not end well.
+            RelayError: the relay will not have this device, or is not reached.
         """
+        patience = RelayPatience(self.device)
 
         def over() -> bool:
             look()  # first: who came is told also where all was over in the meantime
             pairing = self._pairing()
+            if pairing is None or pairing.joiner is None:
+                patience.check()
             return self._used_by() is not None or (pairing is not None and pairing.ended is not None)
 
-        wait_until(self.device, over, INVITE_US / 1e6)
+        try:
+            wait_until(self.device, over, INVITE_US / 1e6)
+        except RelayError:
+            self.cancel()
+            raise
         joiner, pairing = self._used_by(), self._pairing()
         if joiner is not None:
             delivered(self.device, joiner)
