@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from demo.board import Board
-from demo.fleet import Fleet
+if TYPE_CHECKING:
+    from demo.board import Board
+    from demo.fleet import Fleet
+    from demo.ingest import Ingest
 
 _AWAY_SECONDS = 1.5
 """How long a victim stays dead: long enough for the others to notice."""
@@ -23,7 +26,9 @@ class Strike:
     revive: Callable[[], None]
 
 
-def plan(fleet: Fleet, seconds: float, seed: int, board: Board | None = None) -> list[Strike]:
+def plan(
+    fleet: Fleet, seconds: float, seed: int, ingest: Ingest | None = None, board: Board | None = None
+) -> list[Strike]:
     """Return a kill for each kind of victim, at moments that only the seed decides."""
     dice = random.Random(seed)
     agent = dice.choice(fleet.agents)
@@ -31,8 +36,9 @@ def plan(fleet: Fleet, seconds: float, seed: int, board: Board | None = None) ->
         ("broker, with its queue", lambda: _kill_broker(fleet), fleet.broker.start),
         (agent.name, agent.kill, lambda: agent.start("run")),
         ("collector", fleet.collector.kill, fleet.start_collector),
-        ("Spark driver", fleet.ingest.kill, fleet.ingest.start),
     ]
+    if ingest is not None:
+        victims.append(("Spark driver", ingest.kill, ingest.start))
     if board is not None:
         victims.append(("the board's cable: it comes back under another name", board.replug, lambda: None))
     dice.shuffle(victims)

@@ -12,16 +12,8 @@ from rich.table import Table
 _PLAIN_SECONDS = 10.0
 _PLAIN_WIDTH = 150
 
-_COLUMNS = (
-    "device",
-    "published",
-    "in table",
-    "missing",
-    "duplicated",
-    "wire B/reading",
-    "p50 s",
-    "p99 s",
-)
+COLUMNS = ("device", "published", "in table", "missing", "duplicated", "wire B/reading", "p50 s", "p99 s")
+"""Of the closing table. Seconds are from a reading to its collector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +25,15 @@ class Progress:
     queued: int
     relayed_bytes: int
     landed_messages: int
-    in_table: int
+    in_table: int | None
+    """None where nobody fills a table meanwhile."""
 
     def line(self) -> str:
         """Return one line."""
+        rows = "" if self.in_table is None else f" · {self.in_table} readings in the table"
         return (
             f"{self.agents} agents · {self.published} readings published · {self.queued} messages queued · "
-            f"{self.relayed_bytes / 1000:.0f} kB relayed · {self.landed_messages} messages landed · "
-            f"{self.in_table} readings in the table"
+            f"{self.relayed_bytes / 1000:.0f} kB relayed · {self.landed_messages} messages landed{rows}"
         )
 
 
@@ -80,7 +73,7 @@ class Screen:
     def table(self, rows: list[tuple[str, int, int, int, int, float, float, float]]) -> None:
         """Print the closing table."""
         table = Table(title="each reading exactly once" + (", through every kill" if self._chaos else ""))
-        for column in _COLUMNS:
+        for column in COLUMNS:
             table.add_column(column, justify="left" if column == "device" else "right")
         for row in rows:
             table.add_row(*[f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row])

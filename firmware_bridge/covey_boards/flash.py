@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from covey.core.ids import printable
-from covey.errors import LocalError
+from covey.errors import LocalError, MissingPackageError
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE
 from covey_boards.short_names import shortened
@@ -125,7 +125,7 @@ def _mpremote(port: str, *words: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise LocalError(f"{port} does not answer mpremote", hint="unplug the board, and plug it in again") from error
     if "No module named mpremote" in done.stderr:
-        raise LocalError("flashing needs mpremote", hint="pip install 'covey[bridge]'")
+        raise MissingPackageError("flashing", "mpremote", in_debian=False)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
         raise LocalError(f"mpremote: {printable(last[0])}", hint="is MicroPython on the board, and the port free?")

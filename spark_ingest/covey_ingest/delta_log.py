@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from covey.adapters.objects.cloud import brief
-from covey.errors import ConfigurationError, StorageError
+from covey.errors import ConfigurationError, MissingPackageError, StorageError
 from covey_ingest.clock_repair import rebase
 from covey_ingest.committed import committed_after, is_committed, listed
 from covey_ingest.file_statistics import statistics
@@ -77,12 +77,12 @@ class DeltaLog:
         """Name the working tables, the ingest that numbers micro-batches, and the location (default: the same folder).
 
         Raises:
-            ConfigurationError: the library is not installed.
+            MissingPackageError: the library is not installed.
         """
         try:
             import deltalake  # noqa: F401 - before anything is written
         except ImportError as error:
-            raise ConfigurationError("Delta tables need deltalake", hint="pip install 'covey[delta]'") from error
+            raise MissingPackageError("a Delta table", "deltalake", in_debian=False) from error
         self._root = root
         self._ingest = ingest
         self._location = location or Folder(root)

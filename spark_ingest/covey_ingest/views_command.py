@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from covey.config.ingest_options import views_parser
-from covey.errors import ConfigurationError
+from covey.errors import MissingPackageError
 
 
 def main(words: list[str]) -> int:
@@ -16,7 +16,7 @@ def main(words: list[str]) -> int:
     """
     options = views_parser().parse_args(words)
     if find_spec("duckdb") is None:
-        raise ConfigurationError("what looks into tables is not installed here", hint="pip install 'covey[report]'")
+        raise MissingPackageError("what looks into tables", "duckdb", in_debian=False)
     from covey_ingest.views import Engine, views
 
     print(views(options.tables, Engine(options.engine)), end="")

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from covey.adapters.objects.cloud import open_cloud_store
@@ -275,3 +276,33 @@ def test_a_gateway_lands_by_itself_what_its_collector_does_not_take(new_gateway:
     collector.start("collect", "--no-sensors")
     gateway.ok("publish", "--batch", "5", "--wait", "60", feed=_lines(20, 30))
     wait_until(lambda: gateway.queued() == 0, "the link goes on after what was pushed")
+
+
+@pytest.mark.broker
+def test_readings_are_a_table_without_spark(new_gateway: Make, tmp_path: Path) -> None:
+    collector, gateway = _fleet(new_gateway)
+    assert collector.ok("vault", "readings", "--json") == ""
+    mixed = '{"n":"door","vb":true}\n{"n":"said","vs":"\\u001b[31mred\\nline"}\n{"n":"raw","vd":"AAE"}\n'
+    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 12) + mixed)
+    table = tmp_path / "readings.ndjson"
+    table.write_text(collector.ok("vault", "readings", "--json"))
+    sql = (
+        "SELECT label, count(*), count(DISTINCT (author, incarnation, seq, index)), sum(value), "
+        "max(epoch(time)) FILTER (name = 't'), bool_or(flag), max(text), max(data), max(unit) "
+        f"FROM '{table}' GROUP BY ALL"
+    )
+    (row,) = duckdb.connect().execute(sql).fetchall()
+    assert row == ("gateway", 15, 15, 66, 1_790_000_011, True, "\x1b[31mred\nline", "0001", "Cel")
+
+    shown = collector.ok("vault", "readings")
+    assert len(shown.splitlines()) == 15
+    assert "\x1b" not in shown
+    assert "gateway  t  11.0 Cel\n" in shown
+
+    (segment, *_) = sorted((collector.state / "vault").rglob("*.hxseg"))
+    segment.write_bytes(b"nothing")
+    partly = collector.covey("vault", "readings", "--json")
+    assert partly.returncode == 1
+    assert "error: segment 1 of node" in partly.stderr
+    assert "hint: covey vault verify" in partly.stderr
+    assert len(partly.stdout.splitlines()) < 15

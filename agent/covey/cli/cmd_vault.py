@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.operations import vault
+from covey.app.operations.landed_readings import Unread, landed_readings
 from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Actions, Parser, json_option
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import print_json, print_table
+from covey.core.ids import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covey.app.device import Device
+    from covey.app.operations.landed_readings import LandedReading
     from covey.app.roles.vault_survey import Progress, VaultFinding
 
 _LONGEST_US = 3_650 * 86_400_000_000
@@ -37,6 +40,9 @@ def add_arguments(parser: Parser) -> None:
         "pull", on_device(_pull), "mirror the vault into a directory or another store; goes on where it was interrupted"
     )
     pull.add_argument("destination", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX")
+    readings = actions.add(
+        "readings", on_device(_readings), "print every reading that has landed, once: with --json for DuckDB and others"
+    )
     compact = actions.add(
         "compact", _compact, "merge this device's small segments, and delete what was replaced long ago"
     )
@@ -48,12 +54,14 @@ def add_arguments(parser: Parser) -> None:
     export.add_argument("file", metavar="FILE", help="the file to write")
     rotate = actions.add("rotate-key", on_device(_rotate_key), "seal what lands from now on with a new key")
     add_reader, remove_reader = _add_readers(actions)
-    for action in (init, status, verify, pull, compact, push, rotate, add_reader, remove_reader):
+    for action in (init, status, verify, pull, readings, compact, push, rotate, add_reader, remove_reader):
         action.add_argument(
             "--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)"
         )
     for action in parser.actions.values():
-        json_option(action)
+        if action is not readings:
+            json_option(action)
+    json_option(readings, "an object in each line, for programs")
 
 
 def _add_readers(actions: Actions) -> tuple[Parser, Parser]:
@@ -113,6 +121,27 @@ def _pull(device: Device, options: argparse.Namespace) -> int:
     with _progress("fetched") as progress:
         findings = vault.mirror_vault(device, options.vault, options.destination, progress)
     return _print_findings(findings, options.json, f"{options.destination} has what the vault has")
+
+
+def _readings(device: Device, options: argparse.Namespace) -> int:
+    unread = 0
+    for found in landed_readings(device, options.vault):
+        if isinstance(found, Unread):
+            unread += 1
+            print(f"error: {found.what} cannot be read: {found.why}", file=sys.stderr)
+        elif options.json:
+            print_json({name: value for name, value in asdict(found).items() if value is not None})
+        else:
+            print(f"{found.time}  {printable(found.label) or found.author[:8]}  {_said(found)}")
+    if unread:
+        print("hint: covey vault verify says more", file=sys.stderr)
+    return 1 if unread else 0
+
+
+def _said(reading: LandedReading) -> str:
+    values = (reading.value, reading.flag, reading.text, reading.data)
+    value = next(str(each) for each in values if each is not None)
+    return f"{printable(reading.name)}  {printable(value)} {printable(reading.unit)}".rstrip()
 
 
 def _print_findings(findings: list[VaultFinding], as_json: bool, well: str) -> int:

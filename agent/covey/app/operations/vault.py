@@ -239,6 +239,16 @@ def vault_nodes(device: Device, known: Iterable[str] = ()) -> list[str]:
     return sorted({*known, *(node_id(key).hex() for key in collectors)})
 
 
+def known_nodes(device: Device, location: str | None) -> set[str]:
+    """Return the nodes that have a manifest in a vault, and those that had one when this device last looked.
+
+    Raises:
+        LocalError: this device has no vault's keys.
+        StorageError: the store cannot be read.
+    """
+    return _survey(device, location).nodes()
+
+
 def _survey(device: Device, location: str | None) -> VaultSurvey:
     from covey.app.roles.vault_survey import VaultSurvey
 

@@ -1,0 +1,136 @@
+"""The whole way of a reading, into Spark's tables, and the proof that each is there once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.errors import TransientError
+from demo.board import Board
+from demo.chaos import Chaos, plan
+from demo.fleet import Fleet
+from demo.ingest import Ingest
+from demo.orders import OrdersByStick, carry_orders
+from demo.sampling import Watch
+from demo.screen import Screen
+
+if TYPE_CHECKING:
+    import argparse
+
+_SPARK_SECONDS = 120
+_CATCH_UP_SECONDS = 40
+
+
+def run(options: argparse.Namespace, folder: Path) -> int:
+    """Run it in an empty folder; return the exit code.
+
+    Raises:
+        CoveyError: a part did not do what it is for.
+    """
+    screen = Screen(options.chaos)
+    screen.say(f"starting a broker, a collector and {options.agents} agents, pairing them …")
+    fleet = Fleet(folder, options.agents)
+    ingest = Ingest(folder, fleet.vault, fleet.collector.state / "vault.key")
+    watch = Watch(fleet, screen, lambda: rows_in(ingest.tables / "readings"))
+    board = None
+    batch_seconds = min(10.0, options.seconds / 5)
+    try:
+        fleet.set_up(batch_seconds=batch_seconds, interval_seconds=1.0)
+        if options.board:
+            board = Board(folder / "board", fleet.agents[0], options.seconds - 1, batch_seconds)
+            fleet.others.append(board)
+        screen.say("starting Spark …")
+        ingest.start()
+        _await_spark(ingest, fleet, watch)
+        screen.say("sampling this machine's sensors …")
+        for device in fleet.agents:
+            device.start("run")
+        if board is not None:
+            board.enrol()
+            screen.say(f"a board has joined behind {fleet.agents[0].name}, on a serial line at 115,200 baud")
+        watch.sample(
+            Chaos(plan(fleet, options.seconds, options.seed, ingest, board) if options.chaos else []), options.seconds
+        )
+        orders = carry_orders(fleet, screen.say)
+        screen.say("sampling is over; delivering what is on the way …")
+        fleet.drain()
+        watch.deliver()
+        screen.say("the vault holds everything; Spark takes in the rest …")
+        if not _taken_in(ingest, orders, watch):
+            ingest.stop()
+            ingest.finish()
+    finally:
+        screen.close()
+        if board is not None:
+            board.close()
+        fleet.close()
+        ingest.kill()
+    return _conclude(fleet, ingest.tables, orders, screen)
+
+
+def _await_spark(ingest: Ingest, fleet: Fleet, watch: Watch) -> None:
+    deadline = time.monotonic() + _SPARK_SECONDS
+    while not ingest.streams:
+        if time.monotonic() > deadline or not ingest.alive:
+            raise TransientError("Spark did not start", hint=f"see {fleet.folder}/ingest.log")
+        watch.show("waiting for Spark")
+
+
+def _taken_in(ingest: Ingest, orders: OrdersByStick, watch: Watch) -> bool:
+    """Wait for the stream to reach the end of the vault."""
+    deadline = time.monotonic() + _CATCH_UP_SECONDS
+    while time.monotonic() < deadline and ingest.alive:
+        progress = watch.show("catching up")
+        if (progress.in_table or 0) >= progress.published and orders.are_obeyed(ingest.tables):
+            return True
+    return False
+
+
+def rows_in(table: Path) -> int:
+    """Count a table's rows by its Parquet footers."""
+    from pyarrow import parquet
+
+    rows = 0
+    for file in table.glob("**/*.parquet"):
+        try:
+            rows += parquet.read_metadata(file).num_rows
+        except (OSError, ValueError):
+            continue  # it was replaced meanwhile; the next look counts it
+    return rows
+
+
+def _conclude(fleet: Fleet, tables: Path, orders: OrdersByStick, screen: Screen) -> int:
+    from tests.audit import Tally, audit
+
+    screen.say("reading the table back …")
+    audits = audit(tables)
+    rows = []
+    wrong = 0
+    for member in fleet.members:
+        published = member.ledger().published
+        found = audits.get(member.author)
+        tally = found.tally if found else Tally(0, 0)
+        missing = published - tally.distinct
+        wrong += abs(missing) + tally.doubled
+        wire = member.wire_bytes() / published if published else 0.0
+        latency = (found.latency_p50_s, found.latency_p99_s) if found else (0.0, 0.0)
+        rows.append((member.name, published, tally.rows, missing, tally.doubled, wire, *latency))
+    screen.table(rows)
+    screen.say("ordered while the broker was dead, and carried on a stick; the tables say:")
+    for line in orders.obeyed(tables):
+        screen.say(f"  {line}")
+    print(f"\nThe tables lie in {tables}. Query them with anything that reads Parquet:")
+    query = f"import pyarrow.dataset as d; print(d.dataset('{tables}/readings').head(5).to_pandas())"
+    print(f'  .venv/bin/python -c "{query}"')
+    print("How fleet and readings are; the collector's state knows what its devices are called:")
+    print(f"  COVEY_STATE={fleet.collector.state} .venv/bin/covey ingest report {tables} --html report.html")
+    if wrong or not sum(row[1] for row in rows):
+        print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
+        return 1
+    if not orders.are_obeyed(tables):
+        print(f"error: an order, or its result, is in no table\nhint: the logs are in {fleet.folder}", file=sys.stderr)
+        return 1
+    print("\nEvery reading is in the table exactly once, and so is what was ordered, with what became of it.")
+    return 0
