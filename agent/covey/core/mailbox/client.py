@@ -126,6 +126,8 @@ class MailboxSession:
 
     def greet_soon(self, now: Now) -> None:
         """Greet the mailbox, which has forgotten the session; soon at first, then with pauses."""
+        if isinstance(self._state, Away):  # it is to be greeted anyhow
+            return
         pause = self._pause(now) if self._tries else Away(now.monotonic_us)
         self._tries += 1
         self._follow(SessionEvent.ENDED, pause)

@@ -34,6 +34,8 @@ from covey.limits.mailbox import (
     SILENT_RETRIES,
 )
 
+_TIMES = 3
+"""How often a blob is pushed before its mailbox counts as silent."""
 _LOOK_US = 5_000_000
 """Before a queue that had nothing more is looked at again."""
 
@@ -69,7 +71,13 @@ class _OnItsWay:
     recipient: DeviceKey
     place: Place
     size: int
+    group_id: GroupId
     pushed_at_us: int
+    times: int = 1
+
+    def is_overdue(self, now: Now) -> bool:
+        """Say whether its mailbox should have answered."""
+        return now.monotonic_us >= self.pushed_at_us + HELLO_US
 
 
 class Pushing:
@@ -133,10 +141,27 @@ class Pushing:
     def due(self, is_open: Callable[[DeviceKey], bool], now: Now) -> Iterator[tuple[DeviceKey, GroupId, Push]]:
         """Yield (mailbox, group, message) of what is to be pushed to mailboxes that have welcomed this device."""
         self._rests = {pair: until for pair, until in self._rests.items() if until > now.monotonic_us}
+        for mailbox, flight in self._on_their_way.items():
+            if flight and not is_open(mailbox):
+                self.forget(mailbox)
+        yield from self._overdue(now)
         for recipient, upto in self._recipients().items():
             for mailbox, group_id in self._of(recipient):
                 if (recipient, mailbox) not in self._rests and is_open(mailbox):
                     yield from self._of_queue(recipient, mailbox, group_id, upto, now)
+
+    def _overdue(self, now: Now) -> Iterator[tuple[DeviceKey, GroupId, Push]]:
+        """Yield once more what has no answer, unless its recipient has it by now."""
+        for mailbox, flight in self._on_their_way.items():
+            for blob_id, each in [*flight.items()]:
+                if each.is_overdue(now):
+                    rows = self._records.outbox.queued(each.recipient, Place(each.place - 1), 1, 1)
+                    envelope = self._seal(each.recipient, rows[0][1]) if rows and rows[0][0] == each.place else None
+                    if envelope is None:
+                        del flight[blob_id]
+                        continue
+                    yield mailbox, each.group_id, Push(blob_id, envelope, 0, each.recipient)
+                    each.pushed_at_us, each.times = now.monotonic_us, each.times + 1
 
     def _of_queue(
         self, recipient: DeviceKey, mailbox: DeviceKey, group_id: GroupId, upto: Place | None, now: Now
@@ -158,7 +183,7 @@ class Pushing:
             blob_id = blob_id_of(message)
             if fits_relay(len(envelope), self._carriage.maximum_payload):
                 yield mailbox, group_id, Push(blob_id, envelope, 0, recipient)
-                flight[blob_id] = _OnItsWay(recipient, place, len(message), now.monotonic_us)
+                flight[blob_id] = _OnItsWay(recipient, place, len(message), group_id, now.monotonic_us)
             self._highest[pair] = place
 
     def silent(self, now: Now) -> list[DeviceKey]:
@@ -166,7 +191,7 @@ class Pushing:
         return [
             mailbox
             for mailbox, flight in self._on_their_way.items()
-            if any(now.monotonic_us >= each.pushed_at_us + HELLO_US for each in flight.values())
+            if any(each.times >= _TIMES and each.is_overdue(now) for each in flight.values())
         ]
 
     def next_deadline(self) -> int | None:
