@@ -25,6 +25,7 @@ from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import ORDER_KINDS, OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, OperatorChange, Scalar, SettingOrder
+from covey.core.history.releases import ReleaseChange
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.settings.states import SettingReport
 from covey.core.wire.message import Message, MessageType
@@ -103,6 +104,13 @@ def _said(body: Body) -> Row:
                 "secret": body.sealed is not None,
                 "selector": _selector(body.selector),
                 "deadline": None if body.deadline_us is None else _time(body.deadline_us),
+                "once": body.once.hex(),
+            }
+        case ReleaseChange():
+            return {
+                "subject": body.once.hex(),
+                "value": _json(body.state.name.lower()),
+                "secret": False,
                 "once": body.once.hex(),
             }
         case OperatorChange():

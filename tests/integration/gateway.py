@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import IO
 from broker_conf.mosquitto import Broker
 from demo.device import COVEY, Device, Process
 from tests import warm_covey
+from tests.waiting import GUARD_S
 from tests.warm_covey import WarmCovey
 
 
@@ -20,6 +22,22 @@ class Gateway(Device):
     def __init__(self, folder: Path, name: str, broker: Broker | None = None) -> None:
         super().__init__(folder, name)
         self.set_up(broker)
+        self._beside: list[Process] = []
+
+    def start_beside(self, *words: str) -> Process:
+        """Start a command beside the agent, which ends with it."""
+        with self.log.open("ab") as log:
+            self._beside.append(self._launch(self._words(words), log, os.environ))
+        return self._beside[-1]
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End what runs beside the agent, and the agent; return its exit code."""
+        while self._beside:
+            process = self._beside.pop()
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait(GUARD_S)
+        return super().end(how)
 
     def _run(self, words: Sequence[str], feed: bytes) -> subprocess.CompletedProcess[str]:
         return warm_covey.run(words, feed)

@@ -47,16 +47,27 @@ _FAST = ("--soak", "0s", "--patience", "3m")
 class Fleet:
     """An operator's device, and some that let it install things."""
 
-    def __init__(self, new_gateway: Callable[[str], Gateway], folder: Path, names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        new_gateway: Callable[[str], Gateway],
+        folder: Path,
+        names: tuple[str, ...],
+        deputies: tuple[str, ...] = (),
+        threshold: int = 1,
+    ) -> None:
+        """`deputies` are further operators, and `threshold` how many of all have to agree."""
         self._folder = folder
         self.hub, *self.sheds = [new_gateway(name) for name in ("hub", *names)]
-        for each in (self.hub, *self.sheds):
-            each.ok("config", "set", "operations.operators", self.hub.json("key", "show")["signing_key"])
+        self.deputies = [new_gateway(name) for name in deputies]
+        keys = ",".join(each.json("key", "show")["signing_key"] for each in (self.hub, *self.deputies))
+        for each in (self.hub, *self.deputies, *self.sheds):
+            each.ok("config", "set", "operations.operators", keys)
+            each.ok("config", "set", "operations.threshold", str(threshold))
         for each in self.sheds:
             each.ok("config", "set", "operations.commands", "pump")
         self.hub.ok("group", "create")
         self.hub.start("run", "--no-sensors")
-        for each in self.sheds:
+        for each in (*self.deputies, *self.sheds):
             self.hub.invite(each)
 
     def define(self, shed: Gateway, *argv: str, ends: str = "", trial: int = 300) -> None:
@@ -74,7 +85,7 @@ class Fleet:
         self.define(shed, str(script), **how)
 
     def start(self) -> None:
-        for each in self.sheds:
+        for each in (*self.deputies, *self.sheds):
             each.start("run", "--no-sensors")
         log = self.hub.ok
         wait_until(lambda: log("history", "log", "--json").count("obeying") == len(self.sheds), "all obey")

@@ -209,6 +209,7 @@ _OUR_OWN = {
     "MAXIMUM_ACTION_WORDS": "this device's own file",
     "MAXIMUM_ACTION_SUMMARY_BYTES": "this device's own file",
     "MAXIMUM_ARGUMENT_CHOICES": "this device's own file",
+    "MAXIMUM_ACTION_FILE_BYTES": "this device's own programs",
     "MAXIMUM_ACTION_SECONDS": "this device's own file",
     "MAXIMUM_ACTION_MIB": "this device's own file",
     "MAXIMUM_ACTION_INPUT_BYTES": "this device's own file",

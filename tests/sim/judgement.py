@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation
-from covey.core.history.orders import Approval, OperatorChange
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins
 
@@ -84,11 +84,15 @@ class Judgement:
 
     @property
     def counting(self) -> list[Operation]:
-        """The settings and commands that count, in the history's order."""
+        """The settings and commands that count, in the history's order; a wave where one of its plan does (rule 7)."""
+        present = frozenset(self.members)
+        signers = {each.id: self._signers(each, self._everything, self._final) & present for each in self._orders}
+        enough = {each.id for each in self._orders if self._enough(each, signers[each.id])}
+        plans = {_plan(each) for each in self._orders if each.id in enough} - {None}
         return [
             each
             for each in self._orders
-            if self._enough(each, self._signers(each, self._everything, self._final) & frozenset(self.members))
+            if each.id in enough or (_plan(each) in plans and each.author in signers[each.id])
         ]
 
     @property
@@ -166,3 +170,11 @@ def _subject(approval: Operation) -> OperationId:
 
 def _of(approvals: Iterable[Operation], subjects: Collection[OperationId]) -> list[Operation]:
     return [each for each in approvals if _subject(each) in subjects]
+
+
+def _plan(operation: Operation) -> str | None:
+    """Return what all waves of one plan say alike; None: it is no wave."""
+    body = read_body(operation)
+    if not isinstance(body, CommandOrder) or body.roll_out is None:
+        return None
+    return repr((body.action, sorted(body.arguments.items()), body.once, body.deadline_us, body.roll_out.to_wire()))

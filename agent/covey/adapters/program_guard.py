@@ -1,12 +1,13 @@
 """The parent of one program that an action runs, in a process of its own: no process of the program outlives it.
 
 Run by its path, with `python -I -S`, so it imports nothing of Covey's. Arguments: the agent's process id, bytes of
-address space, seconds of processor time, then the program and its arguments.
+address space, seconds of processor time, bytes of a file, processes, then the program and its arguments.
 
 1. It is asked to end (SIGTERM) by the agent, or by the kernel when the agent is gone, however that ended.
 2. What the program leaves behind becomes its child (`PR_SET_CHILD_SUBREAPER`), even in a session of its own. When the
    program has ended, or when it is asked to end, it kills all of that, then ends as the program did.
 3. Limits hold before the program begins, and of all processes the kernel takes these first when memory runs out.
+   That of processes is of the user's, beyond those that it has then; root has none, but for its unit's `TasksMax`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NOT_RUN = 126
 _WANTED = {signal.SIGTERM, signal.SIGCHLD}
 
 
-def run(agent: int, memory_bytes: int, processor_seconds: int, argv: list[str]) -> int:
+def run(agent: int, limits: tuple[int, int, int, int], argv: list[str]) -> int:
     """Run a program to its end; return the code to exit with, or below 0 the signal that ended it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _WANTED)
     libc = ctypes.CDLL(None)
@@ -35,18 +36,22 @@ def run(agent: int, memory_bytes: int, processor_seconds: int, argv: list[str]) 
         return _NOT_RUN
     program = os.fork()
     if program == 0:
-        _become(memory_bytes, processor_seconds, argv)
+        _become(*limits, argv)
     while signal.sigwaitinfo(_WANTED).si_signo != signal.SIGTERM and not _ended(program):
         continue
     return _killed_all(program)
 
 
-def _become(memory_bytes: int, processor_seconds: int, argv: list[str]) -> None:
+def _become(memory_bytes: int, processor_seconds: int, file_bytes: int, processes: int, argv: list[str]) -> None:
     try:
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WANTED)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+        if processes >= 0:
+            processes += _running(os.getuid())
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - before a limit, no pathlib
             file.write("1000")
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -81,6 +86,16 @@ def _killed_all(program: int) -> int:
     return code
 
 
+def _running(user: int) -> int:
+    """Return how many processes and threads a user has."""
+    found = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
+        if name.isdecimal():
+            with suppress(OSError):
+                found += len(os.listdir(f"/proc/{name}/task")) if os.stat(f"/proc/{name}").st_uid == user else 0  # noqa: PTH116, PTH208
+    return found
+
+
 def _children() -> Iterator[int]:
     own = str(os.getpid())
     for name in os.listdir("/proc"):  # noqa: PTH208 - as above
@@ -91,7 +106,8 @@ def _children() -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    code = run(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+    agent, memory, seconds, size, processes = map(int, sys.argv[1:6])
+    code = run(agent, (memory, seconds, size, processes), sys.argv[6:])
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WANTED)

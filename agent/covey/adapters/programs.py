@@ -24,7 +24,7 @@ from covey.adapters import program_guard
 from covey.core.actions.definition import Invocation, ProgramBounds
 from covey.core.actions.results import NOT_STARTED
 from covey.errors import ActionError
-from covey.limits.actions import ACTION_READ_BYTES
+from covey.limits.actions import ACTION_READ_BYTES, MAXIMUM_ACTION_TASKS
 from covey.ports import ProgramEnd
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
@@ -45,7 +45,8 @@ class ChildPrograms:
         argv, bounds = invocation.argv, invocation.bounds
         if not (Path(argv[0]).is_file() and os.access(argv[0], os.X_OK)):
             raise ActionError(f"{argv[0]} is no program that can be run", NOT_STARTED)
-        limits = (str(os.getpid()), str(bounds.memory_bytes), str(bounds.time_us // 1_000_000 + 1))
+        numbers = (os.getpid(), bounds.memory_bytes, bounds.time_us // 1_000_000 + 1, bounds.file_bytes)
+        limits = map(str, (*numbers, MAXIMUM_ACTION_TASKS))
         try:
             with _readable(invocation) as stdin:
                 process = subprocess.Popen(  # noqa: S603 - the owner's own program, its arguments checked, no shell

@@ -97,7 +97,7 @@ class TransientUnit:
             # Where the machine goes down, perhaps by this, the agent ends first; the next one finds out.
             *("DefaultDependencies=no", "IgnoreOnIsolate=yes", "Before=covey.service covey-collector.service"),
             f"TimeoutStartSec={time_us}us",
-            *(f"MemoryMax={memory}", f"LimitAS={memory}"),
+            *(f"MemoryMax={memory}", f"LimitAS={memory}", f"LimitFSIZE={invocation.bounds.file_bytes}"),
             *([f"StandardInput=file:{self._input}"] if invocation.stdin else []),
             *(f"StandardOutput=file:{self._pipe}", "StandardError=inherit", "Environment=LANG=C.UTF-8 HOME=/"),
         ]

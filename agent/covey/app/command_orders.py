@@ -17,10 +17,10 @@ from covey.core.actions.definition import ActionDefinition
 from covey.core.actions.execution import Execution
 from covey.core.actions.given import GroupCommands, NewCommands
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import CommandRecords, Moment, ObeyedSince
+from covey.core.actions.records import CommandRecords, Halted, Moment, ObeyedSince
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import OperationKind
-from covey.core.ids import GroupId, Incarnation, OperationId
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from covey.core.node import Node
     from covey.core.orders.authority import Pins
 
-_KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.APPROVAL)
+_KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.APPROVAL, OperationKind.RELEASE)
 
 
 def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[AgentRole]) -> OrderedActions:
@@ -96,6 +96,14 @@ class _Ordered:
     @property
     def counting(self) -> tuple[OperationId, ...]:
         return self.commands.counting
+
+    @property
+    def halted(self) -> Halted:
+        return self.commands.halted
+
+    @property
+    def operators(self) -> frozenset[DeviceKey]:
+        return frozenset(self.commands.operators)
 
     @property
     def judgement(self) -> GroupCommands:

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.operations.content import FETCH_ACTION, put_file
-from covey.app.operations.releases import Release, begin, go_on, plan_release, read_waves, release, releases
+from covey.app.operations.release_reports import Release, release, releases
+from covey.app.operations.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.app.relay_loop import wait_until
 from covey.app.wording import count
 from covey.cli.command_view import device_rows
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, every_action, group_option, json_option, selector_option
+from covey.cli.grammar import Actions, Parser, every_action, group_option, json_option, selector_option
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text, read_us, size_text
 from covey.cli.terminal import print_fields, print_json, print_table
+from covey.core.ids import printable
 from covey.errors import UsageError
+from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 _LONGEST_US = 366 * 86_400_000_000
 _MINUTE_S = 60.0
+_MINUTE_US = 60_000_000
+_WAITS = {"under way", "awaits agreement"}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -53,7 +58,7 @@ def add_arguments(parser: Parser) -> None:
         "--stop-at",
         default="2%",
         metavar="PERCENT",
-        help="stop where more of those that were given it failed or fell silent (default: 2%%)",
+        help="stop where more of one wave failed or fell silent (default: 2%%)",
     )
     create.add_argument(
         "--patience", default="15m", metavar="TIME", help="who has not reported by then is silent (default: 15m)"
@@ -61,16 +66,36 @@ def add_arguments(parser: Parser) -> None:
     create.add_argument(
         "--soak", default="5m", metavar="TIME", help="how long to watch a wave that has reported (default: 5m)"
     )
-    show = actions.add("show", on_device(_show), "show how a release stands on each device", also=["status"])
-    resume = actions.add(
+    create.add_argument(
+        "--health",
+        default="heard",
+        metavar="HOW",
+        help="what shows that a device is well, beside its report: heard, heard:TIME (within it), or reported: nothing",
+    )
+    _add_follow_up(actions)
+    every_action(parser, group_option, json_option)
+
+
+def _add_follow_up(actions: Actions) -> None:
+    """Add what is done about a release that was begun."""
+    status = actions.add("status", on_device(_status), "show how a release stands on each device", also=["show"])
+    halt = actions.add("pause", on_device(_pause), "have devices that have not begun wait, and give no further wave")
+    end = actions.add(
+        "abort", on_device(_abort), "have devices that have not begun never begin, and what is on trial go back"
+    )
+    resumed = actions.add(
         "resume", on_device(_resume), "go on with a release, on any operator's device", also=["continue"]
     )
-    resume.add_argument(
-        "--stop-at", metavar="PERCENT", help="from now on, stop where more of them failed or fell silent"
+    resumed.add_argument("--stop-at", metavar="PERCENT", help="from now on, stop where more of one wave fare badly")
+    resumed.add_argument(
+        "--accept-failures",
+        action="store_true",
+        help="go on in spite of those that failed or are silent now; they count no more",
     )
-    for action in (show, resume):
+    for action in (halt, end):
+        action.add_argument("--why", default="", metavar="TEXT", help="what others are told")
+    for action in (status, halt, end, resumed):
         action.add_argument("id", metavar="RELEASE", help="the beginning of its id")
-    every_action(parser, group_option, json_option)
 
 
 def _create(device: Device, options: argparse.Namespace) -> int:
@@ -78,7 +103,9 @@ def _create(device: Device, options: argparse.Namespace) -> int:
     patience_us = read_us("--patience", options.patience, _LONGEST_US, 1_000_000)
     soak_us = read_us("--soak", options.soak, _LONGEST_US)
     waves, stop = read_waves(options.waves), _percent(options.stop_at)
-    plan = plan_release(device, manifest, options.selector, waves, stop, patience_us, soak_us)
+    plan = plan_release(
+        device, manifest, options.selector, waves, stop, patience_us, soak_us, _seen_within_us(options.health)
+    )
     with ProgressLine() as line:
         offer = put_file(device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"))
     arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
@@ -89,7 +116,26 @@ def _create(device: Device, options: argparse.Namespace) -> int:
 def _resume(device: Device, options: argparse.Namespace) -> int:
     manifest = device.pick_group(options.group)
     stop = None if options.stop_at is None else _percent(options.stop_at)
-    return _follow(device, manifest, go_on(device, manifest, options.id, stop), as_json=options.json)
+    found = resume(device, manifest, options.id, stop, accept=options.accept_failures)
+    return _follow(device, manifest, found, as_json=options.json)
+
+
+def _pause(device: Device, options: argparse.Namespace) -> None:
+    _print(pause(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+
+
+def _abort(device: Device, options: argparse.Namespace) -> None:
+    _print(abort(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+
+
+def _seen_within_us(text: str) -> int | None:
+    """Read how long ago a device may have been heard; None: as its signs of life say, 0: that is not looked at."""
+    how, _, within = text.partition(":")
+    if how == "heard" and within:
+        return read_us("--health heard", within, _LONGEST_US, _MINUTE_US)
+    if text not in {"heard", "reported"}:
+        raise UsageError(f"--health: '{text[:32]}' is no sign of health", hint="--health heard:10m")
+    return None if text == "heard" else 0
 
 
 def _percent(text: str) -> int:
@@ -102,7 +148,9 @@ def _percent(text: str) -> int:
 def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json: bool) -> int:
     """Give one wave after the other, as they come to be ready, and print how it ends."""
     if not as_json:
-        print(f"release {found.id[:8]}: 'covey release resume {found.id[:8]}' goes on, if this is stopped", flush=True)
+        print(f"release {found.id[:8]}: 'covey release resume {found.id[:8]}' goes on, if this is ended", flush=True)
+        if found.state == "awaits agreement":
+            print(_agreement(found), flush=True)
     looked_at = 0.0
 
     def over() -> bool:
@@ -110,15 +158,20 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
         if time.monotonic() - looked_at >= _LOOK_S:
             looked_at, found = time.monotonic(), release(device, manifest, found.id)
             line.show(_summary(found))
-        return found.state != "under way"
+        return found.state not in _WAITS
 
     with ProgressLine(plain=True) as line:
         line.show(_summary(found))
-        while found.state in {"under way", "ready"}:
-            if wait_until(device, over, _MINUTE_S) and found.state == "ready":
-                found = go_on(device, manifest, found.id, None)
+        while found.state in {*_WAITS, "ready"}:
+            if wait_until(device, over, _MINUTE_S) and found.state in {"ready", "stopped"}:
+                found = go_on(device, manifest, found.id)
     _print(found, as_json=as_json)
     return 0 if found.state == "finished" else 1
+
+
+def _agreement(found: Release) -> str:
+    missing = count(found.needed - len(found.signers), "more operator")
+    return f"it needs {missing} to agree: 'covey orders approve {found.wave[:8]}' there"
 
 
 def _summary(found: Release) -> str:
@@ -126,11 +179,13 @@ def _summary(found: Release) -> str:
     parts = [f"wave {found.waves_given}: {done} of {len(found.devices)} done"]
     parts += [f"{len(found.failed)} failed"] * bool(found.failed)
     parts += [f"{len(found.silent)} silent"] * bool(found.silent)
+    parts += [f"{len(found.accepted)} accepted as they are"] * bool(found.accepted)
+    parts += [f"{len(found.withdrawn)} never began"] * bool(found.withdrawn)
     parts += [f"{count(found.others, 'device')} to come"] * bool(found.others)
     return ", ".join([*parts, found.state])
 
 
-def _show(device: Device, options: argparse.Namespace) -> None:
+def _status(device: Device, options: argparse.Namespace) -> None:
     _print(release(device, device.pick_group(options.group), options.id), as_json=options.json)
 
 
@@ -143,14 +198,32 @@ def _print(found: Release, *, as_json: bool) -> None:
             "release": found.id,
             "what": " ".join([found.action, *(f"{name}={value[:8]}" for name, value in found.arguments.items())]),
             "for": found.selector,
-            "waves": f"{', '.join(found.waves)}; stops at more than {found.stop_percent}%",
+            "waves": f"{', '.join(found.waves)}; stops at more than {found.stop_percent}% of one",
             "begun": date_text(found.began_at_us),
             "state": _summary(found),
+            **{name: ", ".join(each) for name, each in (("failed", found.failed), ("silent", found.silent)) if each},
         },
         8,
     )
+    for word in found.said:
+        why = f": {printable(word.why, MAXIMUM_RELEASE_WHY_BYTES)}" if word.why else ""
+        print(f"{date_text(word.at_us)}  {word.state} by {word.by}{why}")
+    if hint := _hint(found):
+        print(hint)
     print()
     print_table(*device_rows(found.devices))
+
+
+def _hint(found: Release) -> str:
+    """Return what a person can do about how a release stands."""
+    match found.state:
+        case "awaits agreement":
+            return _agreement(found)
+        case "stopped":
+            return f"it goes on in spite of these with 'covey release resume {found.id[:8]} --accept-failures'"
+        case "paused":
+            return f"it goes on with 'covey release resume {found.id[:8]}'"
+    return ""
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:

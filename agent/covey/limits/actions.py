@@ -27,7 +27,12 @@ MAXIMUM_UNIT_RIGHTS = 16
 """Groups, paths, devices and capabilities of each kind that a definition may give to an action's unit."""
 
 MAXIMUM_ACTION_TASKS = 64
-"""Processes and threads of an action's unit: a program with some children, and no fork bomb."""
+"""Processes and threads of an action's unit, and of a user beyond those that run when its program starts as a child of
+the agent: a program with some children, and no fork bomb."""
+
+MAXIMUM_ACTION_FILE_BYTES = 1_024 * MIB
+"""The largest file that an action's program writes: ten times the largest that Covey brings, and less than a card; one
+that writes for ever is ended there."""
 
 MAXIMUM_ACTION_SECONDS = 3_600
 """The longest that an action may run; what takes longer is a service that an action starts."""

@@ -10,6 +10,9 @@ MAXIMUM_SELECTED_DEVICES = 1_000
 MAXIMUM_WAVES = 16
 """Waves of a roll-out: a plan beyond that is no plan."""
 
+MAXIMUM_RELEASE_WHY_BYTES = 256
+"""Why a release is to wait or to end, in a sentence or two."""
+
 MAXIMUM_SETTING_KEY_BYTES = 96
 """A setting's key: section and name; a program's own, with some levels of its own."""
 

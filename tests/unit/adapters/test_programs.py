@@ -7,10 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from covey.adapters import program_guard
 from covey.adapters.programs import ChildPrograms
 from covey.core.actions.definition import Invocation, ProgramBounds
 from covey.core.actions.results import NOT_STARTED
@@ -220,3 +223,24 @@ def test_what_cannot_be_run_says_so(tmp_path: Path) -> None:
     end = _ended(_start_path(broken))
     assert end.code == 126
     assert b"cannot be started" in end.output
+
+
+def test_a_file_has_its_bound(tmp_path: Path) -> None:
+    bounds = replace(_BOUNDS, file_bytes=256 * KIB)
+    end = _ended(_start("sh", "-c", f"yes > {tmp_path}/endless", bounds=bounds))
+    assert end.code != 0
+    assert (tmp_path / "endless").stat().st_size == 256 * KIB
+
+
+def test_processes_have_their_bound() -> None:
+    """As root there is none, so then it is shown as a user of its own."""
+    user: dict[str, Any] = {"user": 61_234} if os.geteuid() == 0 else {}
+    code = Path(program_guard.__file__).read_text()
+    many = "for i in $(seq 200); do sleep 60 & done; echo never"
+    limits = (str(os.getpid()), str(512 * MIB), "60", str(MIB), "64")
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    words = [python, "-I", "-S", "-c", code, *limits, "/bin/sh", "-c", many]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/", **user)
+    assert done.returncode != 0
+    assert "never" not in done.stdout
+    assert "fork" in done.stderr + done.stdout

@@ -10,6 +10,7 @@ from covey.core.crypto import Identity
 from covey.core.history.bodies import Body
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
+from covey.core.history.releases import ReleaseChange, ReleaseState
 from covey.core.ids import Incarnation, NoisePublic, OperationId
 from covey.core.orders.roll_out import RollOut, Wave
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
@@ -70,6 +71,13 @@ def order(number: int = 0) -> CommandOrder:
     return CommandOrder(EVERYBODY, "reboot", {}, seeded(f"once {number}", 16))
 
 
+def _wave(selector: Selector, stop: int = 2, seen_within_us: int | None = None) -> CommandOrder:
+    """Return one wave of a plan."""
+    waves = (Wave(devices=1), Wave(percent=100))
+    plan = RollOut(EVERYBODY, waves, stop, 900_000_000, 0, seen_within_us)
+    return CommandOrder(selector, "pump", {}, _ONCE, roll_out=plan)
+
+
 def _bodies() -> list[dict[str, Any]]:
     arguments = {"unit": "sshd.service", "lines": "50"}
     taken: dict[str, Body] = {
@@ -89,6 +97,12 @@ def _bodies() -> list[dict[str, Any]]:
             {},
             _ONCE,
             roll_out=RollOut(_PUMPS, (Wave(devices=1), Wave(percent=10), Wave(percent=100)), 2, 900_000_000, 0),
+        ),
+        "a wave whose devices have to be heard": _wave(_DEVICES, seen_within_us=600_000_000),
+        "a release is paused": ReleaseChange(_ONCE, ReleaseState.PAUSED, "1 failed: pump-3"),
+        "a release is aborted": ReleaseChange(_ONCE, ReleaseState.ABORTED),
+        "a release goes on in spite of one": ReleaseChange(
+            _ONCE, ReleaseState.GOING, accepted=(BOB.signing_public,), stop_percent=5
         ),
         "an approval": Approval(OperationId(seeded("order"))),
         "somebody obeys": Obeying(),
@@ -134,6 +148,11 @@ def _bodies() -> list[dict[str, Any]]:
         ("seventeen waves", 6, "limit"): [everybody, "a", {}, _ONCE, None, None, [everybody, [1] * 17, 2, 1, 0]],
         ("an approval of nothing", 7, "malformed"): [None],
         ("somebody obeys something", 8, "malformed"): [1],
+        ("a release of an unknown state", 13, "malformed"): [_ONCE, 3, "", [], None],
+        ("a release paused in spite of one", 13, "malformed"): [_ONCE, 1, "", [bytes(32)], None],
+        ("a release aborted with a bound", 13, "malformed"): [_ONCE, 2, "", [], 5],
+        ("a device accepted twice", 13, "malformed"): [_ONCE, 0, "", [bytes(32), bytes(32)], None],
+        ("a release paused at length", 13, "limit"): [_ONCE, 1, "x" * 257, [], None],
     }
     return [
         *(
@@ -335,9 +354,25 @@ def _by_two() -> list[dict[str, Any]]:
     ]
 
 
+def _waves() -> list[dict[str, Any]]:
+    """Waves where two have to agree: with one of a plan they agree with all of it, and with nothing else."""
+    first = said(ALICE, _wave(_DEVICES))
+    agreed = said(BOB, Approval(first.id), first)
+    second, by_bob = said(ALICE, _wave(EVERYBODY), first), said(BOB, _wave(EVERYBODY), agreed)
+    other_plan = said(ALICE, _wave(EVERYBODY, stop=50), agreed)
+    by_stranger = said(MALLORY, _wave(EVERYBODY), agreed)
+    return [
+        _case("a wave that one of two has given", (ALICE, BOB), (), first, second, threshold=2),
+        _case("each wave of a plan of two", (ALICE, BOB), (first, second), first, agreed, second, threshold=2),
+        _case("a wave by whoever agreed", (ALICE, BOB), (first, by_bob), first, agreed, by_bob, threshold=2),
+        _case("a wave of another plan", (ALICE, BOB), (first,), first, agreed, other_plan, threshold=2),
+        _case("a stranger's wave of a plan of two", (ALICE, BOB), (first,), first, agreed, by_stranger, threshold=2),
+    ]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
-    judgements = [*_single(), *_by_two()]
+    judgements = [*_single(), *_by_two(), *_waves()]
     return {
         "keys": keys(),
         "group_id": GROUP_ID.hex(),

@@ -80,7 +80,7 @@ class ProgramSensor:
         self._pipes.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        limits = (str(os.getpid()), str(self._options.memory_mib * MIB), _UNLIMITED)
+        limits = (str(os.getpid()), str(self._options.memory_mib * MIB), *[_UNLIMITED] * 3)
         self._process = subprocess.Popen(  # noqa: S603 - the owner's own program, no shell
             [*_GUARD, *limits, *self._options.command],
             stdin=subprocess.DEVNULL,

@@ -11,10 +11,11 @@ from covey.core.actions.records import CommandRecord, GivenCommand, ObeyedSince
 from covey.core.actions.results import FINAL, CommandState, OrderResult
 from covey.core.actions.secrets import SealedArguments
 from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.limits.actions import RESULTS_OF_ONE
 
 _COLUMNS = (
     *("operation", "group_id", "once", "author", "action", "arguments", "secrets", "deadline", "state", "taken_at"),
-    *("synchronised", "started_at", "boot_id", "tries", "body"),
+    *("synchronised", "started_at", "boot_id", "tries", "body", "in_waves"),
 )
 _NAMES = ", ".join(_COLUMNS)
 _FINAL = tuple(int(state) for state in FINAL)
@@ -57,10 +58,34 @@ class CommandTables:
         )
         return [row[0] for row in rows]
 
-    def next_waiting(self, but: Collection[str] = ()) -> CommandRecord | None:
-        """Return what has waited longest, of all actions but some."""
-        marks = ", ".join("?" * len(but))
-        return self._first(f"NOT reported AND state = ? AND action NOT IN ({marks})", int(CommandState.WAITING), *but)
+    def next_waiting(
+        self, but: Collection[str] = (), held: Collection[tuple[GroupId, bytes]] = ()
+    ) -> CommandRecord | None:
+        """Return what has waited longest, of all actions but some, and of no group's once-id that is held."""
+        rows = self._database.run(
+            "SELECT operation, action, group_id, once FROM command WHERE NOT reported AND state = ? ORDER BY place",
+            (int(CommandState.WAITING),),
+        )
+        found = (row[0] for row in rows if row[1] not in but and (row[2], row[3]) not in held)
+        first = next(found, None)
+        return None if first is None else self.record(first)
+
+    def waves(self, group_id: GroupId) -> list[CommandRecord]:
+        """Return the waves of releases in a group that are final and were reported, the last `RESULTS_OF_ONE`."""
+        rows = self._database.run(
+            f"SELECT {_NAMES} FROM command WHERE group_id = ? AND in_waves AND reported "  # noqa: S608 - our names
+            "ORDER BY place DESC LIMIT ?",
+            (group_id, RESULTS_OF_ONE),
+        )
+        return [command_record(dict(zip(_COLUMNS, row, strict=True))) for row in reversed(rows)]
+
+    def last_of_actions(self) -> list[CommandRecord]:
+        """Return of each action what has become final last."""
+        rows = self._database.run(
+            f"SELECT {_NAMES} FROM command WHERE place IN "  # noqa: S608 - our names
+            f"(SELECT max(place) FROM command WHERE state IN {_FINAL} GROUP BY action) ORDER BY place"
+        )
+        return [command_record(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
     def begun(self) -> list[CommandRecord]:
         """Return what has begun and not ended."""
@@ -137,6 +162,7 @@ def _values(record: CommandRecord) -> tuple[object, ...]:
         record.boot_id,
         record.tries,
         None if result is None else result.to_wire(),
+        int(command.in_waves),
     )
 
 
@@ -147,7 +173,7 @@ def command_record(row: dict[str, Any]) -> CommandRecord:
         ValueError: it is none.
         RemoteError: its result is none, or its sealed arguments.
     """
-    secrets = row.get("secrets")  # which a damaged database of an earlier version has not
+    secrets = row.get("secrets")  # which a damaged database of an earlier version has not, nor waves
     command = GivenCommand(
         row["once"],
         GroupId(row["group_id"]),
@@ -157,6 +183,7 @@ def command_record(row: dict[str, Any]) -> CommandRecord:
         json.loads(row["arguments"] or "{}"),
         row["deadline"],
         None if secrets is None else SealedArguments.from_stored(secrets),
+        bool(row.get("in_waves")),
     )
     return CommandRecord(
         command,

@@ -1,10 +1,10 @@
 """What follows what among the operations that bear on orders, kept beside the operations themselves.
 
-A *node* is a change of operators, an order, an approval, a device's word that it obeys, a profile or a part of a
-checkpoint: what the state of a group is made of. The *frontier* of an operation are the last nodes that it follows: of
-its parents, those that are nodes, and the frontiers of the others. So to know what an order follows nobody has to read
-what lies between: judging costs by the orders of a history, not by its length. Most operations share a frontier with
-what they follow, and cost one number.
+A *node* is a change of operators or of a release, an order, an approval, a device's word that it obeys, a profile or a
+part of a checkpoint: what the state of a group is made of. The *frontier* of an operation are the last nodes that it
+follows: of its parents, those that are nodes, and the frontiers of the others. So to know what an order follows nobody
+has to read what lies between: judging costs by the orders of a history, not by its length. Most operations share a
+frontier with what they follow, and cost one number.
 
 1. A frontier is found in the commit that keeps its operation, after those of all that it follows.
 2. It may name a node that another one of its nodes follows: that is left out where it shows at the first look, and
@@ -25,7 +25,7 @@ from covey.adapters.sqlite.forgotten import parents_of
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation
-from covey.core.history.orders import Approval, SettingOrder
+from covey.core.history.orders import Approval, CommandOrder, SettingOrder
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
 
@@ -38,6 +38,7 @@ _KINDS = frozenset(
         OperationKind.APPROVAL,
         OperationKind.OBEYING,
         OperationKind.CHECKPOINT,
+        OperationKind.RELEASE,
     }
 )
 _MOST_NODES = 64
@@ -174,6 +175,8 @@ def _subject(operation: Operation) -> bytes | None:
     body = read_body(operation)
     if isinstance(body, SettingOrder):
         return body.key.encode()
+    if isinstance(body, CommandOrder):
+        return body.plan_id
     return body.order if isinstance(body, Approval) else None
 
 

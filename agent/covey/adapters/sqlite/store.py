@@ -223,6 +223,10 @@ class SqliteStore:
         self._seen_version = version
         return changed
 
+    def is_behind(self) -> bool:
+        """Say whether `changed_elsewhere` would say so, without calling that seen."""
+        return self._data_version() != self._seen_version
+
     def _data_version(self) -> int:
         return self.database.one("PRAGMA data_version")
 

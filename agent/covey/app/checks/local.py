@@ -22,6 +22,7 @@ from covey.app.checks.duplicate import duplicate
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.mailbox import mailbox
 from covey.app.checks.online import acl, credential, relay
+from covey.app.checks.releases import installers, releases
 from covey.app.checks.sensors import sensors
 from covey.app.checks.served_relay import served_relay
 from covey.app.documents import DAY_S, AgreementStatus
@@ -407,6 +408,8 @@ CHECKS = (
     Check(operators, _STORE),
     Check(attempts, _STORE),
     Check(actions, _STATE),
+    Check(installers, _STORE),
+    Check(releases, _STORE),
     Check(outbox, _STORE),
     Check(mailbox, _STORE),
     Check(troubles, _STORE),

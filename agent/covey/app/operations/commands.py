@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from covey.app.operations.history import pick_operation
 from covey.app.operations.history_writing import write
-from covey.app.operations.operators import OrderEntry, check_operator, judged, selected
+from covey.app.operations.operators import OrderEntry, check_operator, judged, operator_keys, selected
 from covey.app.wording import count
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.received import KeptResult, addressees
@@ -194,8 +194,8 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
         return entry
     addressed = addressees(device.store.groups, manifest, operation)
     results = _counting(addressed, _kept(device, manifest, operation.id))
-    devices = _Outcomes(device, manifest, operation).of(_present(manifest, order, addressed), results)
-    keys = tuple(each.hex() for each in hearers(manifest, operation.author))
+    devices = _Outcomes(device, manifest, operation, order).of(_present(manifest, order, addressed), results)
+    keys = tuple(each.hex() for each in _hearers(device, manifest, operation.author, order))
     return CommandReport(entry, order.action, str(order.selector), order.deadline_us, tuple(devices), keys)
 
 
@@ -246,7 +246,7 @@ def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcom
             addressed = addressees(device.store.groups, manifest, operation)
             outcomes = {each.device: _outcome(each) for each in _counting(addressed, results)}
             counts: Counter[Outcome] = Counter(outcomes.values())
-            obeying, unreported = words.of(order_id), _unreported(device, manifest, operation.author)
+            obeying, unreported = words.of(order_id), _unreported(device, manifest, operation.author, order)
             for each in _present(manifest, order, addressed):
                 if each not in outcomes:
                     counts[unreported if each in obeying else "excluded"] += 1
@@ -269,9 +269,15 @@ def _counting(addressed: Collection[DeviceKey], results: Iterable[KeptResult]) -
     return (each for each in results if each.judged or each.device in addressed)
 
 
-def _unreported(device: Device, manifest: GroupManifest, author: DeviceKey) -> Outcome:
+def _hearers(device: Device, manifest: GroupManifest, author: DeviceKey, order: CommandOrder) -> list[DeviceKey]:
+    """Return whom results of a command go to; of a wave of a release, every operator is one of them."""
+    return hearers(manifest, author, () if order.roll_out is None else operator_keys(device, manifest))
+
+
+def _unreported(device: Device, manifest: GroupManifest, author: DeviceKey, order: CommandOrder) -> Outcome:
     """Return what is said of a device that obeys and whose result of an author's command is not here."""
-    return "waiting" if device.node.identity.signing_public in hearers(manifest, author) else "elsewhere"
+    own = device.node.identity.signing_public
+    return "waiting" if own in _hearers(device, manifest, author, order) else "elsewhere"
 
 
 def _outcome(kept: KeptResult) -> Outcome:
@@ -289,13 +295,13 @@ def _outcome(kept: KeptResult) -> Outcome:
 class _Outcomes:
     """What is known of the devices that a command is for."""
 
-    def __init__(self, device: Device, manifest: GroupManifest, operation: Operation) -> None:
+    def __init__(self, device: Device, manifest: GroupManifest, operation: Operation, order: CommandOrder) -> None:
         self._manifest = manifest
         self._own = device.node.identity.signing_public
         self._now_us = device.clock.wall_us()
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
         self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id)
-        self._unreported = _unreported(device, manifest, operation.author)
+        self._unreported = _unreported(device, manifest, operation.author, order)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 
     def of(self, addressed: Iterable[DeviceKey], results: Iterable[KeptResult]) -> list[DeviceOutcome]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from covey.adapters.content_files import check_target, need_content_package, opened_file
 from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.app.content_documents import ASKED, HERE, OFFERED, WRONG, OfferedFile
+from covey.app.operations.history_writing import take_up_others
 from covey.app.relay_loop import wait_until
 from covey.core.history.files import (
     FILE_ID_BYTES,
@@ -85,6 +86,7 @@ def put_opened(
         content = files.seal(source, size, key, nonce, bound_to(group_id, file_id), moves)
         offer = FileOffer(name, file_id, manifest.epoch_id, content)
         with store.transaction():
+            take_up_others(device)
             operation = device.node.history.write(group_id, offer, device.now())
             store.content.put(group_id, operation.author, content, device.now().wall_us)
             store.content.pin(content.hash, pinned=True)

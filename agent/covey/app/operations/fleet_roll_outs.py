@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covey.app.device import Device
-    from covey.app.operations.releases import Release
+    from covey.app.operations.release_reports import Release
     from covey.core.actions.received import KeptResult
     from covey.core.group.manifest import GroupManifest
 
@@ -65,7 +65,7 @@ def _with(device: Device, kind: OperationKind) -> Iterator[GroupManifest]:
 
 
 def _releases(device: Device, group: GroupManifest) -> Iterator[FleetRelease]:
-    from covey.app.operations.releases import newest_releases
+    from covey.app.operations.release_reports import newest_releases
 
     return (_counted(group, each) for each in newest_releases(device, group, _SHOWN))
 

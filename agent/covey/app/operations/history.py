@@ -24,6 +24,7 @@ from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.history.personal import OwnGroup, Preference
 from covey.core.history.records import StoredOperation
+from covey.core.history.releases import ReleaseChange
 from covey.core.ids import GroupId, OperationId, device_name
 from covey.errors import LocalError
 
@@ -138,13 +139,15 @@ def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
         )
     if isinstance(body, FileOffer):
         return replace(known, text=body.name, bytes=body.content.size)
-    if isinstance(body, OwnGroup | Preference):
-        return replace(known, text=_personal_text(body))
+    if isinstance(body, OwnGroup | Preference | ReleaseChange):
+        return replace(known, text=_change_text(body))
     return known if isinstance(body, Merge) else replace(known, text=_order_text(body), about=_approved(body))
 
 
-def _personal_text(body: OwnGroup | Preference) -> str:
-    """Return what a person's device tells the others."""
+def _change_text(body: OwnGroup | Preference | ReleaseChange) -> str:
+    """Return what a person's device tells the others, or what an operator says of a release."""
+    if isinstance(body, ReleaseChange):
+        return f"release {body.once.hex()[:8]} is {body.state.name.lower()}" + (f": {body.why}" if body.why else "")
     if isinstance(body, OwnGroup):
         return f"group {body.group_id.hex()[:8]} {body.title}".rstrip() + f" is {body.holding.name.lower()}"
     value = "(unset)" if body.value is None else body.value

@@ -120,4 +120,11 @@ def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:
     except RemoteError as error:
         raise LocalError(f"nobody would take that: {error}") from error
     with device.store.transaction():
+        take_up_others(device)
         return device.node.history.write(manifest.group_id, body, device.now())
+
+
+def take_up_others(device: Device) -> None:
+    """Take up what another process of this device has written since it was read, within the transaction that writes."""
+    if device.store.is_behind():
+        device.node.refresh()

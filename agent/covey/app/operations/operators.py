@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.app.device import Device
 from covey.app.operations.groups import pick_member
@@ -19,7 +20,10 @@ from covey.core.orders.selector import Selector
 from covey.errors import LocalError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
-_ORDERS = (OperationKind.SETTING, OperationKind.COMMAND)
+if TYPE_CHECKING:
+    from covey.core.orders.release_standing import ReleaseStanding
+
+_ORDERS = (OperationKind.SETTING, OperationKind.COMMAND, OperationKind.RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,20 @@ def _weighed(device: Device, manifest: GroupManifest, kind: OperationKind | None
     return weigh_orders(operations, manifest.group_id, pins(device, manifest.group_id), _present(manifest), void, kind)
 
 
+def operator_keys(device: Device, manifest: GroupManifest) -> frozenset[DeviceKey]:
+    """Return who is an operator, by what this device knows."""
+    return frozenset(_weighed(device, manifest).operators)
+
+
+def standings(device: Device, manifest: GroupManifest) -> dict[bytes, ReleaseStanding]:
+    """Return by once-id how those releases stand of which operators have said anything."""
+    from covey.core.orders.release_standing import release_standings
+
+    void = device.node.history.standing(manifest.group_id).void
+    operations, pinned = device.store.operations, pins(device, manifest.group_id)
+    return release_standings(operations, manifest.group_id, pinned, _present(manifest), void)
+
+
 def _present(manifest: GroupManifest) -> frozenset[DeviceKey]:
     return frozenset(member.keys.signing_public for member in manifest.members if not member.is_board)
 
@@ -219,7 +237,7 @@ def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tupl
         shown.made_at_us,
         shown.text or "",
         tuple(sorted(map(device_name, order.signers))),
-        device.config.operations.threshold,
+        1 if operation.kind == OperationKind.RELEASE else device.config.operations.threshold,
         order.counts,
     )
     return (operation.height, operation.id), entry

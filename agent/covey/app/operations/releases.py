@@ -1,78 +1,42 @@
 """Releases: a command about a file, given to one wave of devices after the other (`core/orders/roll_out.py`).
 
-All that a release is stands in the history: what was given to whom, and the plan. What has become of it is what the
-devices report. So any operator's device that hears of it goes on with it; none does so unasked.
+All that a release is stands in the history: what was given to whom, the plan, and whether it is to wait, to end or to
+go on (`core/orders/release_standing.py`). So any operator's device that hears of it goes on with it, or stops it; none
+does so unasked. Where more than one operator has to agree, they agree with the first wave, and so with the plan.
 """
 
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from covey.app.operations.commands import CommandReport, DeviceOutcome, check_may_order, command_report
+from covey.app.operations.commands import check_may_order
 from covey.app.operations.history_writing import write
-from covey.app.operations.operators import orders, selected
-from covey.core.actions.obeying import obeyers
-from covey.core.history.bodies import read_body
-from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import read_operation
+from covey.app.operations.operators import check_operator
+from covey.app.operations.release_reports import (
+    Release,
+    described,
+    fared,
+    in_turns,
+    named_member,
+    pick_release,
+    release,
+)
 from covey.core.history.orders import ONCE_BYTES, CommandOrder
-from covey.core.ids import DeviceKey
-from covey.core.orders.roll_out import RollOut, Wave, in_turn
+from covey.core.history.releases import ReleaseChange, ReleaseState
+from covey.core.orders.roll_out import RollOut, Wave
 from covey.core.orders.selector import Selector, SelectorKind, read_selector
-from covey.core.presence.status import condition
 from covey.errors import LocalError, MalformedError, UsageError
+from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from covey.app.device import Device
+    from covey.app.operations.release_reports import GivenRelease
     from covey.core.group.manifest import GroupManifest
-    from covey.core.history.operation import Operation
-
-State: TypeAlias = Literal["under way", "stopped", "ready", "finished"]
-
-_FAILED = {"failed", "refused", "unknown"}
-_OPEN = {"waiting", "asleep"}
-_AWAY = {"silent", "gone", "stopped"}
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """A release as it stands; times are microseconds, `began_at_us` since 1970 by its author's clock.
-
-    `state`: a wave is `under way`; too many fared badly, so it is `stopped`; the next wave is `ready` to be given; or
-    all is `finished`. `devices` are those that were given it, `failed` and `silent` the names of those that fare badly,
-    `others` how many it is for as well.
-    """
-
-    id: str
-    action: str
-    arguments: dict[str, str]
-    selector: str
-    waves: tuple[str, ...]
-    stop_percent: int
-    patience_us: int
-    soak_us: int
-    author: str
-    began_at_us: int
-    waves_given: int
-    state: State
-    devices: tuple[DeviceOutcome, ...]
-    failed: tuple[str, ...]
-    silent: tuple[str, ...]
-    others: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """One wave, as it stands in the history."""
-
-    operation: Operation
-    order: CommandOrder
-    plan: RollOut
+    from covey.core.ids import DeviceKey
 
 
 def read_waves(text: str) -> tuple[Wave, ...]:
@@ -93,20 +57,23 @@ def _wave(text: str) -> Wave:
 
 
 def plan_release(
-    device: Device, manifest: GroupManifest, selector: str, waves: tuple[Wave, ...], stop: int, patience: int, soak: int
+    device: Device,
+    manifest: GroupManifest,
+    selector: str,
+    waves: tuple[Wave, ...],
+    stop: int,
+    patience: int,
+    soak: int,
+    seen_within_us: int | None = None,
 ) -> RollOut:
     """Return the plan of a release; `stop` in percent, the others in microseconds.
 
     Raises:
-        LocalError: this device may not order that, or more than one operator has to agree.
+        LocalError: this device may not order that, or nobody whom it is for obeys.
         UsageError: the selector is none, or names nobody; or there are more waves than a plan holds.
     """
     check_may_order(device, manifest, selector)
-    if device.config.operations.threshold > 1:
-        raise LocalError(
-            "more than one operator has to agree here, with each wave", hint="covey put FILE --for WHOM is one order"
-        )
-    plan = RollOut(read_selector(selector, manifest.members), waves, stop, patience, soak)
+    plan = RollOut(read_selector(selector, manifest.members), waves, stop, patience, soak, seen_within_us)
     try:
         return RollOut.from_wire(plan.to_wire())
     except MalformedError as error:
@@ -124,162 +91,101 @@ def begin(device: Device, manifest: GroupManifest, action: str, arguments: Mappi
     return release(device, manifest, order.once.hex())
 
 
-def go_on(device: Device, manifest: GroupManifest, name: str, stop: int | None) -> Release:
-    """Give the next wave what the ones before were given, where nothing speaks against it.
-
-    `stop`: another percentage of devices from now on at which it ends.
+def go_on(device: Device, manifest: GroupManifest, name: str) -> Release:
+    """Give the next wave what the ones before were given, where it is ready; pause what too many fare badly with.
 
     Raises:
         LocalError: nothing of that name; or this device may not.
     """
-    waves = _pick(device, manifest, name)
-    last = waves[-1]
-    plan = last.plan if stop is None else replace(last.plan, stop_percent=stop)
-    found = _described(device, manifest, waves, plan)
+    given = pick_release(device, manifest, name)
+    how = fared(device, manifest, given, given.stop_percent)
+    found = described(device, manifest, given, how)
     if found.state == "ready":
-        _give(device, manifest, replace(last.order, roll_out=plan), _devices(waves))
-        found = release(device, manifest, name)
+        _give(device, manifest, given.waves[-1].order, given.devices())
+        return release(device, manifest, name)
+    if found.state == "stopped" and given.standing.state is ReleaseState.GOING:
+        parts = [f"{len(each)} {how}: {', '.join(each[:3])}" for how, each in _badly(found) if each]
+        _say(device, manifest, given, ReleaseChange(given.once, ReleaseState.PAUSED, _why("; ".join(parts))))
+        return release(device, manifest, name)
     return found
 
 
-def _give(device: Device, manifest: GroupManifest, order: CommandOrder, given: frozenset[DeviceKey]) -> None:
-    assert order.roll_out is not None, "a wave of a release"
+def _badly(found: Release) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return ("failed", found.failed), ("silent", found.silent)
+
+
+def pause(device: Device, manifest: GroupManifest, name: str, why: str = "") -> Release:
+    """Have whoever has not begun wait.
+
+    Raises:
+        LocalError: nothing of that name, or it was aborted; or this device may not.
+    """
+    return _halt(device, manifest, name, ReleaseState.PAUSED, why)
+
+
+def abort(device: Device, manifest: GroupManifest, name: str, why: str = "") -> Release:
+    """Have whoever has not begun never do, and what is on trial fall back; nobody takes that back.
+
+    Raises:
+        LocalError: nothing of that name, or it was aborted; or this device may not.
+    """
+    return _halt(device, manifest, name, ReleaseState.ABORTED, why)
+
+
+def _halt(device: Device, manifest: GroupManifest, name: str, state: ReleaseState, why: str) -> Release:
+    given = pick_release(device, manifest, name)
+    if len(why.encode()) > MAXIMUM_RELEASE_WHY_BYTES:
+        raise UsageError(f"--why: {len(why.encode())} bytes", hint=f"at most {MAXIMUM_RELEASE_WHY_BYTES}")
+    if given.standing.state is not state:
+        _say(device, manifest, given, ReleaseChange(given.once, state, why))
+    return release(device, manifest, name)
+
+
+def resume(device: Device, manifest: GroupManifest, name: str, stop: int | None, *, accept: bool) -> Release:
+    """Have a release go on that is paused, or that has stopped by itself.
+
+    `stop` is another bound in percent from now on. With `accept` it goes on in spite of those that fare badly now, and
+    these count no more.
+
+    Raises:
+        LocalError: nothing of that name, or it was aborted; or this device may not.
+    """
+    given = pick_release(device, manifest, name)
+    _check_not_aborted(manifest, given)
+    how = fared(device, manifest, given, given.stop_percent if stop is None else stop)
+    if how.stops and not accept:
+        return described(device, manifest, given, how)
+    accepted = how.bad if accept else ()
+    if stop is not None or accepted or given.standing.state is not ReleaseState.GOING:
+        change = ReleaseChange(given.once, ReleaseState.GOING, accepted=accepted, stop_percent=stop)
+        _say(device, manifest, given, change)
+    return go_on(device, manifest, name)
+
+
+def _say(device: Device, manifest: GroupManifest, given: GivenRelease, change: ReleaseChange) -> None:
+    check_operator(device, manifest)
+    _check_not_aborted(manifest, given)
+    write(device, manifest, change)
+
+
+def _check_not_aborted(manifest: GroupManifest, given: GivenRelease) -> None:
+    if given.standing.state is ReleaseState.ABORTED:
+        aborted = next(each for each, said in given.standing.said if said.state is ReleaseState.ABORTED)
+        raise LocalError(
+            f"release {given.once.hex()[:8]} was aborted by {named_member(manifest, aborted.author)}",
+            hint="an abort holds for good: 'covey release create' makes a new one",
+        )
+
+
+def _why(text: str) -> str:
+    return text.encode()[:MAXIMUM_RELEASE_WHY_BYTES].decode(errors="ignore")
+
+
+def _give(device: Device, manifest: GroupManifest, order: CommandOrder, given: Collection[DeviceKey]) -> None:
+    plan = order.roll_out
+    assert plan is not None, "a wave of a release"
     check_may_order(device, manifest, "all")
-    wanted = order.roll_out.next_wave(given, _others(device, manifest, order.once, order.roll_out, given))
+    wanted = plan.next_wave(given, in_turns(device, manifest, order.once, plan, given))
     if not wanted:
         raise LocalError("no device is left that obeys commands", hint="'covey orders' shows who does")
     write(device, manifest, replace(order, selector=Selector(SelectorKind.DEVICES, devices=tuple(sorted(wanted)))))
-
-
-def _others(
-    device: Device, manifest: GroupManifest, once: bytes, plan: RollOut, given: frozenset[DeviceKey]
-) -> list[DeviceKey]:
-    """Return whom a release is for and who was not given it, in the order of their turns: who is away, last."""
-    obeying = obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
-    wanted = {each.keys.signing_public for each in selected(manifest, plan.selector)} & obeying
-    now_us, peers, seen = device.clock.wall_us(), device.store.presence.of_peers(), device.store.presence.last_seen()
-    turns = in_turn(once, wanted - given)
-    return sorted(turns, key=lambda key: condition(peers.get(key), seen.get(key), now_us)[0] in _AWAY)
-
-
-# -- looking ----------------------------------------------------------------------------------------------------------
-
-
-def releases(device: Device, manifest: GroupManifest) -> list[Release]:
-    """Return the releases of a group, the oldest first."""
-    return [_described(device, manifest, waves, waves[-1].plan) for waves in _all(device, manifest).values()]
-
-
-def newest_releases(device: Device, manifest: GroupManifest, limit: int) -> list[Release]:
-    """Return the releases of a group that were begun last, the newest first: those of whose outcomes this device hears.
-
-    At most `limit` of them are looked at.
-    """
-    found = []
-    for waves in [*_all(device, manifest).values()][-limit:]:
-        with suppress(LocalError):
-            found.append(_described(device, manifest, waves, waves[-1].plan))
-    return found[::-1]
-
-
-def release(device: Device, manifest: GroupManifest, name: str) -> Release:
-    """Return a release by the beginning of its id.
-
-    Raises:
-        LocalError: none begins like that, or more than one; or this device does not hear what becomes of it.
-    """
-    waves = _pick(device, manifest, name)
-    return _described(device, manifest, waves, waves[-1].plan)
-
-
-def _all(device: Device, manifest: GroupManifest) -> dict[bytes, list[_Given]]:
-    """Return the waves that count of all releases, by their once-ids."""
-    counting = {entry.id for entry in orders(device, manifest) if entry.counts}
-    found: dict[bytes, list[_Given]] = {}
-    for stored in device.store.operations.of_kind(manifest.group_id, OperationKind.COMMAND):
-        if stored.id.hex() not in counting:
-            continue
-        operation = read_operation(stored.raw, verify=False)
-        order = read_body(operation)
-        if isinstance(order, CommandOrder) and order.roll_out is not None:
-            found.setdefault(order.once, []).append(_Given(operation, order, order.roll_out))
-    return found
-
-
-def _pick(device: Device, manifest: GroupManifest, name: str) -> list[_Given]:
-    found = [waves for once, waves in _all(device, manifest).items() if name and once.hex().startswith(name.lower())]
-    if len(found) != 1:
-        what = f"{len(found)} releases' ids begin with" if found else "no release's id begins with"
-        raise LocalError(f"{what} '{name[:64]}'", hint="'covey release list' shows them")
-    return found[0]
-
-
-def _devices(waves: list[_Given]) -> frozenset[DeviceKey]:
-    return frozenset(key for each in waves for key in each.order.selector.devices)
-
-
-def _described(device: Device, manifest: GroupManifest, waves: list[_Given], plan: RollOut) -> Release:
-    first, given = waves[0], _devices(waves)
-    outcomes = _outcomes(device, manifest, waves)
-    others = _others(device, manifest, first.order.once, plan, given)
-    given_us = device.store.operations.stored_at_us(manifest.group_id, waves[-1].operation.id)
-    now_us = device.clock.wall_us()
-    is_late = now_us > given_us + plan.patience_us
-    failed = [each for each in outcomes if each.outcome in _FAILED]
-    silent = [each for each in outcomes if _is_silent(each, is_late=is_late)]
-    reported_us = max((each.received_at_us or 0 for each in outcomes), default=0)
-    state: State = "finished"
-    if plan.stops(bad=len(failed) + len(silent), given=len(given)):
-        state = "stopped"
-    elif (not is_late and any(each.outcome in _OPEN for each in outcomes)) or now_us < reported_us + plan.soak_us:
-        state = "under way"
-    elif plan.next_wave(given, others):
-        state = "ready"
-    return Release(
-        id=first.order.once.hex(),
-        action=first.order.action,
-        arguments=dict(first.order.arguments),
-        selector=str(plan.selector),
-        waves=tuple(map(str, plan.waves)),
-        stop_percent=plan.stop_percent,
-        patience_us=plan.patience_us,
-        soak_us=plan.soak_us,
-        author=first.operation.author.hex(),
-        began_at_us=first.operation.made_at_us,
-        waves_given=len(waves),
-        state=state,
-        devices=tuple(outcomes),
-        failed=tuple(map(_name, failed)),
-        silent=tuple(map(_name, silent)),
-        others=len(others),
-    )
-
-
-def _outcomes(device: Device, manifest: GroupManifest, waves: list[_Given]) -> list[DeviceOutcome]:
-    """Return what has become of a release on each device that was given it.
-
-    Raises:
-        LocalError: that is not reported to this device.
-    """
-    found: dict[str, DeviceOutcome] = {}
-    for each in waves:
-        report = command_report(device, manifest, each.operation.id.hex())
-        assert isinstance(report, CommandReport), "each wave is a command"
-        if report.outcomes["elsewhere"]:
-            raise LocalError(
-                "what becomes of it is not reported to this device",
-                hint="go on with it where it was begun, or on a collector that is an operator's",
-            )
-        for outcome in report.devices:
-            found.setdefault(outcome.device, outcome)
-    return list(found.values())
-
-
-def _is_silent(outcome: DeviceOutcome, *, is_late: bool) -> bool:
-    """Say whether a device has said nothing in its time, or nothing any more since it did it."""
-    late = is_late and outcome.outcome in _OPEN
-    return late or (outcome.outcome == "done" and outcome.away_since_us is not None)
-
-
-def _name(outcome: DeviceOutcome) -> str:
-    return f"{outcome.name} {outcome.label}".strip()

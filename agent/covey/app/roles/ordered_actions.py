@@ -16,11 +16,18 @@ from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.given import NewCommands
 from covey.core.actions.installing import Installed, StepBegun
-from covey.core.actions.records import CommandRecord, CommandRecords, Moment, ObeyedSince
+from covey.core.actions.records import (
+    NOTHING_HALTED,
+    CommandRecord,
+    CommandRecords,
+    Halted,
+    Moment,
+    ObeyedSince,
+)
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
-from covey.core.ids import GroupId, Incarnation, OperationId, device_name
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId, device_name
 from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
@@ -46,6 +53,14 @@ class OrderedGroup(Protocol):
     @property
     def counting(self) -> Collection[OperationId]:
         """The commands that count, for whomever they are."""
+
+    @property
+    def halted(self) -> Halted:
+        """The releases that do not go on."""
+
+    @property
+    def operators(self) -> frozenset[DeviceKey]:
+        """Who is one."""
 
     @property
     def judgement(self) -> object:
@@ -103,6 +118,8 @@ class OrderedActions:
         self._trials = Trials(store, execution.installing)
         self._running: _Running | None = None
         self._counting: frozenset[OperationId] = frozenset()
+        self._halted = NOTHING_HALTED
+        self._operators: dict[GroupId, frozenset[DeviceKey]] = {}
         self._judged: dict[GroupId, tuple[object, ObeyedSince]] = {}
         """By which judgement of a group's commands what it says was taken."""
         self._started_us: int | None = None
@@ -173,12 +190,27 @@ class OrderedActions:
 
     def _look(self, node: Node, now: Now, moment: Moment) -> None:
         counting: set[OperationId] = set()
+        paused: set[tuple[GroupId, bytes]] = set()
+        aborted: set[tuple[GroupId, bytes]] = set()
         for ordered in self._commands.groups(node):
             counting.update(ordered.counting)
+            paused |= ordered.halted.paused
+            aborted |= ordered.halted.aborted
+            self._notify_operators(node, ordered, now)
             since = self._obeyed_since(node, ordered.group, now, moment)
             if since is not None:
                 self._take(ordered, since, moment)
-        self._counting = frozenset(counting)
+        self._counting, self._halted = frozenset(counting), Halted(frozenset(paused), frozenset(aborted))
+
+    def _notify_operators(self, node: Node, ordered: OrderedGroup, now: Now) -> None:
+        """Queue what has become of waves for whoever is an operator by now; where there is no room, a later start."""
+        group, operators = ordered.group, ordered.operators
+        if self._operators.get(group.group_id) == operators:
+            return
+        self._operators[group.group_id] = operators
+        with suppress(LocalError), self._store.transaction():
+            for record in self._records.waves(group.group_id):
+                node.results.queue(group, record, operators, now)
 
     def _take(self, ordered: OrderedGroup, since: ObeyedSince, moment: Moment) -> None:
         judged = (ordered.judgement, since)
@@ -225,7 +257,9 @@ class OrderedActions:
         following: list[Begun | StepBegun | Installed | CommandRecord | None] = []
 
         def begin() -> Iterable[CommandRecord]:
-            following.append(self._installing.next_step(moment) or self._execution.begin(self._counting, moment))
+            self._execution.heed(self._halted, moment)
+            step = self._installing.next_step(moment)
+            following.append(step or self._execution.begin(self._counting, moment, self._halted))
             return self._final(following, moment)
 
         self._keep(begin)
@@ -285,14 +319,14 @@ class OrderedActions:
         """Queue what some lack that were sent it; where there is no room, the next look does."""
         joined = {group.group_id: group for group in node.groups.joined()}
         with suppress(LocalError), self._store.transaction():
-            node.results.queue_lacked(joined.get, self._records.record, now)
+            node.results.queue_lacked(joined.get, self._records.record, self._operators, now)
 
     def _queue(self, node: Node, record: CommandRecord, now: Now) -> None:
         try:
             group = node.groups.group(record.command.group_id)
         except UnknownGroupError:
             return  # there is nobody to know it
-        node.results.queue(group, record, now)
+        node.results.queue(group, record, self._operators.get(group.group_id, frozenset()), now)
 
 
 def _is_found_out_later(running: _Running, end: End) -> bool:

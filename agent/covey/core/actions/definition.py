@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from covey.core.actions.results import ARGUMENTS, NOT_SECRET
 from covey.errors import ActionError
-from covey.limits.actions import MAXIMUM_ACTION_INPUT_BYTES, MAXIMUM_ACTION_OUTPUT_BYTES
+from covey.limits.actions import MAXIMUM_ACTION_FILE_BYTES, MAXIMUM_ACTION_INPUT_BYTES, MAXIMUM_ACTION_OUTPUT_BYTES
 from covey.limits.units import MIB
 
 PLACEHOLDER = re.compile(r"\{([a-z0-9][a-z0-9_-]*)\}")
@@ -83,11 +83,13 @@ INSTALLER_ARGUMENTS: Mapping[str, Shape] = {name: LimitedText(64, "0123456789abc
 
 @dataclass(frozen=True, slots=True)
 class ProgramBounds:
-    """What a program may take: microseconds, bytes of address space for each process, bytes of output that are kept."""
+    """What a program may take: microseconds, bytes of address space for each process, bytes of output that are kept,
+    bytes of each file that it writes."""
 
     time_us: int = 60_000_000
     memory_bytes: int = 256 * MIB
     output_bytes: int = MAXIMUM_ACTION_OUTPUT_BYTES
+    file_bytes: int = MAXIMUM_ACTION_FILE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

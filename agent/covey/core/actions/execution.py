@@ -1,7 +1,8 @@
 """What a device does with the commands that operators give it, one at a time (docs/protocol.md, "Commands").
 
 1. A command is taken once; another operation with its once-id, in whatever group, is refused.
-2. At most `WAITING_COMMANDS` wait; a further one is refused. What does not count any more when its turn comes is, too.
+2. At most `WAITING_COMMANDS` wait; a further one is refused. What does not count any more when its turn comes is, too,
+   and a wave of a release that was aborted. While its release is paused a wave waits, and others have their turn.
 3. It is looked at when its turn comes: what its owner does not allow, sealed arguments that this device cannot open,
    arguments of another shape, or a deadline that has passed, is refused. Where a deadline is set and the clock cannot
    be believed, it waits until the agent has run for `CLOCK_SETTLES_US`, and is refused then.
@@ -22,7 +23,7 @@ from typing import Protocol
 from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import CommandRecord, CommandRecords, GivenCommand, Moment
+from covey.core.actions.records import NOTHING_HALTED, CommandRecord, CommandRecords, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.actions.secrets import redacted
 from covey.core.crypto import NoiseKeys
@@ -121,19 +122,31 @@ class Execution:
                 final.append(self._end(record, end, moment))
         return final
 
-    def begin(self, counting: Collection[OperationId], moment: Moment) -> Begun | CommandRecord | None:
+    def heed(self, halted: Halted, moment: Moment) -> None:
+        """Have what is being installed heed which releases do not go on."""
+        under_way = [self._records.record(each.operation) for each in self.installing.under_way()]
+        found = {(each.command.group_id, each.command.once): each.command.operation for each in under_way if each}
+        paused, aborted = (
+            {operation for key, operation in found.items() if key in some} for some in (halted.paused, halted.aborted)
+        )
+        self.installing.heed(paused, aborted, moment)
+
+    def begin(
+        self, counting: Collection[OperationId], moment: Moment, halted: Halted = NOTHING_HALTED
+    ) -> Begun | CommandRecord | None:
         """Begin what is next; else return what has become of it (rules 2 to 4). None: nothing can be begun now.
 
         `counting` are the commands that count for this device.
         """
-        record = self._records.next_waiting({each.action for each in self.installing.under_way()})
+        record = self._records.next_waiting({each.action for each in self.installing.under_way()}, halted.paused)
         if record is None:
             return None
         command = record.command
         try:
             if _awaits_clock(command, moment):
                 return None
-            _check(command, moment, counts=command.operation in counting)
+            is_aborted = (command.group_id, command.once) in halted.aborted
+            _check(command, moment, counts=command.operation in counting, is_aborted=is_aborted)
             definition = self._owner.action(command.action)
             invocation = definition.invocation(command.arguments, self._opened(command))
         except ActionError as error:
@@ -222,7 +235,9 @@ def _awaits_clock(command: GivenCommand, moment: Moment) -> bool:
     return command.deadline_us is not None and not (moment.synchronised or moment.settled)
 
 
-def _check(command: GivenCommand, moment: Moment, *, counts: bool) -> None:
+def _check(command: GivenCommand, moment: Moment, *, counts: bool, is_aborted: bool = False) -> None:
+    if is_aborted:
+        raise ActionError("its release was aborted before it began", results.WITHDRAWN)
     if not counts:
         raise ActionError("whoever ordered it is no operator any more, or no member", results.REVOKED)
     if command.deadline_us is None:

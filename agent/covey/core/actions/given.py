@@ -5,6 +5,8 @@
    and no clock is needed for it.
 2. Of these, those that are for the device by the manifest that holds, and by the one that the command names: so nobody
    does what was ordered of others before it became one of them.
+   One that is a wave is for those alone whom its plan is for as well: one operator gives it, and all have agreed on
+   that (`orders/authority.py`, rule 7).
 3. A device that obeyed in the group before, in records that it has lost, says of the others that it does not know: of
    the last `LOST_COMMANDS`, as far as they are not known to be past their deadline.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from covey.core.actions.records import GivenCommand, Moment, ObeyedSince
+from covey.core.actions.records import NOTHING_HALTED, GivenCommand, Halted, Moment, ObeyedSince
 from covey.core.actions.secrets import SealedArguments
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.bodies import read_body
@@ -22,7 +24,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import CommandOrder
 from covey.core.history.records import NamedManifestRecords
-from covey.core.ids import DeviceKey, OperationId
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
 from covey.core.orders.nodes import OrderRecords
 from covey.limits.actions import LOST_COMMANDS
@@ -62,6 +64,8 @@ class GroupCommands:
         self.operators = weighed.operators
         self.counting = tuple(order.id for order in weighed.orders if order.counts)
         """The commands that count, for whomever they are, in the history's order."""
+        self.halted = _halted(operations, group.group_id, pins, members, void)
+        """The releases that do not go on."""
 
     def new(
         self, member: Member, since: ObeyedSince, knows: Callable[[OperationId], bool], moment: Moment
@@ -110,11 +114,33 @@ class GroupCommands:
         return operation, order
 
     def _is_for(self, member: Member, operation: Operation, order: CommandOrder) -> bool:
-        if not order.selector.selects(member):
+        whom = [order.selector] + ([] if order.roll_out is None else [order.roll_out.selector])
+        if not all(each.selects(member) for each in whom):
             return False
         raw = self._manifests.manifest(self._group.group_id, operation.manifest)
         named = None if raw is None else read_manifest(raw, verify=False).member(member.keys.signing_public)
-        return named is not None and order.selector.selects(named)
+        return named is not None and all(each.selects(named) for each in whom)
+
+
+def _halted(
+    operations: OrderRecords,
+    group_id: GroupId,
+    pins: Pins,
+    members: Collection[DeviceKey],
+    void: Collection[OperationId],
+) -> Halted:
+    """Return the releases of a group that do not go on."""
+    if all(node.kind != OperationKind.RELEASE for node in operations.nodes(group_id)):
+        return NOTHING_HALTED
+    from covey.core.history.releases import ReleaseState  # few ever stop one: it spares the memory
+    from covey.core.orders.release_standing import release_standings
+
+    standings = release_standings(operations, group_id, pins, members, void)
+    paused, aborted = (
+        frozenset((group_id, once) for once, each in standings.items() if each.state is state)
+        for state in (ReleaseState.PAUSED, ReleaseState.ABORTED)
+    )
+    return Halted(paused, aborted)
 
 
 def _is_past(order: CommandOrder, moment: Moment) -> bool:
@@ -131,6 +157,7 @@ def _given(operation: Operation, order: CommandOrder) -> GivenCommand:
         order.arguments,
         order.deadline_us,
         _sealed(operation, order),
+        order.roll_out is not None,
     )
 
 

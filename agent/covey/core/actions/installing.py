@@ -14,7 +14,9 @@ An installer is an action whose program knows four words: `install`, which reads
 5. To fall back is tried `ROLL_BACK_TRIES` times; then it is reported that it failed.
 6. At the end the installer says which version the device is on, and that is reported. Where that is the one of before,
    and the agent or the machine has ended meanwhile as it was to, it was not installed.
-7. Of each action one installation is under way at a time. What has begun is ended even where its owner allows it no
+7. While its release is paused, the file is fetched and nothing is changed. Where that is aborted before anything is
+   changed, nothing will be; what is on trial falls back; what was acknowledged goes on.
+8. Of each action one installation is under way at a time. What has begun is ended even where its owner allows it no
    more.
 """
 
@@ -28,7 +30,7 @@ from typing import Protocol
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.installation import Installation, InstallationPhase, InstallationRecords
 from covey.core.actions.records import CommandRecord, Moment
-from covey.core.actions.results import NOT_FETCHED, NOT_ROLLED_BACK, ROLLED_BACK, CommandState, End
+from covey.core.actions.results import NOT_FETCHED, NOT_ROLLED_BACK, ROLLED_BACK, WITHDRAWN, CommandState, End
 from covey.core.ids import OperationId
 from covey.errors import ActionError
 from covey.limits.actions import (
@@ -45,6 +47,7 @@ from covey.limits.actions import (
 NOT_YET = 75
 """The exit code of `confirm` that has it asked once more (EX_TEMPFAIL of sysexits.h)."""
 
+_FETCH_KEPT_US = INSTALLER_FETCH_US // 2
 _WHY_CHARACTERS = MAXIMUM_RESULT_WHY_BYTES // 2
 
 
@@ -122,6 +125,7 @@ class Installing:
         self._staged: set[OperationId] = set()
         """Those whose file is there, and was opened by this process."""
         self._rests_until_us: dict[OperationId, int] = {}
+        self._held: frozenset[OperationId] = frozenset()
 
     def begin(self, record: CommandRecord, moment: Moment) -> None:
         """Begin to install what a command names; it has the arguments of an installer."""
@@ -164,6 +168,21 @@ class Installing:
             if each.operation == operation and each.phase is InstallationPhase.TRIAL:
                 self._records.put(replace(each, phase=InstallationPhase.CONFIRMING))
                 self._rests_until_us.pop(operation, None)
+
+    def heed(self, paused: Collection[OperationId], aborted: Collection[OperationId], moment: Moment) -> None:
+        """Heed whose releases are paused, and whose are aborted (rule 7), while no step of any runs."""
+        self._held = frozenset(paused)
+        for each in self._records.all() if aborted else ():
+            if each.operation in aborted and each.phase is InstallationPhase.FETCHING:
+                self._enter(
+                    replace(each, code=WITHDRAWN, why="its release was aborted"), InstallationPhase.ENDING, moment
+                )
+            elif each.operation in aborted and each.phase is InstallationPhase.TRIAL:
+                self._fall_back(each, "its release was aborted", moment)
+        for each in self._records.all() if paused else ():
+            used_us = moment.monotonic_us - each.since_us
+            if each.operation in paused and each.phase is InstallationPhase.FETCHING and used_us > _FETCH_KEPT_US:
+                self._records.put(replace(each, since_us=moment.monotonic_us))  # a pause uses up no time of the file's
 
     def next_step(self, moment: Moment) -> StepBegun | Installed | None:
         """Begin what is next of any of them, or end one; None: there is nothing to be done now."""
@@ -217,6 +236,9 @@ class Installing:
             changed = each.phase not in {InstallationPhase.FETCHING, InstallationPhase.ENDING}
             code = NOT_ROLLED_BACK if changed else each.code or NOT_FETCHED
             return self._conclude(replace(each, code=code, why=each.why or "its installer is not defined any more"), "")
+        is_ready = each.operation in self._staged and each.before is not None
+        if each.operation in self._held and each.phase is InstallationPhase.FETCHING and is_ready:
+            return None
         if self._is_over(each, definition, moment):
             return None
         if each.phase is InstallationPhase.FETCHING and each.operation not in self._staged:

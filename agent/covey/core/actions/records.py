@@ -23,6 +23,19 @@ class GivenCommand:
     arguments: Mapping[str, str] = field(default_factory=dict, repr=False)
     deadline_us: int | None = None
     sealed: SealedArguments | None = None
+    in_waves: bool = False
+    """Whether it is one wave of a release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """Releases that do not go on, by group and once-id: of the one kind nobody begins for now, of the other ever."""
+
+    paused: frozenset[tuple[GroupId, bytes]] = frozenset()
+    aborted: frozenset[tuple[GroupId, bytes]] = frozenset()
+
+
+NOTHING_HALTED = Halted()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +98,13 @@ class CommandRecords(Protocol):
     def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
         """Return the operations that wait, of one group or of all, in the order in which they were taken."""
 
-    def next_waiting(self, but: Collection[str] = ()) -> CommandRecord | None:
-        """Return what has waited longest, of all actions but some."""
+    def next_waiting(
+        self, but: Collection[str] = (), held: Collection[tuple[GroupId, bytes]] = ()
+    ) -> CommandRecord | None:
+        """Return what has waited longest, of all actions but some, and of no group's once-id that is held."""
+
+    def waves(self, group_id: GroupId) -> list[CommandRecord]:
+        """Return the waves of releases in a group that are final and were reported, the last `RESULTS_OF_ONE`."""
 
     def begun(self) -> list[CommandRecord]:
         """Return what has begun and not ended."""

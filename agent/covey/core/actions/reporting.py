@@ -1,4 +1,5 @@
-"""Queueing what has become of a command for those who are to know it: whoever gave it, and the collectors.
+"""Queueing what has become of a command for those who are to know it: whoever gave it, and the collectors; of a wave
+of a release every operator, so that each of them can go on with it, or stop it.
 
 A result is a control message, which no full outbox refuses. So while control messages of `RESULT_OUTPUT_BYTES_OF_ONE`
 wait for a recipient, more than it would keep of outputs, results go to it without theirs.
@@ -6,7 +7,7 @@ wait for a recipient, more than it would keep of outputs, results go to it witho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.records import CommandRecord
@@ -20,12 +21,20 @@ from covey.core.wire.message import MessageType
 from covey.limits.actions import RESULT_OUTPUT_BYTES_OF_ONE, RESULTS_RESENT
 
 
-def hearers(group: GroupManifest, author: DeviceKey) -> list[DeviceKey]:
-    """Return whom results of an author's command go to (docs/protocol.md, "Commands"): itself, and the collectors."""
+def hearers(group: GroupManifest, author: DeviceKey, operators: Collection[DeviceKey] = ()) -> list[DeviceKey]:
+    """Return whom results of an author's command go to (docs/protocol.md, "Commands"): itself, and the collectors.
+
+    Where it is a wave of a release, `operators` are those of the group.
+    """
     return [
         member.keys.signing_public
         for member in group.members
-        if (member.keys.signing_public == author or COLLECTOR in member.capabilities) and not member.is_board
+        if (
+            member.keys.signing_public == author
+            or member.keys.signing_public in operators
+            or COLLECTOR in member.capabilities
+        )
+        and not member.is_board
     ]
 
 
@@ -41,8 +50,8 @@ class ResultReporting:
         self._reports = reports
         self._kept = kept
 
-    def queue(self, group: GroupManifest, record: CommandRecord, now: Now) -> None:
-        """Queue a result for the command's author and the collectors, as far as they are members.
+    def queue(self, group: GroupManifest, record: CommandRecord, operators: Collection[DeviceKey], now: Now) -> None:
+        """Queue a result for those who are to know it, as far as they are members and lack it.
 
         Where this device is one of them, it is kept as others' are.
 
@@ -50,7 +59,7 @@ class ResultReporting:
             LocalError: the outbox is full: then the caller rolls back.
         """
         assert record.result is not None, "it is final"
-        for key in hearers(group, record.command.author):
+        for key in _hearers(group, record, operators):
             if key == self._own:
                 self._kept.keep(group.group_id, key, record.result, now)
             else:
@@ -62,11 +71,13 @@ class ResultReporting:
         self,
         joined: Callable[[GroupId], GroupManifest | None],
         record: Callable[[OperationId], CommandRecord | None],
+        operators: Mapping[GroupId, Collection[DeviceKey]],
         now: Now,
     ) -> None:
         """Queue results once more for those who lack them (`orders/reports.py`, rule 2), some of them.
 
         `joined` gives a group that this device is in, `record` what is kept of a command: its output has gone.
+        `operators` are those of each group.
 
         Raises:
             LocalError: the outbox is full: then the caller rolls back.
@@ -78,11 +89,15 @@ class ResultReporting:
                 return None
             return (
                 _report(group.group_id, kept.result)
-                if lacked.recipient in hearers(group, kept.command.author)
+                if lacked.recipient in _hearers(group, kept, operators.get(lacked.group_id, ()))
                 else None
             )
 
         self._reports.send_lacked(RESULTS_RESENT, lacked_report, now)
+
+
+def _hearers(group: GroupManifest, record: CommandRecord, operators: Collection[DeviceKey]) -> list[DeviceKey]:
+    return hearers(group, record.command.author, operators if record.command.in_waves else ())
 
 
 def _report(group_id: GroupId, result: OrderResult) -> Report:

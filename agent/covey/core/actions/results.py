@@ -34,6 +34,7 @@ RECORDS_LOST = "action_records_lost"
 NOT_FETCHED = "action_not_fetched"
 ROLLED_BACK = "action_rolled_back"
 NOT_ROLLED_BACK = "action_not_rolled_back"
+WITHDRAWN = "action_withdrawn"
 
 _OPERATION_BYTES = 32
 _EXIT_CODES = range(-255, 256)

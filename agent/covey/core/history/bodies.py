@@ -25,6 +25,7 @@ from covey.limits.history import (
 if TYPE_CHECKING:
     from covey.core.history.files import FileOffer
     from covey.core.history.personal import OwnGroup, Preference
+    from covey.core.history.releases import ReleaseChange
 
 _MIME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+/;= ")
 
@@ -175,7 +176,7 @@ class Session:
 
 Body: TypeAlias = (
     "Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval | Obeying "
-    "| CheckpointPart | OwnGroup | Preference | FileOffer"
+    "| CheckpointPart | OwnGroup | Preference | FileOffer | ReleaseChange"
 )
 
 
@@ -197,6 +198,12 @@ def _file_offer(body: bytes) -> Body:
     return FileOffer.from_wire(body)
 
 
+def _release_change(body: bytes) -> Body:
+    from covey.core.history.releases import ReleaseChange
+
+    return ReleaseChange.from_wire(body)
+
+
 _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.MERGE: Merge.from_wire,
     OperationKind.NOTE: Note.from_wire,
@@ -211,6 +218,7 @@ _READERS: dict[int, Callable[[bytes], Body]] = {
     OperationKind.OWN_GROUP: _own_group,
     OperationKind.PREFERENCE: _preference,
     OperationKind.FILE: _file_offer,
+    OperationKind.RELEASE: _release_change,
 }
 
 

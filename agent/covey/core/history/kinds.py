@@ -21,9 +21,16 @@ class OperationKind(IntEnum):
     OWN_GROUP = 10
     PREFERENCE = 11
     FILE = 12
+    RELEASE = 13
 
 
-ORDER_KINDS = (OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMMAND, OperationKind.APPROVAL)
+ORDER_KINDS = (
+    OperationKind.OPERATOR,
+    OperationKind.SETTING,
+    OperationKind.COMMAND,
+    OperationKind.APPROVAL,
+    OperationKind.RELEASE,
+)
 """What operators say to devices: a collector lands it."""
 
 PERSONAL_KINDS = (OperationKind.OWN_GROUP, OperationKind.PREFERENCE)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from covey.core import crypto
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES
 from covey.core.ids import KEY_BYTES, DeviceKey, OperationId
@@ -32,6 +33,7 @@ from covey.limits.orders import (
 
 ONCE_BYTES = 16
 _COMMAND_FIELDS = 6
+_PLAN = b"covey/1 plan"
 
 Scalar: TypeAlias = str | bool | int
 """What a setting's value is on the wire; a number with a fraction is its decimal text, for there are no floats."""
@@ -146,6 +148,14 @@ class CommandOrder:
         """Return the body `[selector, action, {name: value}, once, deadline / null, sealed / null, ? roll-out]`."""
         fields = [self.selector.to_wire(), self.action, dict(self.arguments), self.once, self.deadline_us, self.sealed]
         return cbor.encode([*fields, *([] if self.roll_out is None else [self.roll_out.to_wire()])])
+
+    @property
+    def plan_id(self) -> bytes | None:
+        """Return what all waves of one plan have in common, and nothing else has: a digest; None: it is no wave."""
+        if self.roll_out is None:
+            return None
+        plan = [self.action, dict(self.arguments), self.once, self.deadline_us, self.roll_out.to_wire()]
+        return crypto.digest(_PLAN, cbor.encode(plan))
 
     @classmethod
     def from_wire(cls, body: bytes) -> CommandOrder:

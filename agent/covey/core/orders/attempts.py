@@ -22,7 +22,7 @@ from covey.core.orders.nodes import OrderNode, OrderRecords
 
 NO_OPERATOR, REMOVED, TOO_FEW = "not_an_operator", "was_removed", "not_enough_approvals"
 CODES = (NO_OPERATOR, REMOVED, TOO_FEW)
-_GIVEN = (OperationKind.SETTING, OperationKind.COMMAND)
+_GIVEN = (OperationKind.SETTING, OperationKind.COMMAND, OperationKind.RELEASE)
 _ORDERS = frozenset({OperationKind.OPERATOR, *_GIVEN})
 
 
@@ -41,7 +41,8 @@ def attempts(
         return {}
     nodes = [each for each in records.nodes(group_id) if each.kind in _ORDERS or each.kind == OperationKind.APPROVAL]
     authors = frozenset(each.author for each in nodes)  # rule 3: also those that have left
-    weighed = [weigh_orders(records, group_id, pins, authors, void, kind) for kind in _GIVEN]
+    given = {each.kind for each in nodes}.intersection(_GIVEN) or _GIVEN[:1]
+    weighed = [weigh_orders(records, group_id, pins, authors, void, OperationKind(kind)) for kind in given]
     judged = {each.id: each for found in weighed for each in (*found.changes, *found.orders)}
     orders = {each.id for each in nodes if each.kind in _ORDERS}
     found: dict[tuple[DeviceKey, str], list[Attempt]] = {}

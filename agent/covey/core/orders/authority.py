@@ -14,6 +14,8 @@ operators by operations. What an operation's author knew is what the operation f
 5. Orders are signed by present members only. What is void in the history (rule 12 there) signs nothing.
 6. Of each log, the first `CHANGES_OF_A_LOG` changes by their numbers, and as many approvals of changes, are looked at:
    so what an operator's stolen key can cost is bounded, and nothing that it writes takes the place of what others said.
+7. Waves of one plan (`roll_out.py`) are one order: where one counts, each other one of the same plan does that its own
+   author has signed. What is said of a release under way (`release_standing.py`) needs its author's signature alone.
 
 The outcome depends on pins, members, and the set of operations, never on when they came. Only what bears on orders is
 read (`nodes.py`), once from the oldest on and once back.
@@ -22,7 +24,7 @@ read (`nodes.py`), once from the oldest on and once back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from covey.core.history.kinds import OperationKind
@@ -45,7 +47,7 @@ class Pins:
 class WeighedOrder:
     """An order of somebody who may be an operator: who has signed it rightly, and whether it counts.
 
-    `subject` is the key that it sets, in UTF-8; None for all other kinds.
+    `subject` is the key that it sets, in UTF-8, or the plan that it is a wave of; None for all others.
     """
 
     id: OperationId
@@ -92,7 +94,7 @@ def weigh_orders(
         approvals = [_approval(each) for each in said if each.kind == OperationKind.APPROVAL]
         changes += _first_of_logs(_naming(approvals, changes))
         orders += _naming(approvals, orders)
-    return _Weighing(pins, len(changes), [*changes, *orders], nodes).outcome(frozenset(members))
+    return _Weighing(pins, len(changes), [*changes, *orders], nodes).outcome(frozenset(members), kind)
 
 
 def _changes(
@@ -168,8 +170,8 @@ class _Weighing:
         for index in lowest_first:
             self._operators_by(self._knew[index], self._final)
 
-    def outcome(self, members: frozenset[DeviceKey]) -> WeighedOrders:
-        """Return what all that is here comes to."""
+    def outcome(self, members: frozenset[DeviceKey], kind: OperationKind | None) -> WeighedOrders:
+        """Return what all that is here comes to; the orders are of one kind."""
         changes, orders = [], []
         for index, order in enumerate(self._signatures):
             if order.change is not None:
@@ -178,7 +180,11 @@ class _Weighing:
             elif order.node.id == order.subject:
                 signers = self._signers(order.subject, -1, self._final) & members
                 counts, node = self._enough(index, signers), order.node
+                if kind is OperationKind.RELEASE:
+                    counts = node.author in signers
                 orders.append(WeighedOrder(node.id, node.author, signers, counts, node.subject))
+        if kind is OperationKind.COMMAND:
+            orders = _with_other_waves(orders)
         return WeighedOrders(self._operators_by(self._everything, self._final), tuple(changes), tuple(orders))
 
     def _enough(self, index: int, signers: frozenset[DeviceKey]) -> bool:
@@ -230,6 +236,15 @@ class _Weighing:
     def _label(self, additions: Sequence[int]) -> str:
         changes = [self._signatures[index].change for index in additions]
         return next((change.label for change in reversed(changes) if change is not None), "")
+
+
+def _with_other_waves(orders: list[WeighedOrder]) -> list[WeighedOrder]:
+    """Have each command count that is a wave of a plan which counts (rule 7)."""
+    agreed = {order.subject for order in orders if order.counts and order.subject is not None}
+    return [
+        replace(order, counts=True) if order.subject in agreed and order.author in order.signers else order
+        for order in orders
+    ]
 
 
 def _indexes(bits: int) -> Iterator[int]:

@@ -15,7 +15,8 @@ class OrderNode:
     """An operation that bears on orders, or joins some that do.
 
     `arrival` is a number of this device's own. `follows` are the arrivals of nodes: all nodes that this operation
-    follows are these, and what they follow. `subject` is the key that it sets, or the operation that it approves.
+    follows are these, and what they follow. `subject` is the key that it sets, the operation that it approves, or the
+    plan that it is a wave of.
     """
 
     arrival: int

@@ -2,8 +2,8 @@
 
 Each wave is a command of its own, to devices by their keys, and all carry the same once-id: so a device does it once,
 whoever goes on with it. Every wave says the whole plan, so the history has all that another operator's device needs.
-Devices that take a command do not look at the plan. On the wire
-`[selector, [1* count / [percent]], stop-percent, patience, soak]`, times in microseconds.
+Devices that take a command look at nothing of the plan but whom it is for. On the wire
+`[selector, [1* count / [percent]], stop-percent, patience, soak, ? heard]`, times in microseconds.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from covey.errors import MalformedError
 from covey.limits.orders import MAXIMUM_SELECTED_DEVICES, MAXIMUM_WAVES
 
 _PERSON = b"covey/1 wave"
+_FIELDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,9 @@ class Wave:
 class RollOut:
     """The plan: for whom in all, in what waves, and where it ends by itself.
 
-    It ends where more than `stop_percent` of those that were given the command have failed, or fallen silent. A device
-    has `patience_us` to report; then, all having reported, `soak_us` pass before the next wave.
+    It ends where more than `stop_percent` of those of one wave have failed, or fallen silent. A device has
+    `patience_us` to report; then, all having reported, `soak_us` pass before the next wave. Silent is who did it and
+    is away by its own signs of life (`seen_within_us`: None), or has not been heard for so long; 0: nobody is.
     """
 
     selector: Selector
@@ -69,11 +71,13 @@ class RollOut:
     stop_percent: int
     patience_us: int
     soak_us: int
+    seen_within_us: int | None = None
 
     def to_wire(self) -> list[object]:
         """Return the plan's array."""
         waves = [wave.to_wire() for wave in self.waves]
-        return [self.selector.to_wire(), waves, self.stop_percent, self.patience_us, self.soak_us]
+        plan = [self.selector.to_wire(), waves, self.stop_percent, self.patience_us, self.soak_us]
+        return plan if self.seen_within_us is None else [*plan, self.seen_within_us]
 
     @classmethod
     def from_wire(cls, value: object) -> RollOut:
@@ -82,7 +86,8 @@ class RollOut:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        selector, waves, stop_percent, patience_us, soak_us = cbor.record(
+        says_when_seen = isinstance(value, list) and len(value) > _FIELDS
+        selector, waves, *numbers = cbor.record(
             value,
             "roll-out",
             Selector.from_wire,
@@ -90,10 +95,11 @@ class RollOut:
             cbor.uint(100),
             cbor.uint(),
             cbor.uint(),
+            *([cbor.uint()] if says_when_seen else []),
         )
         if not waves:
             raise MalformedError("a roll-out of no wave")
-        return cls(selector, tuple(waves), stop_percent, patience_us, soak_us)
+        return cls(selector, tuple(waves), *numbers)
 
     def next_wave(self, given: Collection[DeviceKey], others: Sequence[DeviceKey]) -> tuple[DeviceKey, ...]:
         """Return who is next, of the others in their order; nobody where the last wave is under way or over."""
@@ -102,7 +108,7 @@ class RollOut:
         return tuple(others[: next((size for size in sizes if size > 0), 0)])
 
     def stops(self, *, bad: int, given: int) -> bool:
-        """Say whether so many of those that were given the command are too many."""
+        """Say whether so many of those of one wave are too many."""
         return bad * 100 > self.stop_percent * given
 
 

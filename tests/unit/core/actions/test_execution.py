@@ -15,7 +15,7 @@ from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Integer, LimitedText
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import CommandRecord, GivenCommand, Moment
+from covey.core.actions.records import CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End
 from covey.core.actions.secrets import SealedArguments, seal_arguments
 from covey.core.crypto import NoiseKey, NoiseKeys
@@ -186,6 +186,37 @@ def test_what_counts_no_more_when_its_turn_comes_is_not_done(site: Site) -> None
     site.take(_command())
     site.counting.clear()
     assert site.refused() == (CommandState.REFUSED, results.REVOKED)
+
+
+def test_a_wave_waits_while_its_release_is_paused_and_others_have_their_turn(site: Site) -> None:
+    wave, other = replace(_command(1), in_waves=True), _command(2, "again")
+    site.take(wave, other)
+    paused = Halted(paused=frozenset({(_GROUP, wave.once)}))
+    begun = site.execution.begin(site.counting, _NOW, paused)
+    assert isinstance(begun, Begun)
+    assert begun.record.command == other
+    site.execution.end(begun, _DONE, _NOW)
+    assert site.execution.begin(site.counting, _NOW, paused) is None
+    elsewhere = Halted(paused=frozenset({(GroupId(b"another group" + bytes(19)), wave.once)}))
+    begun = site.execution.begin(site.counting, _NOW, elsewhere)
+    assert isinstance(begun, Begun)
+    assert begun.record.command == wave
+
+
+def test_a_wave_of_an_aborted_release_is_refused_when_its_turn_comes(site: Site) -> None:
+    wave = replace(_command(1), in_waves=True)
+    site.take(wave)
+    aborted = Halted(aborted=frozenset({(_GROUP, wave.once)}))
+    refused = _said(site.execution.begin(site.counting, _NOW, aborted))
+    assert refused == (CommandState.REFUSED, results.WITHDRAWN)
+
+
+def test_what_has_become_of_waves_is_kept_for_operators_that_come_later(site: Site) -> None:
+    wave, other = replace(_command(1), in_waves=True), _command(2)
+    site.take(wave, other)
+    for _ in range(2):
+        site.tables.note_reported(site.execution.end(site.begin(), _DONE, _NOW))
+    assert [each.command.operation for each in site.tables.waves(_GROUP)] == [wave.operation]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition,
 from covey.core.actions.execution import Execution
 from covey.core.actions.installation import InstallationPhase
 from covey.core.actions.installing import NOT_YET, Installed, InstallerStep, Installing, StepBegun
-from covey.core.actions.records import CommandRecord, GivenCommand, Moment
+from covey.core.actions.records import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
@@ -55,6 +55,7 @@ class Machine:
             "pump", "pump", ("/bin/pump",), INSTALLER_ARGUMENTS, ends=ends, trial_us=_TRIAL_US
         )
         self.ended: CommandRecord | None = None
+        self.halted = NOTHING_HALTED
         self.begin()
 
     # -- its owner ----------------------------------------------------------------------------------------------------
@@ -97,6 +98,7 @@ class Machine:
         """Do what a turn of the agent does, with a program that ends at once."""
         self.cut()
         with self.store.transaction():
+            self.execution.heed(self.halted, self.moment())
             found = self.installing.next_step(self.moment()) or self.execution.begin([_OPERATION], self.moment())
             self._final(found)
         self.cut()
@@ -235,6 +237,44 @@ def test_who_is_never_well_falls_back(machine: Machine) -> None:
     machine.fails[InstallerStep.CONFIRM] = NOT_YET
     result = machine.settle()
     assert (result.code, machine.version) == (results.ROLLED_BACK, "old")
+
+
+_PUMPS_RELEASE = frozenset({(_GROUP, bytes(16))})
+
+
+def test_while_its_release_is_paused_its_file_comes_and_nothing_is_changed(machine: Machine) -> None:
+    machine.halted = Halted(paused=_PUMPS_RELEASE)
+    for _ in range(6):
+        machine.turn()
+    assert machine.run == [InstallerStep.FETCH, InstallerStep.VERSION]
+    machine.now_us += 2 * INSTALLER_FETCH_US
+    assert machine.turn() is None, "a pause uses up no time"
+    machine.halted = NOTHING_HALTED
+    assert machine.settle().why == "on new 1.0"
+
+
+def test_what_is_aborted_before_anything_is_changed_is_not_installed(machine: Machine) -> None:
+    machine.go_on_until(InstallationPhase.FETCHING)
+    machine.halted = Halted(aborted=_PUMPS_RELEASE)
+    result = machine.settle()
+    assert (result.state, result.code, machine.version) == (CommandState.STOPPED, results.WITHDRAWN, "old")
+    assert result.why == "not installed, on old 1.0: its release was aborted"
+    assert InstallerStep.INSTALL not in machine.run
+
+
+def test_what_is_aborted_on_trial_falls_back_and_what_was_acknowledged_goes_on(machine: Machine) -> None:
+    machine.is_connected = False
+    machine.go_on_until(InstallationPhase.TRIAL)
+    machine.halted = Halted(aborted=_PUMPS_RELEASE)
+    result = machine.settle()
+    assert (result.code, machine.version) == (results.ROLLED_BACK, "old")
+    assert result.why == "rolled back to old 1.0: its release was aborted"
+
+
+def test_what_is_aborted_after_it_was_acknowledged_ends_by_its_own_rules(machine: Machine) -> None:
+    machine.go_on_until(InstallationPhase.CONFIRMING)
+    machine.halted = Halted(aborted=_PUMPS_RELEASE)
+    assert machine.settle().why == "on new 1.0"
 
 
 def test_falling_back_is_tried_some_times_and_reported_if_it_fails(machine: Machine) -> None:

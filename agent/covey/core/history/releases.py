@@ -1,0 +1,70 @@
+"""What operators say of a release while it is under way: that it is to wait, to end, or to go on.
+
+On the wire `[once, state, why, accepted, stop-percent / null]`. `once` are the bytes that all its waves carry. What
+it comes to for devices and for other operators, `core/orders/release_standing.py` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import ONCE_BYTES
+from covey.core.ids import KEY_BYTES, DeviceKey
+from covey.core.wire import cbor
+from covey.errors import MalformedError
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
+from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES, MAXIMUM_SELECTED_DEVICES
+
+
+class ReleaseState(IntEnum):
+    """What a release is to do."""
+
+    GOING = 0
+    """It goes on, as far as whoever says so knew what had been said against it."""
+    PAUSED = 1
+    """Whoever has not begun waits."""
+    ABORTED = 2
+    """Whoever has not begun never does; nobody takes that back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseChange:
+    """A release is to be in a state from now on.
+
+    It goes on in spite of the devices `accepted`, which count no more; `stop_percent` is another bound for it.
+    """
+
+    once: bytes
+    state: ReleaseState
+    why: str = ""
+    accepted: tuple[DeviceKey, ...] = field(default=())
+    stop_percent: int | None = None
+    kind = OperationKind.RELEASE
+
+    def to_wire(self) -> bytes:
+        """Return the body."""
+        return cbor.encode([self.once, int(self.state), self.why, list(self.accepted), self.stop_percent])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> ReleaseChange:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        once, state, why, accepted, stop_percent = cbor.record(
+            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            "release",
+            cbor.octets(ONCE_BYTES),
+            cbor.uint(max(ReleaseState)),
+            cbor.text(MAXIMUM_RELEASE_WHY_BYTES),
+            cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_SELECTED_DEVICES),
+            cbor.optional(cbor.uint(100)),
+        )
+        if list(accepted) != sorted(set(accepted)):
+            raise MalformedError("devices are ascending and distinct")
+        if state != ReleaseState.GOING and (accepted or stop_percent is not None):
+            raise MalformedError("a release that does not go on accepts nothing")
+        return cls(once, ReleaseState(state), why, tuple(map(DeviceKey, accepted)), stop_percent)

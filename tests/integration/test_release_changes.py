@@ -1,0 +1,148 @@
+"""Any operator pauses, aborts and goes on with a release; devices heed it, through a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.device import Process
+from tests.integration.gateway import Gateway
+from tests.integration.installing import Fleet
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+_NEW = "good 2\n"
+_WORDS = ("--installer", "pump", "--soak", "0s", "--patience", "3m")
+
+
+def _versions(fleet: Fleet) -> list[str]:
+    return [(shed.state / "pump").read_text().strip() for shed in fleet.sheds]
+
+
+def _standing(gateway: Gateway) -> dict[str, Any]:
+    found = gateway.json("release", "list")[-1]
+    assert isinstance(found, dict)
+    return found
+
+
+def _begun(fleet: Fleet, *words: str) -> Process:
+    """Begin a release on the operator's device, and return what gives its waves once the first one is given."""
+    process = fleet.hub.start_beside("release", "create", fleet.file(_NEW), *_WORDS, *words)
+    wait_until(lambda: len(fleet.hub.json("release", "list")) == 1, "it has begun")
+    return process
+
+
+def test_another_operator_that_is_no_collector_pauses_a_release_and_goes_on_with_it(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    fleet = Fleet(new_gateway, tmp_path, ("one", "two"), deputies=("deputy",))
+    [deputy] = fleet.deputies
+    for shed in fleet.sheds:
+        fleet.define_pump(shed)
+        (shed.state / "wait-install").touch()
+    fleet.start()
+    gives = _begun(fleet, "--waves", "1,100%")
+    wait_until(lambda: any((shed.state / "steps").exists() for shed in fleet.sheds), "the first one has begun")
+    wait_until(lambda: len(deputy.json("release", "list")) == 1, "the deputy has heard of it")
+    paused = deputy.json("release", "pause", _standing(deputy)["id"][:8], "--why", "the weekend comes")
+    assert paused["state"] == "paused"
+    wait_until(lambda: _standing(fleet.hub)["state"] == "paused", "the one that began it knows")
+    wait_until(lambda: gives.poll() is not None, "it gives no further wave")
+    for shed in fleet.sheds:
+        (shed.state / "wait-install").unlink()
+    wait_until(lambda: _standing(deputy)["devices"][0]["outcome"] == "done", "what had begun ends, and all are told")
+    assert sorted(_versions(fleet)) == ["good 1", "good 2"]
+    assert "paused by" in deputy.ok("release", "status", paused["id"][:8])
+    done = deputy.covey("release", "resume", paused["id"][:8])
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert _versions(fleet) == ["good 2"] * 2
+    assert [each["state"] for each in _standing(deputy)["said"]] == ["paused", "going"]
+
+
+def test_who_sleeps_when_a_release_is_aborted_never_begins(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    fleet = Fleet(new_gateway, tmp_path, ("one", "two"))
+    for shed in fleet.sheds:
+        fleet.define_pump(shed)
+    fleet.start()
+    sleeper = fleet.sheds[1]
+    sleeper.end()
+    _begun(fleet, "--waves", "100%")
+    wait_until(lambda: "good 2" in _versions(fleet), "who is awake has it")
+    name = _standing(fleet.hub)["id"][:8]
+    assert fleet.hub.json("release", "abort", name, "--why", "it overheats")["state"] == "aborted"
+    sleeper.start("run", "--no-sensors")
+    wait_until(lambda: {each["code"] for each in _standing(fleet.hub)["devices"]} == {"", "action_withdrawn"}, "told")
+    assert _versions(fleet) == ["good 2", "good 1"]
+    assert not (sleeper.state / "steps").exists() or "install" not in (sleeper.state / "steps").read_text().split()
+    assert "was aborted by" in fleet.hub.fails("release", "resume", name, code=1)
+    assert "aborted by" in fleet.hub.ok("release", "status", name)
+
+
+def test_what_is_on_trial_when_a_release_is_aborted_falls_back(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    fleet = Fleet(new_gateway, tmp_path, ("one",))
+    [shed] = fleet.sheds
+    fleet.define_pump(shed)
+    (shed.state / "wait-install").touch()
+    fleet.start()
+    _begun(fleet, "--waves", "100%")
+    wait_until(lambda: (shed.state / "steps").exists() and "install" in (shed.state / "steps").read_text(), "it begins")
+    fleet.hub.json("release", "abort", _standing(fleet.hub)["id"][:8])
+    wait_until(lambda: "release" in shed.ok("history", "log"), "it has heard of it")
+    (shed.state / "wait-install").unlink()
+    wait_until(lambda: _standing(fleet.hub)["devices"][0]["code"] == "action_rolled_back", "it has gone back")
+    assert _versions(fleet) == ["good 1"]
+    assert _standing(fleet.hub)["devices"][0]["why"] == "rolled back to good 1: its release was aborted"
+
+
+def test_a_release_that_stopped_by_itself_holds_sleepers_and_goes_on_in_spite_of_what_failed(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    fleet = Fleet(new_gateway, tmp_path, ("one", "two", "three"))
+    for shed in fleet.sheds:
+        fleet.define_pump(shed)
+        shed.state.joinpath("pump-installer").write_text("#!/bin/sh\nexit 9\n")
+    fleet.start()
+    found = fleet.release(_NEW, "--waves", "1,100%", code=1)
+    assert (found["state"], len(found["failed"]), found["said"][0]["state"]) == ("stopped", 1, "paused")
+    assert found["said"][0]["why"].startswith("1 failed: ")
+    status = fleet.hub.ok("release", "status", found["id"][:8])
+    assert found["failed"][0] in status
+    assert "--accept-failures" in status
+    assert f"release {found['id'][:8]} has stopped: 1 failed" in fleet.hub.covey("check", "--offline").stdout
+    [failed] = [shed for shed in fleet.sheds if shed.author[:8] in found["failed"][0]]
+    assert "pump is not rolled back" in failed.covey("check", "--offline").stdout
+    for shed in fleet.sheds:
+        fleet.define_pump(shed)
+    done = fleet.hub.covey("release", "resume", found["id"][:8], "--accept-failures")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    ended = _standing(fleet.hub)
+    assert (ended["state"], ended["failed"], ended["stop_percent"]) == ("finished", [], 2)
+    assert ended["accepted"] == found["failed"]
+    assert sorted(_versions(fleet)) == ["good 1", "good 2", "good 2"]
+
+
+def test_where_two_operators_have_to_agree_they_agree_with_the_plan_once(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    fleet = Fleet(new_gateway, tmp_path, ("one", "two"), deputies=("deputy",), threshold=2)
+    [deputy] = fleet.deputies
+    for shed in fleet.sheds:
+        fleet.define_pump(shed)
+    fleet.start()
+    gives = _begun(fleet, "--waves", "1,100%")
+    wait_until(lambda: len(deputy.json("release", "list")) == 1, "the deputy has heard of it")
+    assert _standing(deputy)["state"] == "awaits agreement"
+    assert "it needs 1 more operator to agree" in deputy.ok("release", "status", _standing(deputy)["id"][:8])
+    assert not any((shed.state / "steps").exists() for shed in fleet.sheds)
+    deputy.ok("orders", "approve", _standing(deputy)["wave"][:8])
+    wait_until(lambda: gives.poll() is not None, "it has been to both", idle_s=60)
+    found = _standing(fleet.hub)
+    assert (found["state"], found["waves_given"], _versions(fleet)) == ("finished", 2, ["good 2"] * 2)
