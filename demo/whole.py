@@ -13,6 +13,7 @@ from demo.chaos import Chaos, plan
 from demo.fleet import Fleet
 from demo.ingest import Ingest
 from demo.orders import OrdersByStick, carry_orders
+from demo.release import let_install, release_and_go_back
 from demo.sampling import Watch
 from demo.screen import Screen
 
@@ -38,6 +39,8 @@ def run(options: argparse.Namespace, folder: Path) -> int:
     batch_seconds = min(10.0, options.seconds / 5)
     try:
         fleet.set_up(batch_seconds=batch_seconds, interval_seconds=1.0)
+        for device in fleet.agents:
+            let_install(device)
         if options.board:
             board = Board(folder / "board", fleet.agents[0], options.seconds - 1, batch_seconds)
             fleet.others.append(board)
@@ -54,6 +57,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
             Chaos(plan(fleet, options.seconds, options.seed, ingest, board) if options.chaos else []), options.seconds
         )
         orders = carry_orders(fleet, screen.say)
+        release_and_go_back(fleet, screen.say)
         screen.say("sampling is over; delivering what is on the way …")
         fleet.drain()
         watch.deliver()

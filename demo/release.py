@@ -1,0 +1,64 @@
+"""The scene with the release: a bad file comes to one agent, which goes back by itself, and to no other one.
+
+The owners of all agents let operators install a model, which stays where their own check finds it good and a member
+acknowledges what is sent after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from covey.adapters.state_folder import StateFolder
+from covey.errors import TransientError
+from demo.device import Device
+from demo.fleet import ACTION, Fleet
+
+_INSTALLER = "install-model"
+
+_GOOD, _BAD = "a good model\n", "a broken one\n"
+_DEFINITION = """
+summary = "take a model"
+argv = ["covey", "installer", "file", "--to={target}", "--check=/bin/grep -q good"]
+seconds = 60
+memory_mib = 1024
+
+[installer]
+trial_seconds = 60
+"""
+
+
+def let_install(device: Device) -> None:
+    """Have a device's owner let operators install a model, and have one there."""
+    StateFolder.at(device.state).change_config({"operations.commands": (ACTION, _INSTALLER)})
+    _model(device).write_text(_GOOD)
+    definition = device.state / "operations.d" / f"{_INSTALLER}.toml"
+    definition.parent.mkdir(mode=0o700, exist_ok=True)
+    definition.write_text(_DEFINITION.format(target=_model(device)))
+    definition.chmod(0o600)
+
+
+def release_and_go_back(fleet: Fleet, say: Callable[[str], None]) -> None:
+    """Release a file that is no good.
+
+    Raises:
+        TransientError: it came to more than one agent, or stayed.
+    """
+    path = fleet.folder / "model.bin"
+    path.write_text(_BAD)
+    say(f"the operator releases a broken model for {len(fleet.agents)} agents, one of them first")
+    words = ("--installer", _INSTALLER, "--waves", "1,100%", "--soak", "0s", "--patience", "1m")
+    done = fleet.collector.covey("release", "create", str(path), *words)
+    releases = fleet.collector.json("release", "list")
+    if done.returncode != 1 or not releases or releases[-1]["state"] != "stopped" or len(releases[-1]["devices"]) != 1:
+        raise TransientError("the release did not stop at its first wave", hint=(done.stdout + done.stderr)[-500:])
+    [outcome] = releases[-1]["devices"]
+    say(f"  {outcome['name']}: {outcome['why']}")
+    if any(_model(device).read_text() != _GOOD for device in fleet.agents):
+        raise TransientError("an agent is not on the model of before", hint="the logs are beside the devices")
+    others = len(fleet.agents) - 1
+    say(f"  the release has stopped by itself: {others} others never saw it, and all are on the model of before")
+
+
+def _model(device: Device) -> Path:
+    return device.state / "model"
