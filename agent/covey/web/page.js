@@ -134,8 +134,10 @@ function order(each) {
   return one;
 }
 
+const releaseLook = { stopped: "lost", ready: "waiting", paused: "waiting", "awaits agreement": "waiting" };
+
 function release(each) {
-  const one = made("tr"), head = made("th", each.what), bad = { stopped: "lost", ready: "waiting" }[each.state] || "";
+  const one = made("tr"), head = made("th", each.what), bad = releaseLook[each.state] || "";
   const counts = [`${each.done} of ${each.given} done`];
   if (each.failed) counts.push(`${each.failed} failed`);
   if (each.silent) counts.push(`${each.silent} silent`);
@@ -255,7 +257,7 @@ function showFleet(found) {
   section("orders", "given", found.orders, order);
   section("releases", "rolled", found.releases, release);
   section("files", "offered", found.files, file);
-  if (found.releases.some((each) => each.state !== "finished") && !element("releases").dataset.opened) {
+  if (found.releases.some((each) => !["finished", "aborted"].includes(each.state)) && !element("releases").dataset.opened) {
     element("releases").open = true;
     element("releases").dataset.opened = "once"; // who closes it is not told again
   }
