@@ -12,7 +12,7 @@ from covey_ingest.report_text import Table, facts, tables
 
 _STYLE = """
 h2 { font-size: 1.1rem; margin: 2rem 0 .25rem; } .fact { margin: .25rem 0; overflow-wrap: anywhere; }
-thead th { overflow-wrap: normal; } tbody th { color: inherit; } tr.bad th { color: var(--bad); font-weight: 600; }
+tbody th { color: inherit; } tr.bad th { color: var(--bad); font-weight: 600; }
 """
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, HttpCredentials, Page, expect
+from playwright.sync_api import Error as BrowserError
 
 from covey.app.device import open_device
 from covey.core.ids import GroupId
@@ -128,7 +129,8 @@ def test_a_person_accepts_an_invitation(opens: Opens, fleet: CollectedFleet) -> 
     expect(invitations).to_contain_text("invites to 07070707; 1 h left")
     is_readable(page)
     page.get_by_role("button", name="Accept").press("Enter")
-    expect(invitations).to_contain_text("accepted: the agent asks to be let in")
+    expect(invitations).to_contain_text("07070707: accepted, the agent asks to be let in")
+    expect(page.get_by_role("button", name="Accept")).to_have_count(0)
     with open_device(fleet.folder) as device:
         assert [each.group_id for each in device.store.joins.pending()] == [group_id]
 
@@ -173,6 +175,32 @@ def test_a_page_without_its_server_says_so_and_how_to_go_on(opens: Opens, served
     expect(page.locator("#connection")).to_contain_text("open the link that covey dashboard has printed")
     page.goto(link)
     expect(page.locator("#connection")).to_be_hidden()
+
+
+def test_a_wall_elsewhere_comes_by_tls_and_a_password(browser: Browser, served: Gateway, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path / "authority", -1, 1)
+    password = tmp_path / "password"
+    password.touch(0o600)
+    password.write_text("a long enough password\n")
+    served.log.unlink(missing_ok=True)
+    files = ("--certificate", str(certificate), "--key", str(key), "--password-file", str(password))
+    served.start("dashboard", "--listen", "0.0.0.0:0", "--interval", "0.2", *files)
+    wait_until(lambda: served.log.exists() and "https://" in served.log.read_text(), "the address is printed")
+    link = served.log.read_text().split()[0].replace("0.0.0.0", "localhost")
+    assert "?key=" not in link
+    who = HttpCredentials(username="wall", password="a long enough password")
+    contexts = [
+        browser.new_context(ignore_https_errors=True),
+        browser.new_context(ignore_https_errors=True, http_credentials=who),
+    ]
+    stranger, page = (each.new_page() for each in contexts)
+    with pytest.raises(BrowserError, match="ERR_INVALID_AUTH_CREDENTIALS"):
+        stranger.goto(link)
+    page.goto(link)
+    expect(page.locator("#devices tr")).to_have_count(_COUNT + 1)
+    expect(page.locator("#connection")).to_be_hidden()
+    for each in contexts:
+        each.close()
 
 
 def test_mistakes_of_who_serves_it(fleet: CollectedFleet, tmp_path: Path) -> None:

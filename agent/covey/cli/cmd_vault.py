@@ -18,7 +18,7 @@ from covey.cli.grammar import Actions, Parser, json_option
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import print_json, print_table
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,27 +100,36 @@ def _status(device: Device, options: argparse.Namespace) -> int:
         return 1 if status.troubled else 0
     if status.nodes:
         print_table(
-            ["node", "manifest", "segments", "bytes", "newest", "tombstones", "key", "since", "trouble"],
-            [list(to_json(each).values()) for each in status.nodes],
+            ["node", "device", "manifest", "segments", "bytes", "newest", "tombstones", "key", "since", "trouble"],
+            [(each.node, labelled_name(each.device, each.label) or "-", *_measures(each)) for each in status.nodes],
         )
     print(f"arrived, and waiting to be landed by this device: {count(status.waiting_bytes, 'byte')}")
     return 1 if status.troubled else 0
 
 
+def _measures(node: vault.VaultNodeStatus) -> list[object]:
+    return [value for name, value in to_json(node).items() if name not in {"node", "device", "label"}]
+
+
 def _verify(device: Device, options: argparse.Namespace) -> int:
     with _progress("verified") as progress:
         findings = vault.verify_vault(device, options.vault, progress)
-    outcome = _print_findings(findings, options.json, "everything that is listed opens, and every signature verifies")
+    writers = vault.vault_writers(device)
+    well = "everything that is listed opens, and every signature verifies"
+    outcome = _print_findings(findings, writers, options.json, well)
     for each in () if options.json else vault.status_of_vault(device, options.vault).nodes:
         if each.key:
-            print(f"node {each.node}: key {each.key}{each.key_since and f', since {each.key_since}'}")
+            named, since = labelled_name(each.device, each.label), each.key_since and f", since {each.key_since}"
+            print(f"node {each.node}{named and f' ({named})'}: key {each.key}{since}")
     return outcome
 
 
 def _pull(device: Device, options: argparse.Namespace) -> int:
     with _progress("fetched") as progress:
         findings = vault.mirror_vault(device, options.vault, options.destination, progress)
-    return _print_findings(findings, options.json, f"{options.destination} has what the vault has")
+    return _print_findings(
+        findings, vault.vault_writers(device), options.json, f"{options.destination} has what the vault has"
+    )
 
 
 def _readings(device: Device, options: argparse.Namespace) -> int:
@@ -132,7 +141,7 @@ def _readings(device: Device, options: argparse.Namespace) -> int:
         elif options.json:
             print_json({name: value for name, value in asdict(found).items() if value is not None})
         else:
-            print(f"{found.time}  {printable(found.label) or found.author[:8]}  {_said(found)}")
+            print(f"{found.time}  {labelled_name(found.author[:8], found.label)}  {_said(found)}")
     if unread:
         print("hint: covey vault verify says more", file=sys.stderr)
     return 1 if unread else 0
@@ -144,11 +153,21 @@ def _said(reading: LandedReading) -> str:
     return f"{printable(reading.name)}  {printable(value)} {printable(reading.unit)}".rstrip()
 
 
-def _print_findings(findings: list[VaultFinding], as_json: bool, well: str) -> int:
+def _print_findings(
+    findings: list[VaultFinding], writers: dict[str, vault.VaultWriter], as_json: bool, well: str
+) -> int:
     if as_json:
         print_json({"findings": [to_json(each) for each in findings]})
     elif findings:
-        print_table(["node", "segment", "code", "reason"], [list(to_json(each).values()) for each in findings])
+        rows = [
+            (
+                each.node,
+                labelled_name(*writers[each.node]) if each.node in writers else "-",
+                *[*to_json(each).values()][1:],
+            )
+            for each in findings
+        ]
+        print_table(["node", "device", "segment", "code", "reason"], rows)
     else:
         print(well)
     return 1 if findings else 0

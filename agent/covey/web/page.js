@@ -11,6 +11,7 @@ let lostAt = null; // since when there is no connection
 let wordsTimer = 0;
 const TILES = 12; // groups that are drawn until a person asks for all
 let allTiles = false;
+const accepted = []; // what a person here has answered
 let tilesShown = "";
 let first = 0; // how many devices stand before the window that is shown
 
@@ -78,11 +79,11 @@ function row(device) {
     cell("", "", presence(device)),
     cell("newest reading", "number", living("span", device.newest_at_us), clock),
     cell("lag", "number", device.lag_seconds === null ? "–" : duration(device.lag_seconds * 1e6)),
-    cell("waiting", `number ${device.waiting ? "waiting" : ""}`, String(device.waiting), device.waiting ? made("small", ` ${device.waits_because}`) : ""),
-    cell("missing", `number ${device.missing ? "waiting" : ""}`, String(device.missing)),
-    cell("lost", `number ${lost ? "lost" : ""}`, String(lost), lost ? made("small", ` ${reasons}`) : ""),
+    cell("waiting", `number ${device.waiting ? "waiting" : "nothing"}`, String(device.waiting), device.waiting ? made("small", ` ${device.waits_because}`) : ""),
+    cell("missing", `number ${device.missing ? "waiting" : "nothing"}`, String(device.missing)),
+    cell("lost", `number ${lost ? "lost" : "nothing"}`, String(lost), lost ? made("small", ` ${reasons}`) : ""),
     cell("series", "number", `${device.series}${device.left_out ? "+" : ""}`),
-    cell("version", "", device.version.split(";")[0] || "–"),
+    cell("version", device.version ? "" : "nothing", device.version.split(";")[0] || "–"),
   );
   return one;
 }
@@ -102,16 +103,17 @@ function invitation(each) {
   const shown = each.shown.map((member) => member.label || member.name).join(", ");
   const members = each.members === null ? "" : ` with ${each.members} members${shown ? `: ${shown}` : ""}`;
   one.append(made("span", `${called(each.label, each.inviter)} invites to ${titled(each)}${members}; ${hours} h left `));
-  button.addEventListener("click", () => accept(each.group_id, one, button));
+  button.addEventListener("click", () => accept(each.group_id, titled(each), one, button));
   one.append(button);
   return one;
 }
 
-async function accept(group, place, button) {
+async function accept(group, name, place, button) {
   button.disabled = true;
   try {
     await ask(`accept?${new URLSearchParams({ group })}`, "POST");
-    place.replaceChildren("accepted: the agent asks to be let in");
+    accepted.push(`${name}: accepted, the agent asks to be let in`);
+    place.replaceChildren(accepted.at(-1));
   } catch (error) {
     place.append(made("span", ` ${reason(error)}`, "lost"));
     button.disabled = false;
@@ -252,7 +254,7 @@ function showFleet(found) {
   const invited = JSON.stringify(found.invitations);
   if (element("invitations").dataset.shown !== invited) {
     element("invitations").dataset.shown = invited;
-    element("invitations").replaceChildren(...found.invitations.map(invitation));
+    element("invitations").replaceChildren(...found.invitations.map(invitation), ...accepted.map((each) => made("li", each)));
   }
   section("orders", "given", found.orders, order);
   section("releases", "rolled", found.releases, release);
@@ -333,7 +335,7 @@ function value(each) {
     head,
     cell("", "number", `${number} ${each.unit}`),
     cell("", "number", living("span", each.at_us), clock),
-    cell("", "plotted", place),
+    cell("", each.points.length ? "plotted" : "nothing", place),
   );
   if (each.points.length) plot(place, each.points, each.name);
   return one;

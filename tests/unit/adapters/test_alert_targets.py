@@ -249,11 +249,19 @@ class _SecureMail(socketserver.StreamRequestHandler):
     """A mail server that takes a password after STARTTLS alone (RFC 3207, RFC 4954); `said` is (secure, line)."""
 
     context: ClassVar[ssl.SSLContext]
+    at_once: ClassVar[bool] = False
+    """Whether it speaks TLS from the first byte (RFC 8314), not after STARTTLS."""
     said: ClassVar[list[tuple[bool, str]]] = []
 
     def handle(self) -> None:
         connection: socket.socket = self.request
-        secure, stream = False, connection.makefile("rwb", buffering=0)
+        secure = self.at_once
+        if secure:
+            try:
+                connection = self.context.wrap_socket(connection, server_side=True)
+            except OSError:
+                return  # a client that does not trust it
+        stream = connection.makefile("rwb", buffering=0)
         stream.write(b"220 mail.example.org\r\n")
         while line := stream.readline().decode().strip():
             self.said.append((secure, line))
@@ -293,3 +301,22 @@ def test_mail_is_sent_with_a_password_after_starttls_alone(
     assert (True, f"AUTH PLAIN {plain}") in _SecureMail.said
     assert (True, "data") in _SecureMail.said
     assert [line.split()[0].upper() for secure, line in _SecureMail.said if not secure] == ["EHLO", "STARTTLS"]
+
+
+def test_mail_by_tls_from_the_first_byte_needs_a_certificate_that_is_trusted(
+    server_context: ssl.SSLContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The authority is of one's own: $SSL_CERT_FILE names it."""
+    (tmp_path / "mail.password").write_text("s3cret\n")
+    (tmp_path / "mail.password").chmod(0o600)
+    for name, value in {"context": server_context, "at_once": True, "said": []}.items():
+        monkeypatch.setattr(_SecureMail, name, value, raising=False)
+    for port in _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), _SecureMail)):
+        server = f"smtps://hub%40example.org@localhost:{port}"
+        settings = {"mail_to": ("ops@example.org",), "mail_server": server, "mail_password_file": "mail.password"}
+        _target(tmp_path, **settings)(_MESSAGE)
+        monkeypatch.delenv("SSL_CERT_FILE")
+        with pytest.raises(AlertTargetError, match="certificate"):
+            _target(tmp_path, **settings)(_MESSAGE)
+    assert all(secure for secure, _ in _SecureMail.said)
+    assert [line for _, line in _SecureMail.said if line.startswith("AUTH PLAIN ")]

@@ -113,10 +113,10 @@ def test_a_board_stands_behind_its_gateway_and_what_waits_says_why(hub: Here) ->
         opened.store.received.set(LEE.signing_public, Incarnation(bytes(8)), SequenceSet(3, ((6, 7), (9, 9))))
     found = hub.json("fleet")
     [lee] = [each for each in found["devices"] if each["label"] == "lee"]
-    assert (lee["missing"], lee["waits_because"]) == (3, "no relay is reached from here")
+    assert (lee["missing"], lee["waits_because"]) == (3, "no relay is reached")
     assert next(each for each in found["devices"] if each["key"] == own)["gateway"] == lee["key"]
     shown = hub.ok("fleet", "lee")
     assert "boards    " in shown
-    assert ": no relay is reached from here" in shown
+    assert ": no relay is reached" in shown
     assert [each["kind"] for each in hub.json("fleet", "lee")["outbox"]]
     assert f"behind    {lee['device']} lee" in hub.ok("fleet", own[:12])

@@ -227,6 +227,7 @@ def agreement(device: Examined) -> Iterator[Seen]:
     missing = "the agent asks for what is missing: is the relay up, and another member there?"
     membership = device.opened.node.membership
     statuses = {each.group_id: each for each in device.status.groups}
+    labels = {each.device: each.label for each in device.status.members}
     for group in membership.groups.joined():
         name, found = f"group {group.group_id.hex()[:8]}", statuses[group.group_id.hex()].agreement
         if small := statuses[group.group_id.hex()].too_large:
@@ -248,11 +249,11 @@ def agreement(device: Examined) -> Iterator[Seen]:
             )
         elif found.others or found.never:
             yield warning(
-                f"{name} version {group.version}: {_who_agrees(found)}",
+                f"{name} version {group.version}: {_who_agrees(found, labels)}",
                 "whoever is behind asks when it is next online; covey status --json names them all",
             )
         else:
-            yield ok(f"{name} version {group.version}: {_who_agrees(found)}")
+            yield ok(f"{name} version {group.version}: {_who_agrees(found, labels)}")
     if not statuses:
         yield ok("no group to agree on")
 
@@ -266,17 +267,20 @@ def _days_unheard(device: Examined, group: GroupManifest) -> int:
     return days if days >= _UNHEARD_DAYS else 0
 
 
-def _who_agrees(found: AgreementStatus) -> str:
+def _who_agrees(found: AgreementStatus, labels: dict[str, str]) -> str:
     """Return how many members were last seen with the same, and the first ones that were not."""
+    from covey.core.ids import labelled_name
+
     same = count(found.same, "other member") if found.same else "nobody"
     parts = [f"{same} last seen with the same"]
     if not (found.same or found.others or found.never):
         return "nobody else follows it"
     if found.others:
-        named = ", ".join(f"{each.device} for {duration(each.seconds)}" for each in found.others[:_NAMED])
+        others = [(labelled_name(each.device, each.label), duration(each.seconds)) for each in found.others[:_NAMED]]
+        named = ", ".join(f"{name} for {time}" for name, time in others)
         parts.append(f"{len(found.others)} with others ({named}{', ...' if len(found.others) > _NAMED else ''})")
     if found.never:
-        named = ", ".join(found.never[:_NAMED])
+        named = ", ".join(labelled_name(each, labels.get(each, "")) for each in found.never[:_NAMED])
         parts.append(f"{len(found.never)} not seen yet ({named}{', ...' if len(found.never) > _NAMED else ''})")
     return ", ".join(parts)
 

@@ -24,6 +24,7 @@ from covey.core.ids import DeviceKey
 
 if TYPE_CHECKING:
     from covey.app.device import Device
+    from covey.app.operations.vault import VaultWriter
 
 ALWAYS_US = 3_600_000_000
 """So much of the vault is always looked at; what is older only as long as somebody is missing in it."""
@@ -71,7 +72,7 @@ class FleetView:
         own = own_condition(device)
         devices = tuple(FleetDevices(device, self._newest, now_us, listens=own.listens).of(members, values=values))
         releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
-        troubles = [*troubles_of(own, devices, releases, rollbacks, self._newest)]
+        troubles = [*troubles_of(own, devices, releases, rollbacks, self._newest, _writers(device, self._newest))]
         if has_keys and reads and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
         versions = Counter(each.version.partition(";")[0] for each in devices if each.version)
@@ -99,6 +100,15 @@ class FleetView:
     def said_by(self, key: DeviceKey) -> NewestOfDevice:
         """Return what the looks so far have found of a device in the vault."""
         return self._newest.devices.get(key, NOTHING)
+
+
+def _writers(device: Device, newest: NewestReadings) -> dict[str, VaultWriter]:
+    """Return who writes as which node, where somebody's manifest is not followed."""
+    if not newest.not_followed:
+        return {}
+    from covey.app.operations.vault import vault_writers
+
+    return vault_writers(device)
 
 
 def _members(device: Device) -> dict[DeviceKey, tuple[Member, list[str]]]:

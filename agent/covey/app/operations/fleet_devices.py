@@ -78,7 +78,7 @@ class FleetDevices:
     def _why(self, presence: str) -> str:
         """Return why messages for a device are still here."""
         if not self._listens:
-            return "no relay is reached from here"
+            return "no relay is reached"
         return "not acknowledged yet" if presence == HERE else f"it is {presence}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from covey.app.fleet_documents import FleetDevice, FleetRelease, FleetRollback, FleetTrouble
@@ -30,6 +30,7 @@ def troubles_of(
     releases: tuple[FleetRelease, ...],
     rollbacks: tuple[FleetRollback, ...],
     newest: NewestReadings,
+    writers: Mapping[str, tuple[str, str]],
 ) -> Iterator[FleetTrouble]:
     """Yield what a person should see to: here, then roll-outs, then devices, then the vault."""
     for trouble in own.troubles:
@@ -59,7 +60,10 @@ def troubles_of(
         "covey fleet --json",
     )
     for node, code in newest.not_followed.items():
-        yield FleetTrouble(f"what node {node[:8]} has put into the vault is not followed: {code}", "covey vault verify")
+        writer = f" ({labelled_name(*writers[node])})" if node in writers else ""
+        yield FleetTrouble(
+            f"what node {node[:8]}{writer} has put into the vault is not followed: {code}", "covey vault verify"
+        )
     if newest.unreadable:
         yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
     if own.waiting_invitations:

@@ -6,11 +6,11 @@ import secrets
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.core.crypto import check_noise_key
 from covey.core.group.manifest import COLLECTOR
-from covey.core.ids import KEY_BYTES, NoisePublic, from_hex, node_id
+from covey.core.ids import KEY_BYTES, NoisePublic, device_name, from_hex, node_id
 from covey.errors import LocalError, MalformedError, UsageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 
@@ -46,7 +46,10 @@ class PreparedVault:
 
 @dataclass(frozen=True, slots=True)
 class VaultNodeStatus:
-    """What one node has put into the vault; `trouble` is a code where its manifest could not be followed."""
+    """What one node has put into the vault; `trouble` is a code where its manifest could not be followed.
+
+    `device` and `label` are the member that writes as this node; empty where no group has it.
+    """
 
     node: str
     manifest_seq: int
@@ -59,6 +62,8 @@ class VaultNodeStatus:
     key_since: str
     """Since when the newest is in use (RFC 3339), or empty where nobody has noted that."""
     trouble: str
+    device: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +138,27 @@ def status_of_vault(device: Device, location: str | None) -> VaultStatus:
     """Return what each node has put into the vault."""
     survey = _survey(device, location)
     now_us = device.clock.wall_us()
-    nodes = tuple(_node_status(state, now_us) for state in survey.states(vault_nodes(device, survey.nodes())))
-    return VaultStatus(nodes, device.store.landing.size())
+    writers = vault_writers(device)
+    states = (_node_status(state, now_us) for state in survey.states(vault_nodes(device, survey.nodes())))
+    nodes = (replace(each, **writers[each.node]._asdict()) if each.node in writers else each for each in states)
+    return VaultStatus(tuple(nodes), device.store.landing.size())
+
+
+class VaultWriter(NamedTuple):
+    """The member that writes to a vault as a node, and what it is called."""
+
+    device: str
+    label: str
+
+
+def vault_writers(device: Device) -> dict[str, VaultWriter]:
+    """Return who of this device's groups may write as which node."""
+    found = {}
+    for group in device.node.groups.joined():
+        for member in group.members:
+            key = member.keys.signing_public
+            found[node_id(key).hex()] = VaultWriter(device_name(key), member.label)
+    return found
 
 
 def _node_status(state: NodeState, now_us: int) -> VaultNodeStatus:

@@ -1,0 +1,23 @@
+"""`covey vault` and `covey check` name devices as people do: by what they are called, beside their keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.core.ids import device_name, key_text
+from tests.command import Here
+from tests.fleet import identity
+
+LEE = identity("lee")
+
+
+def test_who_writes_as_a_node_and_who_was_not_heard_is_said_by_label(tmp_path: Path) -> None:
+    device = Here(tmp_path, "hub")
+    device.ok("group", "create")
+    device.ok("vault", "init")
+    (node,) = device.json("vault", "status")["nodes"]
+    assert node["label"] == "hub"
+    assert f"{node['device']} hub" in device.ok("vault", "status")
+    keys = [key_text("sign", LEE.signing_public), key_text("noise", LEE.noise_public)]
+    device.ok("group", "add", *keys, "--label", "lee")
+    assert f"1 not seen yet ({device_name(LEE.signing_public)} lee)" in device.covey("check").stdout
