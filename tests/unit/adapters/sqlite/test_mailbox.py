@@ -1,0 +1,66 @@
+"""The tables of mailboxes over real files: what is kept, and handed over, comes through a salvage and a restart."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from covey.adapters.sqlite.salvage import finish, salvage
+from covey.core.ids import DeviceKey, Incarnation
+from covey.core.mailbox.messages import Hook, Push
+from covey.core.mailbox.records import Kept, WakeHook
+from covey.limits.storage import OUTBOX_BYTES
+from tests.fleet import identity, open_store
+
+_ANN, _BEN, _POST = (identity(name).signing_public for name in ("ann", "ben", "post"))
+_HOOK = WakeHook(Hook.PROGRAM, "program")
+
+
+def _push(number: int, recipient: DeviceKey = _BEN) -> Push:
+    return Push(number.to_bytes(16), b"sealed %d" % number, 0, recipient)
+
+
+def _fill(path: Path) -> None:
+    with closing(open_store(path, Incarnation(bytes(8)))) as store, store.transaction():
+        for number in range(4):
+            assert store.mailbox.put(_ANN, _push(number), 10**12, 7, 10**9) == Kept(number + 1, is_new=True)
+        store.mailbox.delete(_BEN, (1, 2))
+        store.mailbox.add_hook(_BEN, _HOOK)
+        store.mailbox.set_position(_POST, "state", 9)
+        store.mailbox.set_pushed(_BEN, _POST, 3, 7)  # type: ignore[arg-type]
+
+
+def test_what_a_mailbox_keeps_comes_through_a_salvage(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    _fill(path)
+    report = salvage(path, identity("ann"), Incarnation(b"salvaged"), OUTBOX_BYTES, 1)
+    finish(path)
+    assert not {name for name in report.lost if name.startswith("mailbox")}
+    with closing(open_store(path, Incarnation(bytes(8)))) as store:
+        tables = store.mailbox
+        assert tables.relay_id() == b"salvaged".hex(), "devices ask it from the first cursor on"
+        [inbox] = tables.all()
+        assert (inbox.device, inbox.blobs, inbox.bytes, inbox.max_cursor) == (_BEN, 2, 16, 4)
+        blobs, is_cut = tables.after(_BEN, 0, 100, 100, 1_000)
+        assert ([(each.cursor, each.payload) for each in blobs], is_cut) == (
+            [(3, b"sealed 2"), (4, b"sealed 3")],
+            False,
+        )
+        assert tables.hooks(_BEN) == [_HOOK]
+        assert tables.position(_POST) == ("state", 9)
+        assert tables.pushed_upto(_BEN, _POST) == 3
+        with store.transaction():
+            assert tables.put(_ANN, _push(3), 1, 7, 10**9) == Kept(4, is_new=False)
+            assert tables.put(_ANN, _push(9), 1, 7, 10**9) == Kept(5, is_new=True), "no cursor is given twice"
+
+
+def test_what_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    _fill(path)
+    with closing(open_store(path, Incarnation(bytes(8)))) as store, store.transaction():
+        store.mailbox.forget(_BEN)
+        assert store.mailbox.devices() == []
+        assert store.mailbox.totals() == (0, 0)
+        assert store.mailbox.hook_count() == 0
+        assert store.database.one("SELECT count(*) FROM mailbox_blob") == 0
+        assert store.database.one("SELECT count(*) FROM mailbox_share") == 0
