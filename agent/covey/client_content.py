@@ -8,7 +8,6 @@ with open("model.bin", "wb") as file:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from http.client import HTTPResponse
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import quote
 
-from covey.errors import AgentVersionError, LocalError
+from covey.client_calls import Call, document
+from covey.errors import LocalError
 
 _PART_BYTES = 64 * 1024
 _OCTETS = "application/octet-stream"
@@ -27,10 +27,8 @@ _OCTETS = "application/octet-stream"
 class AgentConnection(Protocol):
     """One request to the agent."""
 
-    def ask(
-        self, method: str, path: str, query: dict[str, object], body: Any, content_type: str, *, length: int | None
-    ) -> Any:
-        """Return the answer, unread, of a request that was not refused."""
+    def answer(self, call: Call[Any]) -> HTTPResponse:
+        """Return the answer, unread, of a call that was not refused."""
 
     def close(self) -> None:
         """End it."""
@@ -72,9 +70,9 @@ class ContentClient:
         length = file.seek(0, 2) - begin
         file.seek(begin)
         with closing(self._connect()) as connection:
-            query: dict[str, object] = {"name": name, "group": group}
-            answer = connection.ask("POST", "/v1/content", query, file, _OCTETS, length=length)
-            return _document(self._read(answer.read))
+            query = {"name": name, "group": group}
+            call = Call("POST", "/v1/content", document, query, file, _OCTETS, length=length)
+            return document(self._read(connection.answer(call).read))
 
     def ls(self, group: str | None = None) -> list[dict[str, Any]]:
         """Return the files that members offer, the newest first, and what is here of them."""
@@ -108,7 +106,7 @@ class ContentClient:
             wrong = last.get("state") == "wrong"
             raise LocalError(f"'{ref}' {'is not what its author says' if wrong else 'has not come yet'}")
         with closing(self._connect()) as connection:
-            answer = self._ask(connection, "GET", f"{_path(str(last['id']))}/file", {"group": group})
+            answer = connection.answer(Call("GET", f"{_path(str(last['id']))}/file", bytes, {"group": group}))
             left = answer.length or 0
             while part := self._read(lambda: answer.read(_PART_BYTES)):
                 left -= len(part)
@@ -126,30 +124,15 @@ class ContentClient:
 
     def _json(self, method: str, path: str, query: dict[str, object]) -> dict[str, Any]:
         with closing(self._connect()) as connection:
-            return _document(self._read(self._ask(connection, method, path, query).read))
-
-    @staticmethod
-    def _ask(connection: AgentConnection, method: str, path: str, query: dict[str, object]) -> HTTPResponse:
-        answer: HTTPResponse = connection.ask(method, path, query, None, "", length=None)
-        return answer
+            return document(self._read(connection.answer(Call(method, path, document, query)).read))
 
     def _lines(self, method: str, path: str, query: dict[str, object]) -> Iterator[dict[str, Any]]:
         with closing(self._connect()) as connection:
-            answer = self._ask(connection, method, path, query)
+            answer = connection.answer(Call(method, path, document, query))
             while line := self._read(answer.readline):
                 if line.strip():  # an empty one is a sign of life
-                    yield _document(line)
+                    yield document(line)
 
 
 def _path(ref: str) -> str:
     return f"/v1/content/{quote(ref, safe='')}"
-
-
-def _document(content: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise AgentVersionError.lacking("a JSON object")
-    return found
