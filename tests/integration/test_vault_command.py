@@ -299,6 +299,10 @@ def test_readings_are_a_table_without_spark(new_gateway: Make, tmp_path: Path) -
     assert "\x1b" not in shown
     assert "gateway  t  11.0 Cel\n" in shown
 
+    nowhere = tmp_path / "nowhere"
+    assert "there is no vault" in collector.fails("vault", "readings", "--vault", str(nowhere), code=78)
+    assert not nowhere.exists()
+
     (segment, *_) = sorted((collector.state / "vault").rglob("*.hxseg"))
     segment.write_bytes(b"nothing")
     partly = collector.covey("vault", "readings", "--json")

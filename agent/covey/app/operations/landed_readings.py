@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -66,9 +66,14 @@ def landed_readings(device: Device, location: str | None) -> Iterator[LandedRead
     """Yield all that has landed in a vault, and what of it cannot be read.
 
     Raises:
+        ConfigurationError: there is no such vault.
         LocalError: this device has no vault's keys.
         StorageError: the store cannot be read.
     """
+    from covey.adapters.objects.location import open_existing_store
+
+    if location is not None:
+        open_existing_store(location)  # what is mistyped is not made
     reader = vault_reader(device, location)
     labels = DeviceLabels(device.node.groups.joined())
     for found in each_message(reader, vault_nodes(device, known_nodes(device, location))):
@@ -89,15 +94,22 @@ def each_message(reader: VaultReader, nodes: Iterable[str]) -> Iterator[DoorMess
         manifest = reader.manifest(node, Floor())
         if isinstance(manifest, Trouble) and (manifest.code != "missing" or reader.held(node)):
             yield Unread(f"the manifest of node {node}", manifest.code)
-        place = LandedPosition(1)
+        place, gap = LandedPosition(1), None
         while (found := landed.next(node, place)) is not None:
             if isinstance(found, DoorGap):
-                yield _unread(found)
-                place = LandedPosition(found.last + 1)
+                if gap is not None and gap.reason == found.reason:
+                    found = replace(found, first=gap.first)
+                elif gap is not None:
+                    yield _unread(gap)
+                place, gap = LandedPosition(found.last + 1), found
                 continue
+            if gap is not None:
+                yield _unread(gap)
             yield from (each for each in found.messages if seen.is_new(each))
             yield from map(_unread, found.passed)
-            place = found.plan.end
+            place, gap = found.plan.end, None
+        if gap is not None:
+            yield _unread(gap)
 
 
 def _unread(gap: DoorGap) -> Unread:

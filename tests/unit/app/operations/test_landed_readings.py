@@ -53,6 +53,19 @@ def test_a_damaged_segment_is_told_and_the_rest_comes(collector: Collector) -> N
     assert [each.what for each in unread] == [f"segment 2 of node {collector.node.hex()}"]
 
 
+def test_what_is_gone_in_a_row_is_told_at_once(collector: Collector) -> None:
+    pump = Author(collector, 1)
+    entries = [collector.land(pump.measure(1)) for _ in range(6)]
+    for entry in (*entries[:3], entries[4]):
+        collector.segment_path(entry).unlink()
+    entry = entries[5]
+    collector.segment_path(entry).write_bytes(b"nothing")
+    found, unread = _read(collector)
+    assert found == [(_id(pump, 4), 1)]
+    node = collector.node.hex()
+    assert [each.what for each in unread] == [f"segment {which} of node {node}" for which in ("1 to 3", "5", "6")]
+
+
 def test_a_damaged_manifest_is_told_and_a_node_that_has_landed_nothing_is_not(collector: Collector) -> None:
     other = Collector(collector.vault, seed=1, key=collector.key)
     assert _read(collector, other) == ([], [])
