@@ -23,6 +23,7 @@ BENCHES = {
     "fanout": "seconds until 1,000 members have done one order and said so, against paho that asks as many",
     "content": "MB/s of a file from one agent to another through a broker, against paho that streams the same bytes",
     "mailbox": "envelopes/s that a mailbox keeps, against a bare table; its memory and a PULL at a million",
+    "content_nearby": "MB/s of a file from a peer of one network, against curl; what a patch of this package saves",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",
     "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",

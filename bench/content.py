@@ -76,7 +76,7 @@ def _ours(hub: Device, shed: Device, original: Path) -> tuple[float, float, int]
         sealing = time.perf_counter() - begin
     with open_device(StateFolder.at(shed.state)) as device:
         manifest = device.pick_group(None)
-        offer = _offered(device, manifest, original.name)
+        offer = offered(device, manifest, original.name)
         idle, most = [_anonymous(each) for each in (hub, shed)], 0
 
         def look(_come: int) -> None:
@@ -111,7 +111,7 @@ def _peer(broker: Broker, number: int, folder: Path) -> float:
     return go([publisher, subscriber], ready=1)
 
 
-def _offered(device: OpenDevice, manifest: GroupManifest, name: str) -> GroupFile:
+def offered(device: OpenDevice, manifest: GroupManifest, name: str) -> GroupFile:
     """Wait until a file is offered at a device, and return it."""
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:

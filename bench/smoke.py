@@ -22,6 +22,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "fanout": {"_MEMBERS": 8, "_PROCESSES": 1},
     "content": {"_SIZE": 1_000_000, "_ROUNDS": 1},
     "mailbox": {"_BLOBS": 20_000, "_PULLS": 5},
+    "content_nearby": {"_SIZE": 1_000_000, "_ROUNDS": 1},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "crypto_instructions": {},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},

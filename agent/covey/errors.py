@@ -257,6 +257,18 @@ class RelayError(TransientError):
     code = "relay"
 
 
+class PatchError(RemoteError):
+    """A patch makes another file than the one that it is for."""
+
+    code = "patch"
+
+
+class PeerError(TransientError):
+    """A place nearby is not reached, or gives less of a file than it was asked for."""
+
+    code = "peer"
+
+
 class AlertTargetError(TransientError):
     """A webhook, mail server or program has not taken an alert."""
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from covey.core.crypto import DeviceKeys
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covey.core.actions.definition import Invocation
     from covey.core.presence.heartbeat import LastWill
     from covey.core.telemetry.senml import Reading
@@ -271,6 +273,39 @@ class ObjectStore(Protocol):
 
     def keys(self, prefix: str) -> Iterator[str]:
         """List keys under a prefix, sorted. Costly on object stores: never in the steady state (004.01)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFile:
+    """What peers may be given: `size` bytes at `path`, or as far as they have come at `part`.
+
+    `looked_for`: this device is asking places nearby for it, and not members at a relay.
+    """
+
+    path: Path
+    part: Path
+    size: int
+    looked_for: bool = False
+
+
+class ContentPlace(Protocol):
+    """Where sealed files may lie that is nearer than members at a relay: a peer of this network, an object store."""
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+
+    def read(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
+        """Give the bytes of what has a hash, in pieces of at most a chunk; None where it is not there.
+
+        Waits for the place, within bounds of its own.
+
+        Raises:
+            CoveyError: it is not reached, or gives less than was asked for; also while the bytes are taken.
+        """
+
+    def close(self) -> None:
+        """Let go of what holds it open; the next read opens it anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,12 @@ class Machine(Device):
         done = subprocess.run([*self.program, *self._words(words)], capture_output=True, text=True, check=False)
         return done.stdout if done.returncode == 0 else ""
 
+    def end_first(self) -> None:
+        """End what was begun first."""
+        first = self._going_on.pop(0)
+        first.terminate()
+        first.wait(60)
+
     def end_all(self) -> None:
         """Switch it off."""
         for each in reversed(self._going_on):

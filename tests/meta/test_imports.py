@@ -177,6 +177,8 @@ _SOLE_IMPORTERS = {
     "mnemonic": ("covey.adapters.word_list",),
     "tomlkit": ("covey.config.file",),
     "segno": ("covey.adapters.qr_code",),
+    "zstandard": ("covey.adapters.patches",),
+    "zeroconf": ("covey.adapters.lan.discovery",),
     "obstore": ("covey.adapters.objects.cloud", "covey_ingest.table_files"),
 }
 """Heavy or delicate packages, and the modules that wrap them. `bench` and `hil` measure against them."""

@@ -138,7 +138,7 @@ class ContentFiles:
         temporary = target.with_name(f".{os.urandom(8).hex()}.tmp")
         try:
             with storage_errors("write", target):
-                with open_regular(self._path(content)) as (sealed, _):
+                with open_regular(self.path(content)) as (sealed, _):
                     _copy(sealed, temporary)
                 temporary.replace(target)
                 synchronise(target.parent)
@@ -146,11 +146,11 @@ class ContentFiles:
             temporary.unlink(missing_ok=True)
 
     def _keep(self, temporary: Path, reference: ContentReference, index: bytes) -> None:
-        replace_durably(self._path(reference.hash, ".index"), index, 0o600)
+        replace_durably(self.path(reference.hash, ".index"), index, 0o600)
         with storage_errors("write", temporary):
-            temporary.replace(self._path(reference.hash))
+            temporary.replace(self.path(reference.hash))
             synchronise(self._folder)
-        self._path(reference.hash, ".part").unlink(missing_ok=True)
+        self.path(reference.hash, ".part").unlink(missing_ok=True)
 
     def open_into(
         self, reference: ContentReference, key: bytes, associated: bytes, target: Path, *, replace: bool = False
@@ -168,7 +168,7 @@ class ContentFiles:
             with storage_errors("write", target):
                 flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
                 with open(os.open(temporary, flags, 0o600), "rb+", buffering=0) as made:  # noqa: PTH123 - a descriptor
-                    with open_regular(self._path(reference.hash)) as (sealed, status):
+                    with open_regular(self.path(reference.hash)) as (sealed, status):
                         _check_size(status.st_size, reference)
                         _open(sealed, made.fileno(), reference, key, associated)
                     os.fsync(made.fileno())
@@ -202,7 +202,7 @@ class ContentFiles:
         """
         made = self.scratch(reference.size)
         try:
-            with storage_errors("write", self._folder), open_regular(self._path(reference.hash)) as (sealed, status):
+            with storage_errors("write", self._folder), open_regular(self.path(reference.hash)) as (sealed, status):
                 _check_size(status.st_size, reference)
                 _open(sealed, made.fileno(), reference, key, associated)
         except BaseException:
@@ -229,12 +229,12 @@ class ContentFiles:
 
     def is_whole(self, content: ContentHash) -> bool:
         """Say whether a file is here whole."""
-        return self._path(content).exists()
+        return self.path(content).exists()
 
     def read(self, content: ContentHash, suffix: str, position: int, size: int) -> bytes | None:
         """Return bytes of a whole file, or with the suffix ".index" of its index; None where it is not here."""
         try:
-            with open_regular(self._path(content, suffix)) as (descriptor, _):
+            with open_regular(self.path(content, suffix)) as (descriptor, _):
                 return os.pread(descriptor, size, position)
         except OSError:
             return None
@@ -243,7 +243,7 @@ class ContentFiles:
         """Read a whole file; say whether it is what its hash says."""
         hasher = blake3_hasher()
         try:
-            with open_regular(self._path(content)) as (descriptor, _):
+            with open_regular(self.path(content)) as (descriptor, _):
                 while piece := os.read(descriptor, _READ_BYTES):
                     hasher.update(piece)
         except OSError:
@@ -260,7 +260,7 @@ class ContentFiles:
     def remove(self, content: ContentHash) -> None:
         """Remove all there is of a file."""
         for suffix in _ORPHAN_SUFFIXES:
-            self._path(content, suffix).unlink(missing_ok=True)
+            self.path(content, suffix).unlink(missing_ok=True)
 
     @property
     def exist(self) -> bool:
@@ -283,7 +283,7 @@ class ContentFiles:
     def index(self, content: ContentHash, index_hash: ContentHash) -> bytes | None:
         """Return the hashes of a file's chunks; None where they are not here."""
         try:
-            raw = self._path(content, ".index").read_bytes()
+            raw = self.path(content, ".index").read_bytes()
         except OSError:
             return None
         return raw if same(blake3_hash(raw), index_hash) else None
@@ -291,20 +291,22 @@ class ContentFiles:
     def save_index(self, content: ContentHash, index: bytes) -> None:
         """Keep the hashes of a file's chunks durably."""
         self._make_folder()
-        replace_durably(self._path(content, ".index"), index, 0o600)
+        replace_durably(self.path(content, ".index"), index, 0o600)
 
     def fetched(self, content: ContentHash, index: bytes, sealed_size: int) -> int:
-        """Return how many bytes of a file have come; what does not follow its index is cut off."""
-        path = self._path(content, ".part")
+        """Return how many bytes of a file have come: as far as they follow its index. What is torn is written over.
+
+        Nothing is cut off: another process of this device may be writing the next chunk.
+        """
+        path = self.path(content, ".part")
         if not path.exists():
             return 0
-        with storage_errors("read", path), path.open("r+b") as part:
+        with storage_errors("read", path), path.open("rb") as part:
             position = 0
             while chunk := part.read(CHUNK_BYTES):
                 at = position // CHUNK_BYTES * HASH_BYTES
                 is_chunk = len(chunk) == min(CHUNK_BYTES, sealed_size - position)
                 if not is_chunk or not same(blake3_hash(chunk), index[at : at + HASH_BYTES]):
-                    part.truncate(position)
                     break
                 position += len(chunk)
         return position
@@ -312,7 +314,7 @@ class ContentFiles:
     def come(self, content: ContentHash) -> int:
         """Return how long a file's part is, as it lies there."""
         try:
-            return self._path(content, ".part").stat().st_size
+            return self.path(content, ".part").stat().st_size
         except OSError:
             return 0
 
@@ -322,7 +324,7 @@ class ContentFiles:
         Raises:
             StorageError: the disk refused; the next `fetched` finds where it ends.
         """
-        path = self._path(content, ".part")
+        path = self.path(content, ".part")
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
@@ -337,10 +339,10 @@ class ContentFiles:
 
     def complete(self, content: ContentHash) -> bool:
         """Take a part of which all has come for whole, if its hash is what it should be; else remove it."""
-        path = self._path(content, ".part")
+        path = self.path(content, ".part")
         if path.exists():
             with storage_errors("write", path):
-                path.replace(self._path(content))
+                path.replace(self.path(content))
                 synchronise(self._folder)
         if self.verify(content):
             return True
@@ -351,7 +353,8 @@ class ContentFiles:
         with storage_errors("make", self._folder):
             self._folder.mkdir(mode=0o700, exist_ok=True)
 
-    def _path(self, content: ContentHash, suffix: str = "") -> Path:
+    def path(self, content: ContentHash, suffix: str = "") -> Path:
+        """Return where a file is, or is to be, or what belongs to it."""
         assert len(content) == HASH_BYTES
         return self._folder / f"{content.hex()}{suffix}"
 

@@ -22,18 +22,28 @@ if TYPE_CHECKING:
 
 
 def configured_roles(device: Device, *, sensors: bool = True, serves_mailbox: bool = False) -> list[AgentRole]:
-    """Return the roles of every agent: this machine's sensors, unless they are not wanted, further ones, and boards.
+    """Return the roles of every agent: this machine's sensors, unless unwanted, further ones, boards, files nearby.
 
     Raises:
         ConfigurationError: a setting that cannot be used.
     """
     roles = [*(sensor_roles(device) if sensors else []), *attached_sensor_roles(device), *board_roles(device)]
+    roles += nearby_roles(device)
     mailbox = device.config.mailbox
     if mailbox.serve or serves_mailbox or mailbox.wake:
         from covey.app.mailbox_roles import mailbox_roles
 
         roles += mailbox_roles(device, serve=mailbox.serve or serves_mailbox)
     return roles
+
+
+def nearby_roles(device: Device) -> list[AgentRole]:
+    """Return the role that gives and takes files on this network, or by an object store; mostly none."""
+    if not (device.config.content.lan or device.config.content.store):
+        return []
+    from covey.app.nearby import nearby_role
+
+    return [nearby_role(device)]
 
 
 def sensor_roles(device: Device) -> list[AgentRole]:

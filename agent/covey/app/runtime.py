@@ -406,7 +406,8 @@ def _describe_content(
         line = f"{labels.named(event.author)} has said two things under one number; both are kept"
         return "warning", f"{group}: {line}: its key may be in two hands"
     if isinstance(event, FileArrived):
-        line = f"a file of {event.size} bytes is here, from {labels.named(event.holder)}"
+        source = "a place nearby" if event.holder is None else labels.named(event.holder)
+        line = f"a file of {event.size} bytes is here, from {source}"
         return "info", f"{group}: {line}; 'covey content ls' lists it"
     line = f"a file that {labels.named(event.author)} offers is not what it says"
     return "warning", f"{group}: {line}, and was deleted"

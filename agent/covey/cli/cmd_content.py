@@ -14,6 +14,7 @@ from covey.app.operations.content import (
     export_file,
     holders,
     import_file,
+    is_patch,
     offers,
     pick_offer,
     pin_file,
@@ -57,7 +58,8 @@ def add_arguments(parser: Parser) -> None:
 
 def _list(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
-    _print([described(device, manifest, each) for each in offers(device, manifest)], as_json=options.json)
+    found = [described(device, manifest, each) for each in offers(device, manifest)]
+    _print([each for each in found if options.json or not is_patch(each)], as_json=options.json)
 
 
 def _waiting(device: Device, options: argparse.Namespace) -> None:

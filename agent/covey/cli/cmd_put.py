@@ -10,7 +10,8 @@ from covey.app.content_documents import OfferedFile
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.commands import check_may_order, give_command
-from covey.app.operations.content import FETCH_ACTION, described, put_file
+from covey.app.operations.content import FETCH_ACTION, GroupFile, described, pick_offer, put_file
+from covey.app.operations.content_patches import offer_patch
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
@@ -27,6 +28,9 @@ def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("file", metavar="FILE", help="the file, of at most 100 MiB")
     parser.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
+    parser.add_argument(
+        "--base", metavar="REF", help="offer a patch, too, for those who have this earlier version: its name, or id"
+    )
     selector_option(parser, default=None)
     parser.add_argument(
         "--action",
@@ -45,16 +49,29 @@ def _put(device: Device, options: argparse.Namespace) -> int:
         check_may_order(device, manifest, options.selector)
     elif options.wait or options.action is not None:
         raise UsageError("nobody is to fetch it", hint="--for all, or --for label:NAME, says who is")
+    base = None if options.base is None else pick_offer(device, manifest, options.base)
     with ProgressLine() as line:
         offer = put_file(device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"))
     entry = described(device, manifest, offer)
+    patch = None if base is None else offer_patch(device, manifest, base, offer)
+    if base is not None and not options.json:
+        _print_patch(offer, base, patch)
     if options.selector is not None:
         return _order(device, manifest, entry, options)
     if options.json:
-        print_json(to_json(entry))
+        print_json({**to_json(entry), "patch_bytes": None if patch is None else patch.file.content.size})
     else:
         print(f"'{entry.name}', {size_text(entry.size)}, is offered as {entry.id[:8]}: 'covey get {entry.id[:8]}'")
     return 0
+
+
+def _print_patch(offer: GroupFile, base: GroupFile, patch: GroupFile | None) -> None:
+    if patch is None:
+        print(f"a patch from '{base.file.name}' would be about as large as the whole: none is offered")
+        return
+    size, whole = patch.file.content.size, offer.file.content.size
+    saved = f"{100 * size / max(1, whole):.0f} % of the whole, {size_text(whole - size)} less"
+    print(f"who has '{base.file.name}' fetches a patch of {size_text(size)}: {saved}")
 
 
 def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options: argparse.Namespace) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.app.operations.content import GroupFile, fetch_file, pin_file
+from covey.app.operations.content import GroupFile, pin_file
+from covey.app.operations.content_patches import fetch_smallest
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import read_us, size_text
 
@@ -22,11 +23,11 @@ def wait_option(parser: Parser) -> None:
 
 
 def fetch_with_progress(device: Device, manifest: GroupManifest, offer: GroupFile, *, wait: str, pin: bool) -> None:
-    """Have a file here, whole, and show how far it is; raises what `fetch_file` raises, and `UsageError` for `wait`."""
+    """Have a file here, and show how far it is; raises what `fetch_smallest` raises, and `UsageError` for `wait`."""
     seconds = read_us("--wait", wait, _LONGEST_US) / 1e6
     whole = size_text(offer.file.content.sealed_size)
     with ProgressLine() as line:
-        fetch_file(
+        fetch_smallest(
             device, manifest, offer, seconds, lambda come: line.show(f"{offer.file.name}: {size_text(come)} of {whole}")
         )
     if pin:

@@ -336,6 +336,25 @@ class ContentConfig:
     maximum_mb: int = _setting(
         1_000, "what files may take here; those that nobody has pinned go, used longest ago first", 4_000, "MB", 1
     )
+    lan: bool = _setting(False, "give files to devices of this network, and take them from there, found by mDNS", True)
+    lan_listen: str = _setting(
+        "",
+        "address and port to give files at (default: any address, any port; only private networks are answered)",
+        "192.168.1.7:7480",
+    )
+    lan_peers: tuple[str, ...] = _setting(
+        (),
+        "further devices to take files from, where mDNS does not reach",
+        ("10.0.7.2:7480",),
+        "addresses with ports",
+        0,
+        32,
+    )
+    store: str = _setting(
+        "",
+        "an object store or folder that members share: what is put here goes there too, and files are taken from it",
+        "s3://bucket/files",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,6 +372,7 @@ class Node:
             or self._group_maintenance.has_work(self.membership, now)
             or self._group_messages.has_work
             or self.history.exchange.has_work(now)
+            or self.content.has_work()
         )
 
     def maintain(self, now: Now) -> None:
@@ -394,6 +395,7 @@ class Node:
             self._events += outcome.events
         if self.history.exchange.has_work(now):
             self.history.exchange.maintain(now)
+        self._events += self.content.maintain(now)
         self.heartbeat.write(now)
         self._collectors.maintain(self.groups, now)
 

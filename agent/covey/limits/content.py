@@ -55,6 +55,36 @@ them."""
 CONTENT_EXPIRY_S = 30
 """How long a relay keeps what is asked for and given: then it is asked for again."""
 
+LAN_CLIENTS = 8
+"""Connections of peers that are served at the same time, a thread each; one more is turned away, and asks elsewhere."""
+
+LAN_SILENCE_S = 10.0
+"""How long a peer may take for a chunk, on either side, before its connection is closed."""
+
+LAN_SECONDS = 600.0
+"""The longest that one connection is served: a hundred megabytes at 1.4 Mbit/s."""
+
+LAN_PEERS = 32
+"""Peers of this network that are known at the same time."""
+
+LAN_ROUND_US = 20_000_000
+"""The longest that places nearby are asked without one of them giving anything; then members at a relay are."""
+
+NEAR_REST_US = 60_000_000
+"""Before places nearby are looked at again for a file that none of them had; until then members give it."""
+
+STORED_PART_BYTES = 16 * CHUNK_BYTES
+"""Of a file in an object store: a part is in memory, and a request costs as much as a megabyte."""
+
+PATCHED_BYTES = 32 * MIB
+"""Of a file that patches are made of, or from: a command holds both versions and what it looks back at in memory."""
+
+PATCH_SHARE = 0.8
+"""Of the whole that a patch may have: one that saves less is not worth a second file."""
+
+PATCH_HASH_DIGITS = 32
+"""Of each hash in a patch's name: enough that no other file is meant by it."""
+
 MAXIMUM_HOLDERS = 1_024
 """Members of which it is remembered that they have a file: as many as a group has."""
 

@@ -11,7 +11,8 @@ from covey.core.content.records import WantedFile
 from covey.core.history.files import HASH_BYTES, ContentReference
 from covey.core.ids import ContentHash, DeviceKey, GroupId
 from covey.errors import StorageError
-from covey.limits.content import MAXIMUM_HOLDERS
+from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS
+from covey.ports import GivenFile
 
 
 class ContentState(IntEnum):
@@ -39,6 +40,7 @@ class ContentTable:
 
     def __init__(self, database: Database, files: ContentFiles) -> None:
         self._database = database
+        self._elsewhere: set[ContentHash] = set()
         self.files = files
 
     # -- what a person decides ----------------------------------------------------------------------------------------
@@ -115,13 +117,48 @@ class ContentTable:
 
     def come(self, content: ContentHash) -> int:
         """Return how many bytes of a file that is asked for have come."""
-        wanted = next((each for each in self.wanted() if each.hash == content), None)
+        wanted = next((each for each in self.all_wanted() if each.hash == content), None)
         return 0 if wanted is None or self.index(wanted) is None else self.files.come(content)
+
+    def given_files(self) -> dict[ContentHash, GivenFile]:
+        """Return where files are that are here or on their way, and their indexes, by hash."""
+        found: dict[ContentHash, GivenFile] = {}
+        for content, index, size in self._database.run(
+            "SELECT hash, index_hash, sealed_size FROM content WHERE state <> ?", (int(ContentState.REFUSED),)
+        ):
+            path, part, index_path = (self.files.path(ContentHash(content), each) for each in ("", ".part", ".index"))
+            index_size, looked_for = -(-size // CHUNK_BYTES) * HASH_BYTES, content in self._elsewhere
+            found[ContentHash(content)] = GivenFile(path, part, size, looked_for)
+            found[ContentHash(index)] = GivenFile(index_path, index_path, index_size, looked_for)
+        return found
+
+    def put_by(self, author: DeviceKey) -> list[tuple[ContentHash, ContentHash]]:
+        """Return what one device has offered and is here whole: hashes of files, and of their indexes."""
+        rows = self._database.run(
+            "SELECT hash, index_hash FROM content WHERE author = ? AND state = ?", (author, int(ContentState.HERE))
+        )
+        return [(ContentHash(content), ContentHash(index)) for content, index in rows]
+
+    def remove_unknown(self, content: ContentHash) -> None:
+        """Remove what has come of a file that was dropped meanwhile."""
+        if self.of(content) is None:
+            self.files.remove(content)
 
     # -- for the exchange ---------------------------------------------------------------------------------------------
 
+    def elsewhere(self, content: ContentHash, *, held: bool) -> None:
+        """Keep a file out of `wanted` while it comes from a place nearby, or no longer."""
+        if held:
+            self._elsewhere.add(content)
+        else:
+            self._elsewhere.discard(content)
+
     def wanted(self) -> list[WantedFile]:
-        """Return what is to be fetched, what was asked for first, first."""
+        """Return what is to be asked of members, what was asked for first, first."""
+        return [each for each in self.all_wanted() if each.hash not in self._elsewhere]
+
+    def all_wanted(self) -> list[WantedFile]:
+        """Return what is to be fetched in any way."""
         rows = self._database.run(
             "SELECT hash, index_hash, sealed_size, group_id, author FROM content WHERE state = ? ORDER BY used_at",
             (int(ContentState.WANTED),),

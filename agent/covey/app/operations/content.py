@@ -12,6 +12,7 @@ from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.app.content_documents import ASKED, HERE, OFFERED, WRONG, OfferedFile
 from covey.app.operations.history_writing import take_up_others
 from covey.app.relay_loop import wait_until
+from covey.core.content.patches import is_patch_name
 from covey.core.history.files import (
     FILE_ID_BYTES,
     NONCE_BYTES,
@@ -152,7 +153,7 @@ def open_file(device: Device, manifest: GroupManifest, offer: GroupFile, target:
         LocalError: this device cannot open it, or `target` is there already.
         StorageError: the disk refused.
     """
-    key, associated = _opening(device, manifest, offer)
+    key, associated = opening_of(device, manifest, offer)
     device.store.content.files.open_into(offer.file.content, key, associated, target, replace=replace)
     _use(device, offer)
 
@@ -166,13 +167,17 @@ def open_stream(device: Device, manifest: GroupManifest, offer: GroupFile) -> Bi
         StorageError: the disk refused, or has no room for it.
     """
     _need_here(device, offer)
-    made = device.store.content.files.open_scratch(offer.file.content, *_opening(device, manifest, offer))
+    made = device.store.content.files.open_scratch(offer.file.content, *opening_of(device, manifest, offer))
     _use(device, offer)
     return made
 
 
-def _opening(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[bytes, bytes]:
-    """Return a file's key, and what it is bound to."""
+def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[bytes, bytes]:
+    """Return a file's key, and what it is bound to.
+
+    Raises:
+        LocalError: this device lacks the secret of the epoch that it was sealed in.
+    """
     file, group_id = offer.file, manifest.group_id
     secret = device.store.groups.secret(group_id, file.epoch_id)
     if secret is None:
@@ -266,6 +271,11 @@ def described(device: Device, manifest: GroupManifest, offer: GroupFile) -> Offe
         kept is not None and kept.pinned,
         len(content.holders(file.content.hash)),
     )
+
+
+def is_patch(entry: OfferedFile) -> bool:
+    """Say whether a file is called as patches of others are."""
+    return is_patch_name(entry.name)
 
 
 def _come(device: Device, kept: KeptFile | None) -> int:

@@ -1,5 +1,5 @@
 """Files of any size for the members of a group, sealed once, past the queues (docs/protocol.md, "Content").
 
-Read `reference.py` (what members are told of a file), `chunks.py` (how each part of it is verified), `exchange.py`
-(asking for files, and giving them).
+Read `progress.py` (what is here of a file, and how each part of it is verified), `fetch.py` (whom it is asked of),
+`exchange.py` (asking for files, and giving them), `nearer.py` (places that are nearer than members at a relay).
 """

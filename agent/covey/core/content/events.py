@@ -9,12 +9,15 @@ from covey.core.ids import ContentHash, DeviceKey, GroupId
 
 @dataclass(frozen=True, slots=True)
 class FileArrived:
-    """A file that this device asked for is here whole; `holder` gave the end of it. `size` counts the sealed bytes."""
+    """A file that this device asked for is here whole; `holder` gave the end of it, None: no member by message.
+
+    `size` counts the sealed bytes.
+    """
 
     group_id: GroupId
     content: ContentHash
     size: int
-    holder: DeviceKey
+    holder: DeviceKey | None
 
 
 @dataclass(frozen=True, slots=True)

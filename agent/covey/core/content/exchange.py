@@ -205,6 +205,16 @@ class ContentExchange:
                 return self._finish(fetch, now) if fetch.is_complete else []
         return None
 
+    def has_work(self) -> bool:
+        """Say whether `maintain` has something to do."""
+        return any(fetch.is_complete for fetch in self._current().values())
+
+    def maintain(self, now: Now) -> list[FileArrived | FileRefused]:
+        """Take for whole what others than members brought, or what lacked only that when the power went."""
+        return [
+            event for fetch in [*self._current().values()] if fetch.is_complete for event in self._finish(fetch, now)
+        ]
+
     def _finish(self, fetch: Fetch, now: Now) -> list[FileArrived | FileRefused]:
         wanted, holder = fetch.wanted, fetch.holder
         whole = self._records.complete(wanted)
@@ -214,7 +224,6 @@ class ContentExchange:
         if wanted.author != self._own and self._is_member(wanted.author, wanted.group_id):
             body = ContentAcknowledgement(wanted.hash).to_wire()
             self._queue.queue(wanted.author, MessageType.CONTENT_ACK, wanted.group_id, body, now)  # rule 4
-        assert holder is not None, "it gave the last part"
         return [FileArrived(wanted.group_id, wanted.hash, wanted.sealed_size, holder)]
 
     def acknowledge(self, message: Message) -> None:

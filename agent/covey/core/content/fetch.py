@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from covey.core.content.messages import ContentPart, ContentPull
+from covey.core.content.progress import FileProgress
 from covey.core.content.records import ContentRecords, WantedFile
-from covey.core.crypto import blake3_hash, same
-from covey.core.ids import ContentHash, DeviceKey
+from covey.core.ids import DeviceKey
 from covey.core.now import Now
 from covey.errors import WrongContentError
 from covey.limits.content import (
@@ -33,8 +33,6 @@ from covey.limits.content import (
     QUICK_PULL_US,
     SLOW_PULL_US,
 )
-
-_HASH_BYTES = 32
 
 
 class Portions:
@@ -74,9 +72,7 @@ class Fetch:
 
     def __init__(self, wanted: WantedFile, records: ContentRecords) -> None:
         self.wanted = wanted
-        self._records = records
-        self._index = records.index(wanted)
-        self._position = records.fetched(wanted) if self._index is not None else 0
+        self._progress = FileProgress(wanted, records)
         self._open = bytearray()
         self._tried: set[DeviceKey] = set()
         self._turns = 0
@@ -91,7 +87,7 @@ class Fetch:
     @property
     def is_complete(self) -> bool:
         """Whether all chunks are here."""
-        return self._index is not None and self._position == self.wanted.sealed_size
+        return self._progress.is_complete
 
     @property
     def deadline_us(self) -> int:
@@ -132,36 +128,30 @@ class Fetch:
         if part.content is None:
             self._end_turn()
             return True
-        if part.position != self._position + len(self._open) or part.hash != self._wanted_hash or not part.content:
+        progress = self._progress
+        if part.position != self._position + len(self._open) or part.hash != progress.hash or not part.content:
             return False  # rule 4
         self._open += part.content
         self._portions.came(self._position + len(self._open), now.monotonic_us)
         self._waits_until_us, self._gives, self._rest_us = now.monotonic_us + CONTENT_PULL_US, True, CONTENT_PULL_US
-        length = self._length_now
-        if len(self._open) < length:
+        if len(self._open) < progress.next_bytes:
             return True
         chunk = bytes(self._open)
         self._open.clear()
-        if len(chunk) > length or not same(blake3_hash(chunk), self._hash_now):
-            self._end_turn()
-            raise WrongContentError("a part of a file that is not of it")
-        if not self._keep(chunk):
-            self._rest(now)
+        self._keep(chunk, now)
         return True
 
-    def _keep(self, chunk: bytes) -> bool:
-        """Keep what was verified; False where the disk has no room for it."""
-        if self._index is None:
-            if not self._records.save_index(self.wanted, chunk):
-                return False
-            self._index = chunk
+    def _keep(self, chunk: bytes, now: Now) -> None:
+        had_index = self._progress.has_index
+        try:
+            kept = self._progress.keep(chunk)
+        except WrongContentError:
+            self._end_turn()
+            raise
+        if not kept:
+            self._rest(now)
+        elif not had_index:
             self._portions.clear()
-            self._position = self._records.fetched(self.wanted)
-        else:
-            if not self._records.append(self.wanted, self._position, chunk):
-                return False
-            self._position += len(chunk)
-        return True
 
     def _choose(self, candidates: Iterable[DeviceKey], now: Now) -> bool:
         """End a holder's turn, and choose the next one; False where the fetch rests (rule 2)."""
@@ -195,24 +185,10 @@ class Fetch:
 
     def _next_pull(self) -> ContentPull:
         position = max(self._portions.asked_to, self._position + len(self._open))
-        return ContentPull(self._wanted_hash, position, max(0, min(self._portions.size, self._end - position)))
+        return ContentPull(
+            self._progress.hash, position, max(0, min(self._portions.size, self._progress.end - position))
+        )
 
     @property
-    def _wanted_hash(self) -> ContentHash:
-        return self.wanted.index if self._index is None else self.wanted.hash
-
-    @property
-    def _end(self) -> int:
-        chunks = -(-self.wanted.sealed_size // CHUNK_BYTES)
-        return chunks * _HASH_BYTES if self._index is None else self.wanted.sealed_size
-
-    @property
-    def _length_now(self) -> int:
-        return self._end if self._index is None else min(CHUNK_BYTES, self.wanted.sealed_size - self._position)
-
-    @property
-    def _hash_now(self) -> bytes:
-        if self._index is None:
-            return self.wanted.index
-        first = self._position // CHUNK_BYTES * _HASH_BYTES
-        return self._index[first : first + _HASH_BYTES]
+    def _position(self) -> int:
+        return self._progress.position

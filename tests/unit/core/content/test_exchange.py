@@ -225,6 +225,42 @@ def test_a_torn_end_is_fetched_anew(members: Members) -> None:
     assert members.opened(ben, offer) == _bytes(3 * CHUNK_BYTES)
 
 
+@pytest.mark.parametrize("suffix", ["", ".part"])
+def test_a_file_whose_last_commit_the_power_cut_took_is_taken_for_whole(members: Members, suffix: str) -> None:
+    """All chunks are on the disk, and nothing is to be asked for any more: it stayed asked for, for good."""
+    ann, ben = members.all[:2]
+    offer = members.put(_bytes(3 * CHUNK_BYTES))
+    members.settle()
+    members.want(ben, offer.content)
+    there, here = ann.path.parent / "ann.content", ben.path.parent / "ben.content"
+    here.mkdir(mode=0o700, exist_ok=True)
+    name = offer.content.hash.hex()
+    (here / f"{name}.index").write_bytes((there / f"{name}.index").read_bytes())
+    (here / f"{name}{suffix}").write_bytes((there / name).read_bytes())
+    ben.restart()
+    ben.maintain()
+    carry(*members.all)
+    assert members.state(ben, offer) is ContentState.HERE
+    assert ann.store.content.holders(offer.content.hash) == [ben.key]
+
+
+def test_what_a_power_cut_left_at_the_end_is_never_cut_off(members: Members) -> None:
+    """A command of this device looks at the part while its agent writes the next chunk."""
+    ben = members.all[1]
+    offer = members.put(_bytes(3 * CHUNK_BYTES))
+    members.settle()
+    members.want(ben, offer.content)
+    content = ben.store.content
+    wanted = content.wanted()[0]
+    index = members.ann.store.content.read(members.group_id, offer.content.index, 0, 4 * 32)
+    assert index is not None
+    assert content.save_index(wanted, index)
+    part = ben.path.parent / "ben.content" / f"{offer.content.hash.hex()}.part"
+    part.write_bytes(bytes(1_000))
+    assert content.fetched(wanted) == 0
+    assert part.stat().st_size == 1_000
+
+
 def test_a_liar_has_one_turn(members: Members) -> None:
     """003.72, 003.74: a wrong part is not kept, and another member is asked."""
     ann, ben, cat = members.all

@@ -1,0 +1,119 @@
+"""Takes files from a peer of this network."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from covey.adapters.lan.tags import AT_RELAY, CONTENT_PATH, SALT_BYTES, SALT_PATH, tag_of
+from covey.errors import PeerError
+from covey.limits.content import CHUNK_BYTES, LAN_ROUND_US, LAN_SILENCE_S
+
+_POLL_S = 0.3
+"""Between two looks at a peer that is fetching a file itself."""
+
+
+class LanPeer:
+    """Implements `ports.ContentPlace`: one peer, by its address.
+
+    A peer that is fetching the file itself gives what has come. One that asks at a relay is waited for; of two that
+    both look for a peer, the one with the greater salt waits for the other one. So all wait for one, which asks.
+    """
+
+    def __init__(self, host: str, port: int, own_salt: bytes) -> None:
+        self._host, self._port = host, port
+        self._own_salt = own_salt
+        self._connection: http.client.HTTPConnection | None = None
+        self._salt = b""
+
+    @property
+    def name(self) -> str:
+        """Its address."""
+        return f"{self._host}:{self._port}"
+
+    def read(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
+        """Give bytes of what has a hash; None where the peer does not have it, or would have to wait for this device.
+
+        Raises:
+            PeerError: it is not reached, or gives something else than it was asked for.
+        """
+        try:
+            answer = self._asked(content, position, end)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise PeerError(f"{self.name} is not reached") from error
+        if answer.status == HTTPStatus.NOT_FOUND or (
+            answer.status == HTTPStatus.ACCEPTED and not self._goes_before(answer)
+        ):
+            return None
+        return self._pieces(content, answer, position, end)
+
+    def _goes_before(self, answer: http.client.HTTPResponse) -> bool:
+        return AT_RELAY in answer.headers or self._salt < self._own_salt
+
+    def _asked(self, content: bytes, position: int, end: int) -> http.client.HTTPResponse:
+        """Ask for a part, and return the answer, whose body is read where it is no part."""
+        connection = self._connected()
+        fields = {"Range": f"bytes={position}-{end - 1}"}
+        connection.request("GET", f"{CONTENT_PATH}{tag_of(content, self._salt)}", headers=fields)
+        answer = connection.getresponse()
+        if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.ACCEPTED} and not answer.length:
+            answer.read()
+        elif answer.status != HTTPStatus.PARTIAL_CONTENT or not 0 < (answer.length or 0) <= end - position:
+            self.close()
+            raise PeerError(f"{self.name} gives another part of a file than it was asked for")
+        return answer
+
+    def _pieces(self, content: bytes, answer: http.client.HTTPResponse, position: int, end: int) -> Iterator[bytes]:
+        since = time.monotonic()
+        try:
+            while True:
+                for piece in self._body(answer):
+                    position, since = position + len(piece), time.monotonic()
+                    yield piece
+                if position == end:
+                    return
+                if answer.status == HTTPStatus.ACCEPTED:
+                    if not self._goes_before(answer) or time.monotonic() - since > LAN_ROUND_US / 1e6:
+                        raise PeerError(f"{self.name} has no more of a file yet")
+                    time.sleep(_POLL_S)
+                answer = self._asked(content, position, end)
+                if answer.status == HTTPStatus.NOT_FOUND:
+                    raise PeerError(f"{self.name} no longer has a file")
+        except (OSError, http.client.HTTPException) as error:
+            raise PeerError(f"{self.name} went away") from error
+        finally:
+            if position != end:
+                self.close()
+
+    def _body(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+        """Give the body of an answer, a chunk at least in a bounded time."""
+        left, since, come = answer.length or 0, time.monotonic(), 0
+        while left:
+            piece = answer.read1(min(CHUNK_BYTES, left))
+            now, come = time.monotonic(), come + len(piece)
+            if not piece or (come < CHUNK_BYTES and now - since > LAN_SILENCE_S):
+                raise PeerError(f"{self.name} gives less than it was asked for, or too slowly")
+            if come >= CHUNK_BYTES:
+                since, come = now, 0
+            left -= len(piece)
+            yield piece
+        answer.read()  # nothing is left: then another request may follow
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(self._host, self._port, timeout=LAN_SILENCE_S)
+            self._connection.request("GET", SALT_PATH)
+            answer = self._connection.getresponse()
+            self._salt = answer.read(SALT_BYTES + 1)
+            if answer.status != HTTPStatus.OK or len(self._salt) != SALT_BYTES:
+                raise PeerError(f"{self.name} is no device of Covey's")
+        return self._connection
+
+    def close(self) -> None:
+        """End the connection; the next read begins another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,231 @@
+"""Fetches files from places nearby before members are asked at a relay, and gives them there.
+
+1. Peers of this network come first, then the object store; members at a relay are asked where neither has a file.
+   The first that delivers is kept until the file is here, or it fails (003.73). Of peers that all want a file which
+   none has, one asks at the relay, and gives the others what has come: a site's uplink carries a file once.
+2. One file at a time, in a thread: the loop goes on meanwhile, and measures. What comes is verified and kept as what
+   members send, so the next place goes on where the last one ended.
+3. A place that has given what is not of a file is not asked for that one again.
+4. Where no place has a file, it is looked for again after a rest, unless members are giving it by then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from covey.core.content.nearer import NearEnd, read_from
+from covey.core.content.progress import FileProgress
+from covey.core.content.records import ContentRecords, WantedFile
+from covey.core.ids import ContentHash, DeviceKey
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.errors import CoveyError
+from covey.limits.content import LAN_ROUND_US, NEAR_REST_US
+from covey.ports import Clock, ContentPlace, GivenFile, Report
+
+_LOOK_US = 20_000
+"""How soon the end of a fetch is noticed."""
+
+_OFFER_US = 200_000
+"""How soon a file that is here is given to others."""
+
+_ROUNDS = 2
+"""A peer that did not want the file at the first look may be asking for it by the second."""
+
+_BETWEEN_ROUNDS_S = 0.5
+
+_DONE = frozenset({NearEnd.WHOLE, NearEnd.NO_ROOM, NearEnd.STOPPED})
+
+
+class NearbyContent(ContentRecords, Protocol):
+    """The files, as this role needs them. What a thread calls of it is no more than `ContentRecords` has of bytes."""
+
+    def all_wanted(self) -> list[WantedFile]:
+        """Return what is to be fetched in any way."""
+
+    def elsewhere(self, content: ContentHash, *, held: bool) -> None:
+        """Keep a file out of `wanted` while it comes from a place nearby, or no longer."""
+
+    def come(self, content: ContentHash) -> int:
+        """Return how many bytes of a file that is asked for have come."""
+
+    def given_files(self) -> dict[ContentHash, GivenFile]:
+        """Return where files are that are here or on their way, and their indexes, by hash."""
+
+    def put_by(self, author: DeviceKey) -> list[tuple[ContentHash, ContentHash]]:
+        """Return what one device has offered and is here whole: hashes of files, and of their indexes."""
+
+    def remove_unknown(self, content: ContentHash) -> None:
+        """Remove what has come of a file that was dropped meanwhile."""
+
+
+class Nearby(Protocol):
+    """The places, and the giving side, as the configuration has them."""
+
+    def places(self) -> list[ContentPlace]:
+        """Return whom to ask, the nearest first."""
+
+    def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
+        """Give these to peers."""
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is an object store."""
+
+    def store(self, content: ContentHash, path: Path) -> None:
+        """Put a file into the object store, if there is one; once is enough.
+
+        Raises:
+            CoveyError: it refused.
+        """
+
+    def close(self) -> None:
+        """Give nothing any more."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What the thread is at. `source` is who gave the end of a file."""
+
+    thread: threading.Thread
+    stop: threading.Event
+    wanted: WantedFile | None = None
+    end: NearEnd | None = None
+    source: str = ""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of a file that is asked for."""
+
+    next_us: int = 0
+    come: int = -1
+    liars: set[str] = field(default_factory=set)
+
+
+class NearbyFiles:
+    """An agent's role; all of it but the thread runs in the loop."""
+
+    def __init__(self, nearby: Nearby, content: NearbyContent, own: DeviceKey, clock: Clock, report: Report) -> None:
+        self._nearby = nearby
+        self._content = content
+        self._own = own
+        self._clock = clock
+        self._report = report
+        self._work: _Work | None = None
+        self._seen: dict[ContentHash, _Seen] = {}
+        self._stored: set[ContentHash] = set()
+        self._store_us = 0
+        self._offer_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Begin what is to be fetched, end what has come, and offer what is here."""
+        if now.monotonic_us >= self._offer_us:
+            self._nearby.offer(self._content.given_files())
+            self._offer_us = now.monotonic_us + _OFFER_US
+        wanted = {each.hash: each for each in self._content.all_wanted()}
+        self._seen = {key: self._seen.get(key) or _Seen() for key in wanted}
+        if self._work is not None:
+            if self._work.wanted is not None and self._work.wanted.hash not in wanted:
+                self._work.stop.set()
+            if self._work.thread.is_alive():
+                return now.monotonic_us + _LOOK_US
+            self._finish(self._work, node, now)
+        self._begin([*wanted.values()], node, now)
+        return now.monotonic_us + _LOOK_US if self._work is not None else self._offer_us
+
+    def stop(self, node: Node, now: Now) -> None:
+        """End the thread, and give nothing any more."""
+        del node, now
+        if self._work is not None:
+            self._work.stop.set()
+        self._nearby.close()
+
+    def _begin(self, wanted: list[WantedFile], node: Node, now: Now) -> None:
+        for each in wanted:
+            seen = self._seen[each.hash]
+            if now.monotonic_us < seen.next_us:
+                continue
+            come = self._content.come(each.hash)
+            if seen.come not in {-1, come}:  # members give it (rule 4)
+                seen.come, seen.next_us = come, now.monotonic_us + NEAR_REST_US
+                continue
+            self._content.elsewhere(each.hash, held=True)
+            node.content.refresh()
+            self._nearby.offer(self._content.given_files())
+            self._start(lambda work, each=each, seen=seen: self._fetch(work, each, seen), each)  # type: ignore[misc]
+            return
+        if now.monotonic_us >= self._store_us:
+            missing = [each for each in self._content.put_by(self._own) if each[0] not in self._stored]
+            self._store_us = now.monotonic_us + _OFFER_US
+            if missing:
+                content, index = missing[0]
+                given = self._content.given_files()
+                files = {index: given[index].path, content: given[content].path}
+                self._start(lambda work: self._store(work, content, files), None)
+
+    def _start(self, task: Callable[[_Work], None], wanted: WantedFile | None) -> None:
+        work = _Work(threading.Thread(target=lambda: task(work), name="nearby files", daemon=True), threading.Event())
+        work.wanted = wanted
+        self._work = work
+        work.thread.start()
+
+    def _finish(self, work: _Work, node: Node, now: Now) -> None:
+        self._work = None
+        if work.wanted is None:
+            self._store_us = now.monotonic_us + (0 if work.end is NearEnd.WHOLE else NEAR_REST_US)
+            return
+        content = work.wanted.hash
+        self._content.elsewhere(content, held=False)
+        self._nearby.offer(self._content.given_files())
+        self._content.remove_unknown(content)
+        if content in self._seen:
+            seen = self._seen[content]
+            seen.come, seen.next_us = self._content.come(content), now.monotonic_us + NEAR_REST_US
+        node.content.refresh()  # takes it for whole, or has members asked for the rest
+        if work.end is NearEnd.WHOLE:
+            self._report("info", f"a file of {work.wanted.sealed_size} bytes came from {work.source}")
+
+    # -- in the thread ------------------------------------------------------------------------------------------------
+
+    def _fetch(self, work: _Work, wanted: WantedFile, seen: _Seen) -> None:
+        progress = FileProgress(wanted, self._content)
+        for _ in range(_ROUNDS):
+            if self._round(work, progress, seen) or work.stop.wait(_BETWEEN_ROUNDS_S):
+                return
+
+    def _round(self, work: _Work, progress: FileProgress, seen: _Seen) -> bool:
+        """Ask all places once; return whether that was all there is to do."""
+        since_us, position = self._clock.monotonic_us(), progress.position
+        for place in self._nearby.places():
+            if place.name in seen.liars:
+                continue
+            work.end = read_from(place.read, progress, lambda: not work.stop.is_set())
+            work.source = place.name
+            place.close()
+            if work.end is NearEnd.WRONG:
+                seen.liars.add(place.name)
+                self._report("warning", f"{place.name} gave what is not of a file; it is not asked for it again")
+            if work.end in _DONE:
+                return True
+            if progress.position != position:
+                since_us, position = self._clock.monotonic_us(), progress.position
+            if work.stop.is_set() or self._clock.monotonic_us() > since_us + LAN_ROUND_US:
+                return True
+        return False
+
+    def _store(self, work: _Work, content: ContentHash, files: dict[ContentHash, Path]) -> None:
+        try:
+            for each, path in files.items():
+                self._nearby.store(each, path)
+        except (CoveyError, OSError) as error:
+            self._report("warning", f"a file is not in the object store yet: {error}")
+            return
+        self._stored.add(content)
+        if self._nearby.has_store:
+            self._report("info", f"a file of {files[content].stat().st_size} bytes is in the object store")
+        work.end = NearEnd.WHOLE

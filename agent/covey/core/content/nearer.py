@@ -1,0 +1,67 @@
+"""One file from a place that gives bytes in order: a peer of the same network, an object store.
+
+Such a place is asked for a range, and what it gives is cut into chunks, of which each is verified before it is kept.
+It gives no more than it was asked for; one byte that is not of the file ends its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from covey.core.content.progress import FileProgress
+from covey.core.ids import ContentHash
+from covey.errors import CoveyError, WrongContentError
+from covey.limits.content import CHUNK_BYTES
+
+Reader = Callable[[ContentHash, int, int], Iterable[bytes] | None]
+"""Gives the bytes of what has a hash, from one position to another one; None where that is not there.
+
+Raises what a `CoveyError` is where they end before."""
+
+
+class NearEnd(Enum):
+    """How one place's turn has ended."""
+
+    WHOLE = "all is here"
+    ABSENT = "it does not have the file"
+    BROKEN = "it gave less than it was asked for"
+    WRONG = "it gave what is not of the file"
+    NO_ROOM = "the disk has no room"
+    STOPPED = "nobody wants the file any more"
+
+
+def read_from(read: Reader, progress: FileProgress, is_wanted: Callable[[], bool]) -> NearEnd:
+    """Take from one place what is not here of a file; say how that has ended. What came is kept, whatever ends it."""
+    try:
+        while not progress.is_complete:
+            pieces = read(progress.hash, 0 if not progress.has_index else progress.position, progress.end)
+            if pieces is None:
+                return NearEnd.ABSENT
+            end = _take(pieces, progress, is_wanted)
+            if end is not None:
+                return end
+    except WrongContentError:
+        return NearEnd.WRONG
+    except CoveyError:
+        return NearEnd.BROKEN
+    return NearEnd.WHOLE
+
+
+def _take(pieces: Iterable[bytes], progress: FileProgress, is_wanted: Callable[[], bool]) -> NearEnd | None:
+    """Take the pieces of one answer; None where all of it was of use."""
+    had_index, opened = progress.has_index, bytearray()
+    for piece in pieces:
+        opened += piece
+        if len(opened) > progress.next_bytes + CHUNK_BYTES:
+            return NearEnd.WRONG  # a reader gives pieces of at most a chunk, so that is more than was asked for
+        while len(opened) >= progress.next_bytes:
+            chunk = bytes(opened[: progress.next_bytes])
+            del opened[: len(chunk)]
+            if not progress.keep(chunk):
+                return NearEnd.NO_ROOM
+            if progress.has_index is not had_index or progress.is_complete:
+                return None
+        if not is_wanted():
+            return NearEnd.STOPPED
+    return NearEnd.BROKEN

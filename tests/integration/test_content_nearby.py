@@ -1,0 +1,133 @@
+"""Files from places nearby: a peer of the same network, while no relay is reached; an object store that is shared."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from broker_conf.mosquitto.broker import free_port
+from tests.integration.gateway import Gateway
+from tests.integration.s3_server import S3Server, s3_server  # noqa: F401 - a fixture
+from tests.integration.test_first_minutes import Machine, cable, machine  # noqa: F401 - fixtures
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+_SIZE = 3_000_000
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Path:
+    path = tmp_path / "model v2.bin"
+    path.write_bytes(random.Random(2).randbytes(_SIZE))
+    return path
+
+
+@pytest.mark.slow
+def test_a_file_crosses_a_network_on_which_no_relay_is_left(
+    cable: tuple[list[str], list[str]],  # noqa: F811
+    machine: Callable[[str, Sequence[str]], Machine],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    original: Path,
+    tmp_path: Path,
+) -> None:
+    """002.23, 003.71: two network namespaces with a cable; found by mDNS, asked for by HTTP ranges."""
+    monkeypatch.setenv("COVEY_CONTENT_LAN", "true")
+    hub, shed = machine("hub", cable[0]), machine("shed", cable[1])
+    hub.begins("relay", "serve", "--label", "hub", "--port", str(free_port()))
+    wait_until(lambda: "is served" in hub.log.read_text(), "the relay is served")
+    hub.begins("collect", "--new-group")
+    wait_until(lambda: "relay: connected" in hub.log.read_text(), "the hub collects")
+    invitation = hub.answers("invite", "--yes", "--no-wait", "--json")
+    shed.begins("join", invitation["join"], "--run")
+    hub_put = hub.answers("put", str(original), "--json")
+    assert hub_put["state"] == "here"
+    wait_until(lambda: bool(shed.answers("content", "ls", "--json")), "it is offered there")
+    hub.end_first()
+    target = tmp_path / "of shed"
+    wait_until(lambda: bool(shed.answers("get", original.name, "-o", str(target), "--json")), "it is fetched")
+    assert target.read_bytes() == original.read_bytes()
+    where = "192.168.77.1" if cable[0] else "127.0.0.1"
+    assert f"came from {where}" in shed.log.read_text() or not cable[0]
+
+
+@pytest.fixture
+def pair(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
+    """Two devices of one group, whose agents do not run yet."""
+    hub, shed = new_gateway("hub"), new_gateway("shed")
+    hub.ok("group", "create")
+    hub.start("run", "--no-sensors")
+    hub.invite(shed)
+    hub.kill()
+    return hub, shed
+
+
+def _by_store(pair: tuple[Gateway, Gateway], location: str, original: Path, target: Path) -> None:
+    hub, shed = pair
+    for each in pair:
+        each.ok("config", "set", "content.store", location)
+    hub.start("run", "--no-sensors")
+    shed.start("run", "--no-sensors")
+    put = hub.json("put", str(original))
+    wait_until(lambda: original.name in shed.ok("content", "ls"), "it is offered there")
+    wait_until(lambda: "is in the object store" in hub.log.read_text(), "it is in the store")
+    hub.kill()
+    shed.ok("get", put["id"][:8], "-o", str(target))
+    assert target.read_bytes() == original.read_bytes()
+    assert "came from the object store" in shed.log.read_text()
+
+
+def test_a_folder_that_members_share_brings_a_file_while_its_author_is_away(
+    pair: tuple[Gateway, Gateway], original: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "shared"
+    _by_store(pair, str(store), original, tmp_path / "got")
+    stored = [path for path in store.rglob("*") if path.is_file()]
+    assert len(stored) == 4, "three parts, and an index"
+    assert not any(original.read_bytes()[:64] in path.read_bytes() for path in stored), "sealed"
+
+
+def test_an_object_store_brings_a_file_while_its_author_is_away(
+    pair: tuple[Gateway, Gateway],
+    original: Path,
+    tmp_path: Path,
+    s3_server: S3Server,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    _by_store(pair, s3_server.make_bucket("files"), original, tmp_path / "got")
+
+
+@pytest.fixture
+def site(new_gateway: Callable[[str], Gateway]) -> list[Gateway]:
+    """Give an author and four devices of one network, which know each other's ports."""
+    devices = [new_gateway(name) for name in ("hub", "one", "two", "three", "four")]
+    devices[0].ok("group", "create")
+    devices[0].start("run", "--no-sensors")
+    ports = [free_port() for _ in devices[1:]]
+    for each, port in zip(devices[1:], ports, strict=True):
+        devices[0].invite(each)
+        each.ok("config", "set", "content.lan", "true")
+        each.ok("config", "set", "content.lan_listen", f"127.0.0.1:{port}")
+        each.ok(
+            "config", "set", "content.lan_peers", ",".join(f"127.0.0.1:{other}" for other in ports if other != port)
+        )
+        each.start("run", "--no-sensors")
+    return devices
+
+
+def test_of_many_that_want_a_file_at_once_one_asks_at_the_relay(site: list[Gateway], original: Path) -> None:
+    """A site's uplink carries a file once, whoever begins."""
+    hub, *others = site
+    hub.ok("put", str(original))
+    for each in others:
+        wait_until(lambda each=each: original.name in each.ok("content", "ls"), "it is offered there")
+        each.fails("content", "fetch", original.name, "--wait", "0s", code=1)
+    for each in others:
+        wait_until(lambda each=each: each.json("content", "ls")[0]["state"] == "here", "it is here")
+    by_relay = [each for each in others if "came from 127.0.0.1" not in each.log.read_text()]
+    assert len(by_relay) == 1

@@ -1,0 +1,221 @@
+"""Files from peer to peer on one network: what is given to whom, and what hostile peers of either side can do."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.lan.peer import LanPeer
+from covey.adapters.lan.server import LanServer
+from covey.adapters.lan.tags import CONTENT_PATH, SALT_PATH, is_near, tag_of
+from covey.core.ids import ContentHash
+from covey.errors import ConfigurationError, PeerError
+from covey.limits.content import CHUNK_BYTES, LAN_CLIENTS
+from covey.ports import GivenFile
+from tests.waiting import GUARD_S, wait_until
+
+HOST = "127.0.0.1"
+OWN = b"\xff" * 16
+"""A salt that waits for all others."""
+HASH = ContentHash(bytes(range(32)))
+CONTENT = random.Random(1).randbytes(3 * CHUNK_BYTES + 5)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[LanServer]:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    opened = LanServer(HOST, 0)
+    opened.offer({HASH: GivenFile(path, path, len(CONTENT))})
+    yield opened
+    opened.close()
+
+
+def _read(peer: LanPeer, content: bytes, position: int, end: int) -> bytes | None:
+    pieces = peer.read(content, position, end)
+    return None if pieces is None else b"".join(pieces)
+
+
+def test_a_peer_gives_any_range_of_what_it_has_to_who_knows_the_hash(server: LanServer) -> None:
+    """003.71, 003.72."""
+    with closing(LanPeer(HOST, server.port, OWN)) as peer:
+        for position, end in ((0, len(CONTENT)), (CHUNK_BYTES, 2 * CHUNK_BYTES), (len(CONTENT) - 1, len(CONTENT))):
+            assert _read(peer, HASH, position, end) == CONTENT[position:end]
+        assert _read(peer, bytes(32), 0, 10) is None
+        with pytest.raises(PeerError):
+            _read(peer, HASH, 0, len(CONTENT) + 1)
+        assert _read(peer, HASH, 5, 9) == CONTENT[5:9], "it is asked again after that"
+
+
+def test_what_is_no_longer_offered_is_not_given(server: LanServer) -> None:
+    with closing(LanPeer(HOST, server.port, OWN)) as peer:
+        assert _read(peer, HASH, 0, 1) == CONTENT[:1]
+        server.offer({})
+        assert _read(peer, HASH, 0, 1) is None
+
+
+def _asked(server: LanServer, request: bytes) -> bytes:
+    with socket.create_connection((HOST, server.port), GUARD_S) as visitor:
+        visitor.sendall(request)
+        visitor.shutdown(socket.SHUT_WR)
+        answer = b""
+        while more := visitor.recv(65_536):
+            answer += more
+        return answer
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"GET / HTTP/1.1",
+        b"GET /covey/1/content/ HTTP/1.1",
+        b"GET /covey/1/content/" + HASH.hex().encode() + b" HTTP/1.1",  # the hash itself is no tag
+        b"GET /covey/1/content/../../etc/passwd HTTP/1.1",
+        b"POST /covey/1/salt HTTP/1.1",
+        b"GET http://elsewhere/covey/1/salt HTTP/1.1",
+        b"\x00\xff nonsense",
+    ],
+)
+def test_whoever_knows_no_hash_gets_a_status_and_nothing_else(server: LanServer, request_line: bytes) -> None:
+    answer = _asked(server, request_line + b"\r\nHost: x\r\n\r\n")
+    assert CONTENT[:64] not in answer
+    assert answer.split(b"\r\n\r\n", 1)[-1] == b"" or answer.startswith(b"HTTP/1.1 4") or not answer
+
+
+@pytest.mark.parametrize("asked", [b"bytes=9-3", b"bytes=-5", b"bytes=0-1,4-5", b"lines=1-2", b"bytes=99999999-"])
+def test_a_range_that_is_none_of_the_file_is_refused(server: LanServer, asked: bytes) -> None:
+    path = f"{CONTENT_PATH}{tag_of(HASH, server.salt)}".encode()
+    answer = _asked(server, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nRange: " + asked + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 416")
+
+
+def test_a_tag_is_good_for_one_peer_alone(server: LanServer, tmp_path: Path) -> None:
+    """Who listens on the network learns no hash, and can ask nobody else for the file."""
+    with closing(LanServer(HOST, 0)) as other:
+        other.offer({HASH: GivenFile(tmp_path / "file", tmp_path / "file", len(CONTENT))})
+        assert other.offered(tag_of(HASH, other.salt)) is not None
+        assert other.offered(tag_of(HASH, server.salt)) is None
+
+
+def test_a_peer_that_fetches_a_file_gives_what_has_come_to_who_waits_for_it(server: LanServer, tmp_path: Path) -> None:
+    part, whole = tmp_path / "part", tmp_path / "whole"
+    server.offer({HASH: GivenFile(whole, part, len(CONTENT), looked_for=True)})
+    with closing(LanPeer(HOST, server.port, bytes(16))) as first:
+        assert first.read(HASH, 0, len(CONTENT)) is None, "it asks elsewhere"
+        server.offer({HASH: GivenFile(whole, part, len(CONTENT))})
+        assert first.read(HASH, 0, len(CONTENT)) is not None, "it waits for who asks at a relay"
+    with closing(LanPeer(HOST, server.port, OWN)) as second:
+        pieces = second.read(HASH, 0, len(CONTENT))
+        assert pieces is not None
+        part.write_bytes(CONTENT[: CHUNK_BYTES + 9])
+        come = b""
+        while len(come) < CHUNK_BYTES:
+            come += next(pieces)
+        assert come == CONTENT[:CHUNK_BYTES], "what is torn is not given"
+        part.write_bytes(CONTENT)
+        part.rename(whole)
+        assert come + b"".join(pieces) == CONTENT
+
+
+def test_more_connections_than_there_are_places_are_turned_away(server: LanServer) -> None:
+    held = [socket.create_connection((HOST, server.port), GUARD_S) for _ in range(LAN_CLIENTS)]
+    try:
+        for each in held:
+            each.sendall(f"GET {SALT_PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert each.recv(1) == b"H"
+        with closing(LanPeer(HOST, server.port, OWN)) as peer, pytest.raises(PeerError):
+            peer.read(HASH, 0, 1)
+    finally:
+        for each in held:
+            each.close()
+
+    def is_served() -> bool:
+        try:
+            with closing(LanPeer(HOST, server.port, OWN)) as peer:
+                return _read(peer, HASH, 0, 1) == CONTENT[:1]
+        except PeerError:
+            return False
+
+    wait_until(is_served, "places are free again")
+
+
+def test_an_address_that_is_none_is_said_so() -> None:
+    with pytest.raises(ConfigurationError, match=r"content\.lan_listen|cannot be given"):
+        LanServer("192.0.2.1", 1)
+
+
+@pytest.mark.parametrize(
+    ("address", "near"),
+    [
+        *((each, True) for each in ("127.0.0.1", "10.1.2.3", "192.168.7.9", "169.254.1.1", "::1", "fe80::1%eth0")),
+        *((each, False) for each in ("8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "0.0.0.0", "nonsense", "")),
+        ("::ffff:192.168.1.1", True),
+    ],
+)
+def test_only_private_networks_are_answered(address: str, near: bool) -> None:
+    assert is_near(address) is near
+
+
+_SALT_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n" + bytes(16)
+
+
+@pytest.fixture
+def lying() -> Iterator[Callable[[bytes], int]]:
+    """Give a function that starts a peer which answers as told, and returns its port."""
+    opened: list[socket.socket] = []
+
+    def start(answer: bytes) -> int:
+        listener = socket.create_server((HOST, 0))
+        opened.append(listener)
+
+        def serve() -> None:
+            try:
+                client, _ = listener.accept()
+                with client:
+                    client.recv(65_536)
+                    client.sendall(_SALT_ANSWER)
+                    client.recv(65_536)
+                    client.sendall(answer)
+            except OSError:
+                return
+
+        threading.Thread(target=serve, daemon=True).start()
+        return int(listener.getsockname()[1])
+
+    yield start
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + bytes(10),
+        b"HTTP/1.1 206 Partial Content\r\nContent-Length: 9\r\n\r\n" + bytes(9),
+        b"HTTP/1.1 206 Partial Content\r\nContent-Length: 99999999999\r\n\r\n" + bytes(100),
+        b"HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n" + bytes(100),
+        b"HTTP/1.1 206 Partial Content\r\nContent-Length: 10\r\n\r\nhalf",
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 206 " + b"x" * 100_000,
+        b"HTTP/1.1 206 OK\r\n" + b"a: b\r\n" * 1_000 + b"\r\n",
+    ],
+)
+def test_a_hostile_peer_ends_in_an_error_and_costs_no_more_than_was_asked_for(
+    lying: Callable[[bytes], int], answer: bytes
+) -> None:
+    with closing(LanPeer(HOST, lying(answer), OWN)) as peer, pytest.raises(PeerError):
+        b"".join(peer.read(HASH, 0, 10) or [])
+
+
+def test_a_peer_that_gives_more_than_it_was_asked_for_is_read_no_further(lying: Callable[[bytes], int]) -> None:
+    answer = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 10\r\n\r\n" + b"0123456789" + bytes(100_000)
+    with closing(LanPeer(HOST, lying(answer), OWN)) as peer:
+        assert _read(peer, HASH, 0, 10) == b"0123456789"
