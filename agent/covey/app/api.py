@@ -146,7 +146,7 @@ class _Answers:
 
     def _write_lines(self, request: Request) -> Answer:
         with self._publishing, self._opened() as device:
-            OpenedDevice(device).write_lines(request.body, request.query.get("precision", "ns"))
+            OpenedDevice(device).write_lines(request.body, request.query.get("precision", "ns"), request.key)
         return NoContent()
 
     def _send(self, request: Request) -> Answer:

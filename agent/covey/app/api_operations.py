@@ -228,11 +228,12 @@ OPERATIONS = (
             Parameter("precision", {"enum": [*PRECISIONS], "default": "ns"}, "the unit of the times"),
             Parameter("org", {"type": "string"}, "of no meaning here"),
             Parameter("bucket", {"type": "string"}, "of no meaning here"),
+            _KEY,
         ),
         _LINES,
-        ("NoLength", "NoStorage", "Encoded", "OutboxFull"),
+        ("NoLength", "NoStorage", "Encoded", "OtherRequest", "OutboxFull"),
         "At most 2 MiB, also where it is gzip. Lines that break a rule are refused, and named in a 400, once others "
-        "are queued. Where every line has a time, the same lines once more queue nothing.",
+        "are queued. Without a key the same lines once more queue nothing, where every line has a time.",
         status=204,
     ),
     Endpoint(

@@ -59,10 +59,11 @@ class OpenedDevice:
         request = ("publish", content, content_type, batch)
         return publisher.flush(device.node, lambda work: once(device.store.idempotency, key, request, work))
 
-    def write_lines(self, content: bytes, precision: str) -> int:
+    def write_lines(self, content: bytes, precision: str, key: str | None = None) -> int:
         """Queue the readings of some lines of InfluxDB's protocol durably; return how many those were.
 
-        Lines that all have a time are known when they come once more: who writes them tries again by itself.
+        A request that names a key is known by it. Else lines that all have a time are known when they come once more:
+        who writes them tries again by itself.
 
         Raises:
             ReadingError: some lines break a rule; the others are queued.
@@ -73,8 +74,9 @@ class OpenedDevice:
             publisher.add(each.name, each.unit, each.time_us, each.value)
         timed = all(each.time_us is not None for each in lines.readings)
         digest = hashlib.blake2b(precision.encode() + b" " + content, digest_size=16).hexdigest()
-        key = f"lines {digest}" if timed else None
-        queued = publisher.flush(device.node, lambda work: once(device.store.idempotency, key, ("lines",), work))
+        request = ("lines",) if key is None else ("lines", precision, content)
+        named = f"lines {digest}" if timed and key is None else key
+        queued = publisher.flush(device.node, lambda work: once(device.store.idempotency, named, request, work))
         if lines.refused:
             more = f"; and {lines.refused - len(lines.reasons)} more" if lines.refused > len(lines.reasons) else ""
             raise ReadingError(
