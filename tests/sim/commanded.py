@@ -20,7 +20,8 @@ from covey.core.actions.results import NOT_ALLOWED
 from covey.core.orders.authority import Pins
 from covey.errors import ActionError
 from covey.ports import ProgramEnd
-from tests.sim.obedient import Obedient, PowerCutError
+from tests.sim.obedient import Obedient
+from tests.sim.unlucky import PowerCutError
 from tests.staging import Unstaged
 
 ACTIONS = {

@@ -112,17 +112,27 @@ class GroupActions:
             self._queue.queue(contact.signing_public, MessageType.JOIN, uri.group_id, request.to_wire(), now)
 
     def invite_member(
-        self, group_id: GroupId, member: DeviceKey, capabilities: tuple[str, ...], now: Now, title: str = ""
+        self,
+        group_id: GroupId,
+        member: DeviceKey,
+        capabilities: tuple[str, ...],
+        now: Now,
+        title: str = "",
+        *,
+        may_be_member: bool = False,
     ) -> None:
         """Invite a device that shares a group with this one to a further group; a person there answers.
 
-        `title` is what the group is called; it is shown with the invitation, as are its members.
+        `title` is what the group is called; it is shown with the invitation, as are its members. `may_be_member`: the
+        group may list the device, which may have lost it.
 
         Raises:
             LocalError: not that device, or not to that group.
             UnknownGroupError: this device is not in the group.
         """
-        body = invite_member(self._membership, group_id, member, capabilities, title, now.wall_us).to_wire()
+        body = invite_member(
+            self._membership, group_id, member, capabilities, title, now.wall_us, may_be_member=may_be_member
+        ).to_wire()
         self._queue.queue(member, MessageType.GROUP_INVITE, group_id, body, now)
         self._membership.events.invitation(group_id, member, InvitationState.SENT, now.wall_us)
 

@@ -8,6 +8,7 @@ A row's key joins recipient and place in one number, so that a queue is one rang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
@@ -56,6 +57,9 @@ _FORGOTTEN = "UPDATE device SET queued_messages = queued_messages - ?, queued_by
 
 _MAY_EXCEED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
 """What is bounded by itself: one message of a recipient, or few."""
+
+_ERASED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
+"""What may hold a group's secrets, or what was said in it: a group that is erased must not outlive itself here."""
 
 _OF_QUEUE = {
     lane: f"SELECT place, seq, class, message, digest FROM outbox {which} ORDER BY id LIMIT ?"  # noqa: S608 - our words
@@ -251,7 +255,10 @@ class Outbox:
         bounds = self._places(recipient, first, last)
         [(rows, size, *of_classes)] = self._database.run(_COUNTED, bounds)
         if rows:
-            self._database.run("DELETE FROM outbox WHERE id BETWEEN ? AND ?", bounds)
+            by_class = dict(zip(BYTES_OF_CLASS, of_classes, strict=True))
+            of_groups = any(by_class.get(each) for each in _ERASED)
+            with self._database.overwriting() if of_groups else nullcontext():
+                self._database.run("DELETE FROM outbox WHERE id BETWEEN ? AND ?", bounds)
             self._database.run(
                 "UPDATE peer SET queued_messages = queued_messages - ? WHERE signing_public = ?", (rows, recipient)
             )

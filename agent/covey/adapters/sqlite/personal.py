@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from covey.adapters.sqlite.database import Database
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+
+_TABLES = ("personal_group", "own_group_obeyed", "own_group_asked", "own_group_owed", "own_device_incarnation")
 
 
 class PersonalTables:
@@ -24,7 +28,7 @@ class PersonalTables:
 
     def unpin(self) -> None:
         """Name none any more."""
-        for table in ("personal_group", "own_group_obeyed", "own_group_invited"):
+        for table in _TABLES:
             self._database.run(f"DELETE FROM {table}")  # noqa: S608 - names of this list
 
     def obeyed(self, group_id: GroupId) -> OperationId | None:
@@ -36,11 +40,35 @@ class PersonalTables:
         """Note that it was."""
         self._database.run("INSERT OR REPLACE INTO own_group_obeyed VALUES (?, ?)", (group_id, operation))
 
-    def invited(self, group_id: GroupId) -> set[DeviceKey]:
-        """Return which own devices this one has invited to a group."""
-        rows = self._database.run("SELECT device FROM own_group_invited WHERE group_id = ?", (group_id,))
+    def invited(self, group_id: GroupId, held_by: OperationId) -> set[DeviceKey]:
+        """Return which own devices this one has invited to a group since an operation says that it is held."""
+        rows = self._database.run(
+            "SELECT device FROM own_group_asked WHERE group_id = ? AND operation = ?", (group_id, held_by)
+        )
         return {DeviceKey(row[0]) for row in rows}
 
-    def note_invited(self, group_id: GroupId, device: DeviceKey) -> None:
-        """Note that it has."""
-        self._database.run("INSERT OR IGNORE INTO own_group_invited VALUES (?, ?)", (group_id, device))
+    def note_invited(self, group_id: GroupId, device: DeviceKey, held_by: OperationId) -> None:
+        """Note that it has; nothing is owed to that device any more."""
+        self._database.run("INSERT OR REPLACE INTO own_group_asked VALUES (?, ?, ?)", (group_id, device, held_by))
+        self._database.run("DELETE FROM own_group_owed WHERE group_id = ? AND device = ?", (group_id, device))
+
+    def note_incarnations(self, device: DeviceKey, incarnations: Collection[Incarnation]) -> bool:
+        """Note in which incarnations an own device was heard; say whether another one began after those before."""
+        rows = self._database.run("SELECT incarnation FROM own_device_incarnation WHERE device = ?", (device,))
+        known = {Incarnation(row[0]) for row in rows}
+        if known != set(incarnations):
+            self._database.run("DELETE FROM own_device_incarnation WHERE device = ?", (device,))
+            for each in incarnations:
+                self._database.run("INSERT INTO own_device_incarnation VALUES (?, ?)", (device, each))
+        return bool(known) and not known.issuperset(incarnations)
+
+    def owe_invitations(self, device: DeviceKey, groups: Iterable[GroupId]) -> None:
+        """Note that an own device is to be invited to groups once more, whatever it was invited to before."""
+        self._database.run("DELETE FROM own_group_asked WHERE device = ?", (device,))
+        for group_id in groups:
+            self._database.run("INSERT OR IGNORE INTO own_group_owed VALUES (?, ?)", (group_id, device))
+
+    def owed(self, group_id: GroupId) -> set[DeviceKey]:
+        """Return which own devices are to be invited to a group once more."""
+        rows = self._database.run("SELECT device FROM own_group_owed WHERE group_id = ?", (group_id,))
+        return {DeviceKey(row[0]) for row in rows}

@@ -306,6 +306,8 @@ class Membership:
                 self._records.invites.use(invite.secret_hash, joiner)
             elif [head.issuer for head in self.groups.trust(group_id).heads()] != [self._own]:
                 sends = self.change(group_id, lambda draft, _: draft, now_us)  # it believes none but ours
+            if invite.bound_to == joiner:
+                self._records.invites.use(invite.secret_hash, joiner)
         except LocalError as error:
             raise InviteError(str(error)) from error
         newcomer_gets = self.spreading.to_newcomer(self.groups.trust(group_id), joiner, self.groups.secret(group_id))
@@ -438,7 +440,9 @@ class Membership:
         self._records.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
 
     def _keep_secrets(self, trust: GroupTrust, secrets: Iterable[bytes], now_us: int) -> None:
-        """Keep secrets that a manifest held names (rule 3)."""
+        """Keep secrets that a manifest held names (rule 3); of a group that was left they would outlive its erasing."""
+        if not self.groups.is_in(trust.group_id):
+            return
         named = {manifest.epoch_id for manifest in trust.held()}
         for secret in secrets:
             if secret_id(secret) in named:

@@ -81,8 +81,12 @@ def invite_member(
     capabilities: tuple[str, ...],
     title: str,
     now_us: int,
+    *,
+    may_be_member: bool = False,
 ) -> GroupInvite:
     """Make an invite to a group, which is called `title`, for a device of another group that both are in.
+
+    `may_be_member`: also where the group lists it, as it may have lost its state.
 
     Raises:
         LocalError: it is a board, no member of any group that this device is in, or of that one already; or this device
@@ -95,7 +99,7 @@ def invite_member(
     if known[0].is_board:
         raise LocalError("a board is let in by its gateway", hint="covey mcu enrol")
     manifest = membership.groups.group(group_id)
-    if manifest.member(member) is not None:
+    if manifest.member(member) is not None and not may_be_member:
         raise LocalError("that device is in that group already")
     invite = membership.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
     shown = preview_of(manifest, title)

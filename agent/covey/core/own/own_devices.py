@@ -6,14 +6,18 @@
 3. A group that another device says was left is left here as well, as soon as a member has what this one wrote there, or
    after an hour; an erased one is erased at once, with the secrets of its epochs. Each operation is obeyed once, so who
    is let in again later stays, and tells of it (rule 2).
-4. Whoever has left a group says that it is erased when nothing of it is here any more: then another member knows.
-5. A held group's member invites the other own devices, each once, as far as the group lets it, and no more at a time
-   than it would take; these accept by themselves what an own device sends of a held group, up to a bound.
+4. Whoever has left a group says that it is erased when nothing of it is here any more: then another member knows. Who
+   sees one destroyed erases it, and says so.
+5. A held group's member invites the other own devices, each once for each time that it is said to be held, as far as
+   the group lets it, and no more at a time than it would take; these accept by themselves what own devices send of a
+   held group, up to a bound: each invitation, for who sent the one before may have lost its state since.
+6. Where an own device is heard in another incarnation, its state may have been lost, or be older than its groups: it is
+   invited once more, also to held groups that list it. Who is in one takes no notice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,7 +27,8 @@ from covey.core.group_actions import GroupActions
 from covey.core.history.history import History
 from covey.core.history.personal import Holding, OwnGroup
 from covey.core.history.records import OperationRecords
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.core.link.records import ReceivedRecords
 from covey.core.membership.groups import Groups
 from covey.core.membership.records import GroupRecords, InviteRecords, JoinRecords, RequestRecords
 from covey.core.membership.requests import unanswered
@@ -59,11 +64,20 @@ class PersonalRecords(Protocol):
     def note_obeyed(self, group_id: GroupId, operation: OperationId) -> None:
         """Note that it was."""
 
-    def invited(self, group_id: GroupId) -> set[DeviceKey]:
-        """Return which own devices this one has invited to a group."""
+    def invited(self, group_id: GroupId, held_by: OperationId) -> set[DeviceKey]:
+        """Return which own devices this one has invited to a group since an operation says that it is held."""
 
-    def note_invited(self, group_id: GroupId, device: DeviceKey) -> None:
-        """Note that it has."""
+    def note_invited(self, group_id: GroupId, device: DeviceKey, held_by: OperationId) -> None:
+        """Note that it has; nothing is owed to that device any more."""
+
+    def note_incarnations(self, device: DeviceKey, incarnations: Collection[Incarnation]) -> bool:
+        """Note in which incarnations an own device was heard; say whether another one began after those before."""
+
+    def owe_invitations(self, device: DeviceKey, groups: Iterable[GroupId]) -> None:
+        """Note that an own device is to be invited to groups once more, whatever it was invited to before."""
+
+    def owed(self, group_id: GroupId) -> set[DeviceKey]:
+        """Return which own devices are to be invited to a group once more."""
 
 
 class OwnRecords(Protocol):
@@ -92,6 +106,10 @@ class OwnRecords(Protocol):
     @property
     def requests(self) -> RequestRecords:
         """Invitations to further groups."""
+
+    @property
+    def received(self) -> ReceivedRecords:
+        """What has come over each link."""
 
     @property
     def invited_operators(self) -> AgreedRecords:
@@ -169,17 +187,19 @@ class OwnDevices:
         personal = self.group()
         if personal is None:
             return
-        for known in self.state(personal).groups.values():
-            if known.holding is not Holding.HELD and self._records.personal.obeyed(known.group_id) != known.operation:
-                yield from self._obey(known, now)
+        for each in self.state(personal).groups.values():
+            if each.holding is not Holding.HELD and self._records.personal.obeyed(each.group_id) != each.operation:
+                yield from self._obey(each, now)
         yield from self._announce(personal, now)
         others = [each.keys.signing_public for each in personal.members if not each.is_board]
         others.remove(self._own)
-        held = {each.group_id for each in self.state(personal).groups.values() if each.holding is Holding.HELD}
+        known = self.state(personal).groups
+        held = {each.group_id: each.operation for each in known.values() if each.holding is Holding.HELD}
+        self._note_incarnations(others)
         for group in self._shared():
             if group.group_id in held:
-                yield from self._invite(group, others, now)
-        yield from self._accept(held, others, label, now)
+                yield from self._invite(group, held[group.group_id], others, now)
+        yield from self._accept(held.keys(), others, label, now)
 
     def _shared(self) -> list[GroupManifest]:
         """Return the groups that this device is in beside the personal ones."""
@@ -195,8 +215,9 @@ class OwnDevices:
             return
         if self._has_last_words(known, now):
             return
-        self._records.requests.drop(group_id)
-        self._records.joins.end(group_id)
+        self._drop_invitations(group_id)
+        if any(each.group_id == group_id for each in self._records.joins.pending()):
+            return  # it may be let in by now: then it has to leave
         if any(group.group_id == group_id for group in self._groups.joined()):
             self._actions.leave(group_id, now)
             yield Done("left", group_id, known.author)
@@ -204,6 +225,14 @@ class OwnDevices:
             self._records.groups.erase_content(group_id)
             yield Done("erased", group_id, known.author)
         self._records.personal.note_obeyed(group_id, known.operation)
+
+    def _drop_invitations(self, group_id: GroupId) -> None:
+        """Forget invitations to a group; an own device's may be younger than what is known of the group here."""
+        personal = self.group()
+        for request in self._records.requests.pending():
+            inviter = request.inviter.signing_public
+            if request.group_id == group_id and (personal is None or personal.member(inviter) is None):
+                self._records.requests.drop(group_id, inviter)
 
     def _has_last_words(self, known: KnownGroup, now: Now) -> bool:
         """Say whether what this device wrote in a group has to reach a member before it leaves (rule 3)."""
@@ -223,10 +252,29 @@ class OwnDevices:
                 self._write(personal, OwnGroup(group.group_id, Holding.HELD, self._title(group.group_id)), now)
                 yield Done("told", group.group_id, self._own)
         for found in known.values():
-            gone = found.holding is Holding.LEFT and self._groups.trust_of(found.group_id) is None
+            gone = found.holding is Holding.LEFT and self._is_forgotten(personal, found.group_id)
+            if found.holding is Holding.LEFT and self._is_out_by_others(found.group_id):
+                self._records.groups.erase_content(found.group_id)
             destroyed = found.holding is Holding.HELD and self._groups.is_revoked(found.group_id)
             if (gone and found.author == self._own) or destroyed:
                 self._write(personal, OwnGroup(found.group_id, Holding.ERASED, found.title), now)
+            if destroyed:
+                self._records.groups.erase_content(found.group_id)
+
+    def _is_forgotten(self, personal: GroupManifest, group_id: GroupId) -> bool:
+        """Say whether nobody has to hear any more that this device left a group: own devices leave it by themselves."""
+        trust = self._groups.trust_of(group_id)
+        if trust is None:
+            return True
+        others = () if trust.current is None else trust.current.members
+        return all(personal.member(each.keys.signing_public) is not None for each in others)
+
+    def _is_out_by_others(self, group_id: GroupId) -> bool:
+        """Say whether another one's manifest does not list this device: then somebody knows that it has left."""
+        trust = self._groups.trust_of(group_id)
+        if trust is None or self._groups.is_in(group_id):
+            return False
+        return any(each.issuer != self._own and each.member(self._own) is None for each in trust.heads())
 
     def _is_back(self, known: KnownGroup) -> bool:
         """Say whether this device is in a group although it has left it, as it was told to: it was let in since."""
@@ -237,32 +285,44 @@ class OwnDevices:
         if body.holding is not Holding.HELD:
             self._records.personal.note_obeyed(body.group_id, operation.id)
 
-    def _invite(self, group: GroupManifest, others: list[DeviceKey], now: Now) -> Iterator[Done]:
-        """Invite own devices that are not in a group, each once (rule 5)."""
-        missing = [each for each in others if group.member(each) is None]
-        for device in sorted(set(missing) - self._records.personal.invited(group.group_id) if missing else ()):
+    def _invite(self, group: GroupManifest, held_by: OperationId, others: list[DeviceKey], now: Now) -> Iterator[Done]:
+        """Invite own devices that are not in a group, each once, and those that may have lost it (rules 5 and 6)."""
+        missing = {each for each in others if group.member(each) is None}
+        if missing:
+            missing -= self._records.personal.invited(group.group_id, held_by)
+        owed = self._records.personal.owed(group.group_id).intersection(others)
+        for device in sorted(missing | owed):
             if self._unanswered_by(device, now) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:  # it would take no more of us
                 continue
             try:
-                self._actions.invite_member(group.group_id, device, (), now, self._title(group.group_id))
+                self._actions.invite_member(
+                    *(group.group_id, device, (), now, self._title(group.group_id)), may_be_member=device in owed
+                )
             except OutboxFullError:
                 raise
             except LocalError:  # an admin's to do, or too many are open: it is tried again
                 continue
-            self._records.personal.note_invited(group.group_id, device)
+            self._records.personal.note_invited(group.group_id, device, held_by)
             yield Done("invited", group.group_id, device)
+
+    def _note_incarnations(self, others: list[DeviceKey]) -> None:
+        """See which own devices have begun another incarnation (rule 6)."""
+        for device in others:
+            received = [incarnation for incarnation, _ in self._records.received.links(device)]
+            if self._records.personal.note_incarnations(device, received):
+                self._records.personal.owe_invitations(device, [each.group_id for each in self._shared()])
 
     def _unanswered_by(self, device: DeviceKey, now: Now) -> int:
         """Return how many invitations of this device another one has not answered."""
         bound = (each for each in self._records.invites.all() if each.bound_to == device and each.used_by is None)
         return sum(each.expires_at_us > now.wall_us for each in bound)
 
-    def _accept(self, held: set[GroupId], others: list[DeviceKey], label: str, now: Now) -> Iterator[Done]:
+    def _accept(self, held: Collection[GroupId], others: list[DeviceKey], label: str, now: Now) -> Iterator[Done]:
         """Accept what own devices sent (rule 5)."""
         for request in unanswered(self._groups, self._records.requests, now.wall_us):
             wanted = request.group_id in held and request.inviter.signing_public in others
-            waiting = {each.group_id for each in self._records.joins.pending()}
-            if not wanted or request.group_id in waiting or len(self._groups) + len(waiting) >= JOINED_UNASKED:
+            waiting = {each.group_id for each in self._records.joins.pending()} - {request.group_id}
+            if not wanted or len(self._groups) + len(waiting) >= JOINED_UNASKED:
                 continue
             self._records.invited_operators.forget(request.group_id)
             self._actions.accept_request(request, label, now)

@@ -305,3 +305,104 @@ def test_an_own_device_leaves_in_the_end_though_nobody_takes_what_it_wrote(make:
     phone.wait(3_600)
     settle(laptop, phone)
     assert fleet not in joined(phone)
+
+
+def test_who_has_lost_its_state_is_let_into_all_groups_again(make: Make) -> None:  # accepts: 003.12, 003.64
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    personal = linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    settle(laptop, phone, other)
+    assert phone.key in members(other, fleet)
+    phone.return_to(None)
+    with phone.store.transaction():
+        phone.store.personal.pin(personal)
+    admit(laptop, phone, personal)
+    settle(laptop, phone, other)
+    for each in (laptop, phone) * 2:  # heads are compared, and what the history says comes
+        each.wait(601)
+        each.maintain()
+        settle(laptop, phone, other)
+    assert fleet in joined(phone)
+    assert members(phone, fleet) == members(other, fleet) == {laptop.key, phone.key, other.key}
+
+
+def test_who_is_in_a_group_takes_no_notice_of_being_invited_once_more(make: Make) -> None:
+    laptop, phone = make("laptop"), make("phone")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    settle(laptop, phone)
+    copy = phone.copy_state()
+    phone.return_to(copy)
+    version = laptop.node.groups.group(fleet).version
+    settle(laptop, phone)
+    assert fleet in joined(phone)
+    assert laptop.node.groups.group(fleet).version == version
+
+
+def test_what_was_erased_is_not_filled_again_by_a_secret_that_comes_late(make: Make) -> None:  # accepts: 003.54
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    settle(laptop, phone, other)
+    carry(laptop, phone, other)
+    with other.store.transaction():  # begins another epoch, and tells the laptop
+        other.node.actions.change(fleet, lambda draft, epoch: draft.removing(phone.key, epoch), other.now)
+    with laptop.store.transaction():
+        own(laptop).leave(fleet, laptop.now, at_once=True)
+    assert has_nothing_of(laptop, fleet)
+    carry(laptop, other)
+    assert has_nothing_of(laptop, fleet)
+
+
+def test_who_destroys_a_group_has_nothing_of_it_when_it_is_said_to_be_erased(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    settle(laptop, phone)
+    with laptop.store.transaction():
+        laptop.node.actions.destroy(fleet, laptop.now)
+    settle(laptop, phone)
+    assert state(laptop).groups[fleet].holding is Holding.ERASED
+    assert has_nothing_of(laptop, fleet)
+    assert has_nothing_of(phone, fleet)
+    settle(laptop, phone, other)
+    assert fleet not in joined(other), "it is told all the same"
+
+
+def test_who_has_left_is_invited_again_where_another_device_was_let_in_again(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(other)
+    admit(other, laptop, fleet)
+    settle(laptop, phone, other)
+    assert fleet in joined(phone)
+    leave(phone, fleet)
+    settle(laptop, phone, other)
+    carry(laptop, phone, other)
+    admit(other, laptop, fleet)
+    settle(laptop, phone, other)
+    settle(laptop, phone, other)
+    assert fleet in joined(laptop)
+    assert fleet in joined(phone)
+
+
+def test_nothing_of_an_erased_group_lies_on_in_the_file(make: Make) -> None:  # accepts: 003.54
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    secret = laptop.node.groups.secret(fleet)
+    assert secret is not None
+    write(laptop, fleet, b"the pump by the lake " * 60)
+    settle(laptop, phone, other)
+    with laptop.store.transaction():
+        own(laptop).leave(fleet, laptop.now, at_once=True)
+    carry(laptop, phone, other)
+    laptop.stop()
+    content = laptop.path.read_bytes()
+    laptop.restart()
+    assert secret not in content
+    assert b"the pump by the lake" not in content
