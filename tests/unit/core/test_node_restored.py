@@ -12,7 +12,16 @@ from covey.core.events import RollbackDetected
 from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
 from covey.core.wire.envelope import seal
 from covey.core.wire.imprints import UNKNOWN
-from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, Resumption, read_message, write_message
+from covey.core.wire.message import (
+    NO_GROUP,
+    Acknowledgement,
+    Loss,
+    LossReason,
+    MessageType,
+    Resumption,
+    read_message,
+    write_message,
+)
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, RETRY_US_INITIAL, RETRY_US_MAX
 from tests.durable import DurableDevice
@@ -283,8 +292,12 @@ def test_a_recipient_that_lies_costs_an_incarnation_a_day(make: Make) -> None:
     assert _came(cat, b"for") == Counter([b"for cat"])
 
 
-def test_what_a_lost_life_let_go_of_comes_from_the_state_that_has_it_still(make: Make) -> None:
-    """Its recipient has closed the number, and nothing came under it: that is no message which it holds."""
+@pytest.mark.parametrize("admitted", [False, True])
+def test_what_a_lost_life_let_go_of_comes_from_the_state_that_has_it_still(make: Make, admitted: bool) -> None:
+    """Its recipient has closed the number, and nothing came under it: that is no message which it holds.
+
+    `admitted`: the lost life has told of the loss; else it has only gone on behind it.
+    """
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     _settle(ann, ben)
@@ -292,9 +305,12 @@ def test_what_a_lost_life_let_go_of_comes_from_the_state_that_has_it_still(make:
     ((_, waiting),) = ann.store.outbox.queued(ben.key, Place(0), 9, 10_000)
     image, number = _image(ann), read_message(waiting).link_seq
     present = ann.store.incarnations.present()
-    gone = Resumption(((number, number),)).to_wire()
-    resume = write_message(ann.identity, MessageType.RESUME, ben.key, NO_GROUP, present, 0, LinkSeq(0), 0, gone)
-    ben.receive(seal(resume, ben.identity.noise_public, ann.rng(32), ann.rng(24)))
+    kind, body, seq, place = MessageType.RESUME, Resumption(((number, number),)).to_wire(), 0, 0
+    if admitted:
+        kind, body = MessageType.LOSS, Loss(LossReason.EXPIRED, ((number, number),)).to_wire()
+        seq, place = read_message(waiting).seq + 1, number + 1
+    said = write_message(ann.identity, kind, ben.key, NO_GROUP, present, seq, LinkSeq(place), 0, body)
+    ben.receive(seal(said, ben.identity.noise_public, ann.rng(32), ann.rng(24)))
     ann.stop()
     ann.put_files(image)  # which the start notices
     ann.restart()
