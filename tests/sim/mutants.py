@@ -334,7 +334,7 @@ _OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 
 
 
 def _all_of_the_departed(membership: Membership, records: Any, queue: SendQueue, now: Now) -> Iterator[Any]:
-    for each in membership.groups.addresses.end_departures(now.wall_us):
+    for each in membership.groups.addresses.end_departures():
         queue.forget(each, but_telemetry=True)
     yield from give_up(membership, records, queue, now)
 

@@ -309,6 +309,8 @@ class Node:
     def connected(self, now: Now) -> None:
         """Note that a relay can be reached, after a time without any."""
         self.state.windows.connected(now)
+        if self.state.aged_at_us is None:
+            self.state.aged_at_us = now.monotonic_us
         self._links.connected(now)
         if (mailboxes := self.mailboxes.exchange) is not None:
             mailboxes.connected(now)

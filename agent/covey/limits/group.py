@@ -63,7 +63,8 @@ REVOKE_KNOWN_US = 600_000_000
 lack the manifest that the notice rests on, and ask for it."""
 
 DEPARTURE_US = 30 * 86_400_000_000
-"""How long a removed device is notified of its removal; then its address is forgotten, with whatever waits for it."""
+"""How long a removed device is notified of its removal, while agents run; then its address is forgotten, with whatever
+waits for it."""
 
 VOID_DEVICES = 64
 """Departure notices open at a time beyond which devices of void manifests get none: the removed may make them up."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from covey.adapters.sqlite.database import Database
-from covey.adapters.sqlite.rows import OLDEST
 from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.core.wire.message import Message
@@ -275,23 +274,27 @@ class Departures:
         """Return (signing key, noise key) of removed devices that have not acknowledged their departure notice."""
         return self._database.run("SELECT signing_public, noise_public FROM farewell")
 
-    def due(self, before_us: int, now_us: int) -> list[DeviceKey]:
-        """Return whose departure is over: nothing waits, or since before a time; and visitors whose time is over."""
+    def due(self, patience_us: int) -> list[DeviceKey]:
+        """Return whose departure is over: nothing waits, or for so long; and visitors whose time is over.
+
+        Time counts while agents run on this state.
+        """
         return [
             row[0]
             for row in self._database.run(
-                "SELECT farewell.signing_public FROM farewell LEFT JOIN peer USING (signing_public) "  # noqa: S608
-                f"WHERE coalesce(queued_messages, 0) = 0 OR ({OLDEST}) < ? OR until < ?",
-                (before_us, now_us),
+                "SELECT farewell.signing_public FROM device, farewell LEFT JOIN peer USING (signing_public) "
+                "WHERE coalesce(peer.queued_messages, 0) = 0 OR farewell.aged < device.aged - ? OR until < device.aged",
+                (patience_us,),
             )
         ]
 
-    def note(self, signing_public: DeviceKey, noise_public: NoisePublic, until_us: int | None = None) -> None:
-        """Keep the address of a device that was removed, or of a visitor until then."""
+    def note(self, signing_public: DeviceKey, noise_public: NoisePublic, lifetime_us: int | None = None) -> None:
+        """Keep the address of a device that was removed, or of a visitor for so long."""
         self._database.run(
-            "INSERT INTO farewell VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET noise_public = excluded.noise_public, "
+            "INSERT INTO farewell (signing_public, noise_public, aged, until) SELECT ?, ?, aged, aged + ? FROM device "
+            "WHERE true ON CONFLICT DO UPDATE SET noise_public = excluded.noise_public, "
             "until = CASE WHEN until IS NULL THEN NULL ELSE excluded.until END",
-            (signing_public, noise_public, until_us),
+            (signing_public, noise_public, lifetime_us),
         )
 
     def visitors(self) -> int:

@@ -347,8 +347,9 @@ class _Transfer:
 
         def take(row: Row) -> bool:
             self._target.execute(
-                "UPDATE device SET next_seq = max(1, ?), manifest_floor = max(0, ?), commits = max(0, ?), lineage = ?",
-                (row["next_seq"], row["manifest_floor"], row.get("commits", 0), row.get("lineage")),
+                "UPDATE device SET next_seq = max(1, ?), manifest_floor = max(0, ?), commits = max(0, ?), lineage = ?, "
+                "aged = max(0, ?)",
+                (row["next_seq"], row["manifest_floor"], row.get("commits", 0), row.get("lineage"), row.get("aged", 0)),
             )
             return queue.take_totals(row)
 

@@ -6,8 +6,8 @@ A state that was restored, and does not know it, gives numbers once more that it
     2. A message whose number another one has is a rival, and so is one whose `seq` does not fit between those of its
        neighbours: in one life, both numbers rise together. A rival is neither taken nor a duplicate.
     3. Acknowledgements name what has come by imprints; a sender forgets nothing else. What has been refused is named,
-       too, and of what was closed without anything, by a resumption or a loss record, that nothing came. A relay that repeats an old envelope repeats its
-       imprint: nobody doubts anybody for that.
+       too, and of what was closed without anything, by a resumption or a loss record, that nothing came. A relay that
+       repeats an old envelope repeats its imprint: nobody doubts anybody for that.
 """
 
 from __future__ import annotations
@@ -102,10 +102,11 @@ class Imprints:
         held = self._records.of(author, incarnation, number)
         if held is not None:
             return held.imprint
-        closed = number in self._received.resumed(author, incarnation) or self._is_kept_from(author, incarnation, number)
-        return NOTHING if closed else UNKNOWN
+        if number in self._received.resumed(author, incarnation) or self._would_be_kept(author, incarnation, number):
+            return NOTHING
+        return UNKNOWN
 
-    def _is_kept_from(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq) -> bool:
+    def _would_be_kept(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq) -> bool:
         """Say whether the imprint of what came under a number would be kept: nothing came where there is none."""
         if self._records.before(author, incarnation, number) is None:
             return False

@@ -3,7 +3,8 @@
 1. The address of a member is the noise key that its group's manifest lists; that of an inviter whose answer is
    awaited, the one that the invite pins.
 2. A device that shares no group with us any more keeps its last address until it has acknowledged its notice,
-   or that has waited for `DEPARTURE_US`: then what waits for it is dropped, and it is forgotten.
+   or that has waited for `DEPARTURE_US`, in the time that agents run, as no clock that is set may end it: then what
+   waits for it is dropped, and it is forgotten.
    Meanwhile it is told, and not heard. Who is out of a group itself leaves that to those inside: neither hears the
    other. Whom only void manifests let in it tells all the same, as it may be the only one that knows of it.
 3. A device that asks for a public group's manifest has an address for `VISIT_US`, or until it has acknowledged it.
@@ -81,13 +82,13 @@ class Addresses:
         """Say whether a device that was parted from is not known to know it yet."""
         return any(key == signing_public for key, _ in self._records.departures.addresses())
 
-    def receive_visitor(self, visitor: DeviceKeys, now_us: int) -> bool:
+    def receive_visitor(self, visitor: DeviceKeys) -> bool:
         """Give a device that asks for a public group an address for a while; False where too many have one."""
         if self.hears(visitor.signing_public):
             return True  # it shares a group with us
         if self.of(visitor.signing_public) is None and self._records.departures.visitors() >= PUBLIC_VISITORS:
             return False
-        self._records.departures.note(visitor.signing_public, visitor.noise_public, now_us + VISIT_US)
+        self._records.departures.note(visitor.signing_public, visitor.noise_public, VISIT_US)
         return True
 
     def welcome(self, signing_publics: Iterable[DeviceKey]) -> None:
@@ -100,10 +101,10 @@ class Addresses:
         departed, self._departed = self._departed, []
         return departed
 
-    def end_departures(self, now_us: int) -> list[DeviceKey]:
+    def end_departures(self) -> list[DeviceKey]:
         """Forget devices that know, or never will; return them: what still waits for them is to be dropped (rule 2)."""
         inviters = {pending.inviter.signing_public for pending in self._records.joins.pending()}
-        ended = [key for key in self._records.departures.due(now_us - DEPARTURE_US, now_us) if key not in inviters]
+        ended = [key for key in self._records.departures.due(DEPARTURE_US) if key not in inviters]
         for key in ended:
             self._records.departures.end(key)
         return ended

@@ -46,7 +46,7 @@ class AskingBack:
         member = None if group is None else group.member(message.author)
         if group is None or member is None or not self._may_ask(group, member, now):
             return []
-        if not self._groups.addresses.receive_visitor(member.keys, now.wall_us):
+        if not self._groups.addresses.receive_visitor(member.keys):
             return []
         self._groups.readdress()
         self._asked_at_us[group.group_id] = now.monotonic_us

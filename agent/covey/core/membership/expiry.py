@@ -33,7 +33,7 @@ from covey.limits.pairing import JOIN_GRACE_US, JOIN_MEMORY_US
 
 def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
-    for recipient in filter(membership.groups.shares_nothing_with, membership.end_departures(now.wall_us)):
+    for recipient in filter(membership.groups.shares_nothing_with, membership.end_departures()):
         _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
     _leave_to_members(membership.groups, records)
     notified = {key for key, _ in records.departures.addresses()} | {

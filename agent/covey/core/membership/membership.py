@@ -452,9 +452,9 @@ class Membership:
         """Return, once, devices that were removed and share no group with us any more (rule 4)."""
         return [key for key in self.groups.addresses.take_departed() if self.groups.shares_nothing_with(key)]
 
-    def end_departures(self, now_us: int) -> list[DeviceKey]:
+    def end_departures(self) -> list[DeviceKey]:
         """Forget removed devices that know of it, or never will; return them, as nothing may wait for them."""
-        ended = self.groups.addresses.end_departures(now_us)
+        ended = self.groups.addresses.end_departures()
         self.groups.readdress()
         return ended
 

@@ -61,7 +61,7 @@ class PublicJoins:
 
     def answers(self, group: GroupManifest, visitor: DeviceKeys, addresses: Addresses, now_us: int) -> bool:
         """Say whether a visitor gets the manifest now, and give it an address; else it asks again (rule 2)."""
-        if not group.raw or self._answered.exhausted(now_us) or not addresses.receive_visitor(visitor, now_us):
+        if not group.raw or self._answered.exhausted(now_us) or not addresses.receive_visitor(visitor):
             return False
         return self._answered.take(now_us)
 

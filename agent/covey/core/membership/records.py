@@ -157,11 +157,14 @@ class DepartureRecords(Protocol):
     def addresses(self) -> list[tuple[DeviceKey, NoisePublic]]:
         """Return (signing key, noise key) of devices that share no group with us and still have to hear of it."""
 
-    def due(self, before_us: int, now_us: int) -> list[DeviceKey]:
-        """Return whose departure is over: nothing waits, or since before a time; and visitors whose time is over."""
+    def due(self, patience_us: int) -> list[DeviceKey]:
+        """Return whose departure is over: nothing waits, or for so long; and visitors whose time is over.
 
-    def note(self, signing_public: DeviceKey, noise_public: NoisePublic, until_us: int | None = None) -> None:
-        """Keep the address of a device that was removed, or of a visitor until then."""
+        Time counts while agents run on this state.
+        """
+
+    def note(self, signing_public: DeviceKey, noise_public: NoisePublic, lifetime_us: int | None = None) -> None:
+        """Keep the address of a device that was removed, or of a visitor for so long."""
 
     def visitors(self) -> int:
         """Return how many visitors have an address."""

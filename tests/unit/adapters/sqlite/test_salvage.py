@@ -200,6 +200,23 @@ def test_a_text_that_is_no_utf_8_any_more_costs_its_row_alone(tmp_path: Path) ->
     store.close()
 
 
+def test_what_ends_by_the_age_of_a_state_ends_no_later_for_its_damage(tmp_path: Path) -> None:
+    ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)
+    group_id = found(ben, ann)
+    with ann.store.transaction():
+        ann.store.outbox.grow_older(10**12)
+        ann.node.send_blob(group_id, b"for a while", ann.now, lifetime_us=10**6)
+    ann.stop()
+    ben.stop()
+    state = StateFile(ann.path)
+    state.note_damage()
+    store, _ = state.open(lambda: ann.identity, 10**9)
+    with store.transaction():
+        store.outbox.grow_older(10**9)
+        assert [recipient for recipient, _ in store.outbox.expire()] == [ben.key]
+    store.close()
+
+
 @pytest.mark.slow
 def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
     ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)

@@ -15,6 +15,7 @@ from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
 from covey.core.link import receiver
 from covey.core.membership.events import JoinExpired, RemovedFromGroup
+from covey.core.now import Now
 from covey.core.pairing.invite import Invite
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, read_message, write_message
@@ -236,6 +237,33 @@ def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(mak
     assert ann.sends() == []
     _later(ann, 600_000_000)
     assert ann.node.next_deadline() is None, "nothing is retried any more"
+
+
+def test_a_clock_that_is_set_years_ahead_gives_up_nobody(make: Make) -> None:
+    """A Pi without a clock has the time of its last shutdown until it finds the network."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _remove(ann, ben, group_id)
+    ann.sends()
+    _later(ann, 600_000_000)
+    ann.now = Now(ann.now.monotonic_us, ann.now.wall_us + 2 * DEPARTURE_US)
+    _later(ann, 600_000_000)
+    assert ann.store.outbox.totals()[0] == 1
+    carry(ann, ben)
+    assert ben.node.groups.joined() == []
+
+
+def test_time_goes_on_over_restarts(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _remove(ann, ben, group_id)
+    for _ in range(3):
+        _later(ann, DEPARTURE_US // 3)
+        ann.now = Now(ann.now.monotonic_us, 1)  # and its clock begins anew
+        ann.restart()
+    _later(ann, 600_000_000)
+    _later(ann, 600_000_000)
+    assert ann.store.outbox.totals() == (0, 0)
 
 
 def test_what_waits_in_another_group_outlives_a_departure(make: Make) -> None:
