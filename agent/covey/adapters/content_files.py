@@ -44,7 +44,7 @@ def need_content_package() -> None:
         MissingPackageError: the hash that they are known by is not installed.
     """
     if not has_blake3():
-        raise MissingPackageError("a file's hash", "blake3")
+        raise MissingPackageError("a file's hash", "blake3", in_debian=False)
 
 
 def check_target(target: Path, *, replace: bool) -> None:
