@@ -21,7 +21,6 @@ from covey.app.relays import Relays
 from covey.app.roles import collector as collector_module
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
-from covey.core import node as node_module
 from covey.core import receiver as receiver_module
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
@@ -52,7 +51,6 @@ from covey.core.membership import authorisation
 from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
-from covey.core.membership.expiry import give_up
 from covey.core.membership.gathering import Gathering
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
@@ -333,12 +331,6 @@ def _secret_for_all(spreading: Spreading, _before: Any, manifest: Any, news: Any
 _OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 161, 2_917
 
 
-def _all_of_the_departed(membership: Membership, records: Any, queue: SendQueue, now: Now) -> Iterator[Any]:
-    for each in membership.groups.addresses.end_departures():
-        queue.forget(each, but_telemetry=True)
-    yield from give_up(membership, records, queue, now)
-
-
 def _nothing(*_arguments: object, **_named: object) -> None:
     """Do nothing."""
 
@@ -426,7 +418,6 @@ MUTANTS = (
     Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 932),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
-    Mutant("a departure takes what another group has", {(node_module, "give_up"): _all_of_the_departed}, 7_200_982),
     Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 7_200_098),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
