@@ -86,22 +86,54 @@ class Slotted(Gateway):
         """The slot that the link names."""
         return str((self.slots / "current").readlink())
 
+    def version(self) -> str:
+        """Return the version in the slot that the link names."""
+        [found] = (self.slots / self.running).glob("lib/python*/site-packages/covey-*.dist-info")
+        return found.name.removeprefix("covey-").removesuffix(".dist-info")
+
     def states(self) -> set[str]:
         """Return what lies beside the slots on the way."""
         return {each.name for each in self.slots.iterdir()} - {"a", "b", "current", "launch"}
 
 
 class Site(Fleet):
-    """A device with slots, and who tells it to update."""
+    """Devices with slots, and who tells them to update."""
 
-    def __init__(self, broker: Broker, folder: Path, wheel: Path) -> None:
-        self.shed = Slotted(folder, "shed", broker)
-        made = iter([Gateway(folder, "hub", broker), self.shed])
-        super().__init__(lambda _name: next(made), folder, ("shed",))
+    def __init__(self, broker: Broker, folder: Path, wheel: Path, names: tuple[str, ...] = ("shed",)) -> None:
+        self.slotted = [Slotted(folder, name, broker) for name in names]
+        self.shed = self.slotted[0]
+        made = iter([Gateway(folder, "hub", broker), *self.slotted])
+        super().__init__(lambda _name: next(made), folder, names)
         self._wheel, self._wheels = wheel, folder
-        self.shed.lay_out(_version(wheel, _OLD, folder))
-        self.define(self.shed, "covey", "installer", "covey", f"--slots={self.shed.slots}", ends="agent")
+        old = _version(wheel, _OLD, folder)
+        for each in self.slotted:
+            each.lay_out(old)
+            self.define(each, "covey", "installer", "covey", f"--slots={each.slots}", ends="agent")
         self.start()
+
+    def release_version(self, version: str, killed_at: Mapping[Slotted, str]) -> list[str]:
+        """Release a version to all, kill some agents at a moment, and return what each device says at the end."""
+        path, moments = _version(self._wheel, version, self._wheels), dict(killed_at)
+        words = ("--installer", "pump", "--waves", "1,100%", "--stop-at", "100%", "--soak", "0s", "--patience", "10m")
+        gives = self.hub.start_beside("release", "create", str(path), *words)
+
+        def is_over() -> bool:
+            for each in self.slotted:
+                if moments.get(each) in each.states():
+                    del moments[each]
+                    each.end(signal.SIGKILL)
+                    each.start("run", "--no-sensors")
+                elif each.ended_by_itself:  # as a service manager does
+                    each.end()
+                    each.start("run", "--no-sensors")
+            return gives.poll() is not None
+
+        wait_until(is_over, "all have it, or say why not", idle_s=120)
+        assert not moments, "each was killed"
+        found = self.hub.json("release", "list")[-1]
+        assert found["state"] == "finished", found
+        said = {each["device"]: each["why"] for each in found["devices"]}
+        return [said[each.author] for each in self.slotted]
 
     def update(self, changed: Mapping[str, bytes] | None = None) -> str:
         """Order an update, and return the order's id."""
@@ -111,27 +143,27 @@ class Site(Fleet):
 
 
 @pytest.fixture
-def new_site(broker: Broker, tmp_path: Path, wheel: Path) -> Iterator[Callable[[], Site]]:
+def new_site(broker: Broker, tmp_path: Path, wheel: Path) -> Iterator[Callable[..., Site]]:
     made: list[Site] = []
 
-    def make() -> Site:
-        made.append(Site(broker, tmp_path, wheel))
+    def make(*names: str) -> Site:
+        made.append(Site(broker, tmp_path, wheel, names or ("shed",)))
         return made[-1]
 
     yield make
     for site in made:
-        site.shed.kill()
-        site.hub.kill()
+        for each in (*site.slotted, site.hub):
+            each.kill()
 
 
-def test_covey_updates_itself(new_site: Callable[[], Site]) -> None:
+def test_covey_updates_itself(new_site: Callable[..., Site]) -> None:
     site = new_site()
     outcome, code, why = site.outcome(site.update(), restart=True)
     assert (outcome, code, why) == ("done", "", f"on covey {_NEW}")
     assert (site.shed.running, site.shed.states()) == ("b", set())
 
 
-def test_a_version_whose_agent_does_not_start_is_taken_back_by_what_starts_it(new_site: Callable[[], Site]) -> None:
+def test_a_version_whose_agent_does_not_start_is_taken_back_by_what_starts_it(new_site: Callable[..., Site]) -> None:
     site = new_site()
     outcome, code, why = site.outcome(
         site.update(_with(_DAEMON, "def run_agent(*_, **__):\n    raise SystemExit(1)")), restart=True
@@ -142,7 +174,7 @@ def test_a_version_whose_agent_does_not_start_is_taken_back_by_what_starts_it(ne
 
 
 def test_what_cannot_be_started_or_gone_back_from_is_refused_before_anything_changes(
-    new_site: Callable[[], Site],
+    new_site: Callable[..., Site],
 ) -> None:
     site = new_site()
     outcome, code, why = site.outcome(site.update(_with(_DAEMON, "import nothing_there")), restart=True)
@@ -157,7 +189,7 @@ def test_what_cannot_be_started_or_gone_back_from_is_refused_before_anything_cha
 
 @pytest.mark.parametrize("moment", ["incoming", "trial"])
 def test_an_agent_that_is_killed_while_it_updates_itself_runs_the_old_or_the_new_and_says_which(
-    new_site: Callable[[], Site], moment: str
+    new_site: Callable[..., Site], moment: str
 ) -> None:
     site = new_site()
     order = site.update()
@@ -170,3 +202,26 @@ def test_an_agent_that_is_killed_while_it_updates_itself_runs_the_old_or_the_new
     assert why.startswith(f"on covey {_NEW}" if stays else f"rolled back to covey {_OLD}: "), why
     assert moment == "trial" or not stays
     assert site.shed.states() == set()
+
+
+def test_three_agents_update_themselves_by_release_and_back_while_they_are_killed(
+    new_site: Callable[..., Site],
+) -> None:
+    """Who is killed while the new version is built stays on the old one, and says so; the next release brings it."""
+    site = new_site("one", "two", "three")
+    one, two, three = site.slotted
+    runs = dict.fromkeys(site.slotted, _OLD)
+    for version, killed_at in (
+        (_NEW, {one: "incoming", two: "trial"}),
+        ("2.1", {}),
+        (_OLD, {one: "trial", three: "incoming"}),
+        ("0.9", {}),
+    ):
+        said = site.release_version(version, killed_at)
+        for each, why in zip(site.slotted, said, strict=True):
+            stays = why == f"on covey {version}"
+            assert stays or why.startswith(f"rolled back to covey {runs[each]}: "), (each.name, why)
+            assert stays or each in killed_at, (each.name, why)
+            runs[each] = version if stays else runs[each]
+            assert (each.version(), each.states()) == (runs[each], set()), each.name
+    assert [each.version() for each in site.slotted] == ["0.9"] * 3

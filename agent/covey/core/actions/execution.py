@@ -145,8 +145,8 @@ class Execution:
         try:
             if _awaits_clock(command, moment):
                 return None
-            is_aborted = (command.group_id, command.once) in halted.aborted
-            _check(command, moment, counts=command.operation in counting, is_aborted=is_aborted)
+            _check_goes_on(command, halted)
+            _check(command, moment, counts=command.operation in counting)
             definition = self._owner.action(command.action)
             invocation = definition.invocation(command.arguments, self._opened(command))
         except ActionError as error:
@@ -235,9 +235,12 @@ def _awaits_clock(command: GivenCommand, moment: Moment) -> bool:
     return command.deadline_us is not None and not (moment.synchronised or moment.settled)
 
 
-def _check(command: GivenCommand, moment: Moment, *, counts: bool, is_aborted: bool = False) -> None:
-    if is_aborted:
+def _check_goes_on(command: GivenCommand, halted: Halted) -> None:
+    if (command.group_id, command.once) in halted.aborted:
         raise ActionError("its release was aborted before it began", results.WITHDRAWN)
+
+
+def _check(command: GivenCommand, moment: Moment, *, counts: bool) -> None:
     if not counts:
         raise ActionError("whoever ordered it is no operator any more, or no member", results.REVOKED)
     if command.deadline_us is None:
