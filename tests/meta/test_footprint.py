@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,16 @@ def test_an_agent_that_has_to_do_with_no_mailbox_loads_nothing_of_it() -> None:
     parts = ("core.node", "app.daemon", "app.runtime", "app.relay_loop", "app.agent_roles", "adapters.sqlite.store")
     loaded = _loaded_after(*(f"import covey.{part}" for part in parts))
     assert {name for name in loaded if "mailbox" in name} <= {"covey.core.mailboxes", "covey.limits.mailbox"}
+
+
+def test_an_agent_loads_no_compressors(tmp_path: Path) -> None:
+    """They cost more than half a MiB, and come with `shutil`, which argparse would load by itself."""
+    loaded = _loaded_after(
+        "import covey.adapters.mqtt.relay, covey.app.daemon, covey.app.runtime",
+        "from covey.cli.main import main",
+        f"assert main(['run', '--state', {str(tmp_path / 'state')!r}]) == 78",
+    )
+    assert loaded.isdisjoint({"shutil", "lzma", "bz2"})
 
 
 def test_the_commands_never_load_the_spark_side() -> None:

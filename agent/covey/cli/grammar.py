@@ -9,7 +9,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from covey.errors import UsageError
@@ -30,6 +32,28 @@ _MISTAKES = (
 """What argparse says, and what is said instead."""
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal.
+
+    By itself argparse asks `shutil` for that, also where no help is printed, and its compressors cost each agent more
+    than half a MiB.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """Return what COLUMNS says, or else the terminal; 80 where neither does."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr] # None: no stdout
+    except (AttributeError, ValueError, OSError):
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """The words of one command, or of one action."""
 
@@ -39,7 +63,7 @@ class Parser(argparse.ArgumentParser):
             settings.setdefault("description", summary[0].upper() + summary[1:] + ".")
         if examples:
             settings.setdefault("epilog", "\n  ".join(["examples:", *examples]))
-        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        settings.setdefault("formatter_class", _Help)
         super().__init__(**settings)
         self._positionals.title = "arguments"
         self.examples = tuple(examples)
