@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +52,42 @@ def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_pat
             hub.kill()
         assert any(each["label"] == "field-00003" for each in web.messages())
         assert "tk_s3cret" not in hub.log.read_text() + hub.ok("door", "status") + hub.ok("door", "list")
+
+
+def test_every_point_comes_by_otlp_through_kills(tmp_path: Path) -> None:
+    with receiver() as web:
+        hub = CollectedFleet(tmp_path, 30, rounds=20).hub
+        path = hub.state / "config.toml"
+        path.write_text(
+            f'{path.read_text()}\n[[door]]\nname = "metrics"\nkind = "otlp"\nurl = "{web.url}"\n'
+            'start = "all"\ninterval_seconds = 0.1\n'
+        )
+        web.answers = [0, 503, 0, 0, 200, 0]  # what hangs up has taken it
+        for seen in (1, 2, 4):
+            hub.start("door", "run")
+            wait_until(lambda seen=seen: len(web.posts) > seen, "a batch comes")
+            hub.kill()
+        hub.start("door", "run")
+        try:
+            wait_until(lambda: hub.json("door", "status")[0]["messages"] == 600, "all have gone")
+        finally:
+            hub.kill()
+        points = [each for post in web.posts for each in _points(json.loads(gzip.decompress(post.body)))]
+    assert len(points) > len({*points}) == 2_400
+
+
+def _points(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield what tells points apart: device, series, time."""
+    for resource in document["resourceMetrics"]:
+        (device,) = (
+            each["value"]["stringValue"]
+            for each in resource["resource"]["attributes"]
+            if each["key"] == "covey.device.key"
+        )
+        for scope in resource["scopeMetrics"]:
+            for metric in scope["metrics"]:
+                for point in metric["gauge"]["dataPoints"]:
+                    yield device, metric["name"], point["timeUnixNano"]
 
 
 def test_a_door_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
