@@ -20,7 +20,8 @@ from bench.raw_request import PROGRAM
 from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
 from covey.app.device import open_device
-from covey.app.operations.commands import give_command, reported
+from covey.app.operations.command_reports import reported
+from covey.app.operations.commands import give_command
 from demo.device import Device
 
 _TIMES = 20

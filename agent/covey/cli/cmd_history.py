@@ -191,7 +191,7 @@ def _import(device: Device, options: argparse.Namespace) -> int:
     found = import_history(device, Path(options.file))
     if options.json:
         print_json(to_json(found))
-    else:
+    elif found.group_id:  # of a file that is damaged from its beginning there is nothing to tell
         print(
             f"group {found.group_id[:8]}: {count(found.taken, 'new operation')}, {found.known} known, "
             f"{found.refused} refused, {found.waiting} resting on what is not here"

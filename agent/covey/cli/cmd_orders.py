@@ -8,8 +8,8 @@ from collections import Counter
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations import attempts, commands, operators
-from covey.app.operations.commands import OUTCOMES, CommandReport
+from covey.app.operations import attempts, command_reports, operators
+from covey.app.operations.command_reports import OUTCOMES, CommandReport
 from covey.cli.command_view import (
     print_output,
     show_command,
@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
 
 def _list(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
-    found, tallies = operators.orders(device, manifest), commands.tallies(device, manifest)
+    found, tallies = operators.orders(device, manifest), command_reports.tallies(device, manifest)
     if options.json:
         print_json([{**to_json(each), "outcomes": dict(tallies.get(each.id, {}))} for each in found])
     elif not found:
@@ -89,7 +89,7 @@ def _standing(entry: operators.OrderEntry) -> str:
     return f"{len(entry.signers)} of {entry.needed}" + ("" if entry.counts else ", counts for nothing here")
 
 
-def _tally(outcomes: Counter[commands.Outcome]) -> str:
+def _tally(outcomes: Counter[command_reports.Outcome]) -> str:
     return ", ".join(f"{outcomes[each]} {each}" for each in OUTCOMES if outcomes[each]) or "-"
 
 
@@ -100,7 +100,7 @@ def _show(device: Device, options: argparse.Namespace) -> int:
         _list(device, options)
         return 0
     manifest = device.pick_group(options.group)
-    found = commands.command_report(device, manifest, options.id)
+    found = command_reports.command_report(device, manifest, options.id)
     if not isinstance(found, CommandReport):
         if options.wait or options.output is not None:
             raise UsageError(f"{found.id[:8]} is no command", hint="'covey setting diff' shows what became of settings")
@@ -122,7 +122,7 @@ def _show(device: Device, options: argparse.Namespace) -> int:
 
 def _output(device: Device, report: CommandReport, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
-    shown, output = commands.output_of(device, manifest, report, options.output)
+    shown, output = command_reports.output_of(device, manifest, report, options.output)
     if options.json:
         print_json({**to_json(shown), "output": b64encode(output).decode()})
     else:

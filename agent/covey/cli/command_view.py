@@ -9,14 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.operations.commands import (
-    OUTCOMES,
-    CommandReport,
-    DeviceOutcome,
-    OrderedCommand,
-    command_report,
-    reported,
-)
+from covey.app.operations.command_reports import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
+from covey.app.operations.commands import OrderedCommand
 from covey.app.relay_loop import wait_until
 from covey.app.wording import count
 from covey.cli.progress_line import ProgressLine

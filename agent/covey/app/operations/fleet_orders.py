@@ -39,15 +39,15 @@ def _of_group(device: Device, group: GroupManifest) -> list[FleetOrder]:
     records = device.store.operations
     if not any(next(iter(records.of_kind(group.group_id, each)), None) for each in ORDER_KINDS):
         return []  # most groups have none, and nothing is loaded for it
-    from covey.app.operations import commands, operators
+    from covey.app.operations import command_reports, operators
 
     found = []
     for each in operators.orders(device, group)[-_SHOWN:]:
         outcomes: dict[str, int] = {}
         if each.kind == OperationKind.COMMAND.name.lower() and each.counts:
-            report = commands.command_report(device, group, each.id)
-            if isinstance(report, commands.CommandReport):
-                outcomes = {name: report.outcomes[name] for name in commands.OUTCOMES if report.outcomes[name]}
+            report = command_reports.command_report(device, group, each.id)
+            if isinstance(report, command_reports.CommandReport):
+                outcomes = {name: report.outcomes[name] for name in command_reports.OUTCOMES if report.outcomes[name]}
         found.append(
             FleetOrder(
                 each.id,

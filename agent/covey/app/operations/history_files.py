@@ -119,7 +119,8 @@ def import_history(device: Device, path: Path) -> HistoryImported:
     except NotForUsError as error:
         raise LocalError(f"{path}: {error}", hint="'covey history export FILE --for' this device") from error
     except RemoteError as error:
-        found.complaint = f"{path}: {error}; what came before that was taken"
+        came = "what came before that was taken" if found.group_id else "nothing of it was taken"
+        found.complaint = f"{path}: {error}; {came}"
     return found
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from covey.app.operations.commands import CommandReport, DeviceOutcome, command_report
+from covey.app.operations.command_reports import CommandReport, DeviceOutcome, command_report
 from covey.app.operations.operators import orders, selected, standings
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.results import WITHDRAWN

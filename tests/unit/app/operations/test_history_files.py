@@ -113,6 +113,18 @@ def test_of_a_damaged_stick_what_is_whole_is_taken(
     assert _texts(ben) == _texts(ann)
 
 
+@pytest.mark.parametrize("content", [b"hello" * 99, b""])
+def test_of_what_is_no_history_nothing_is_said_to_be_taken(
+    pair: tuple[Here, Here], tmp_path: Path, content: bytes
+) -> None:
+    _, ben = pair
+    stick = tmp_path / "stick"
+    stick.write_bytes(content)
+    ended = ben.covey("history", "import", str(stick))
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "nothing of it was taken" in ended.stderr
+
+
 def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(pair: tuple[Here, Here], tmp_path: Path) -> None:
     ann, ben = pair
     stick = tmp_path / "stick"
