@@ -1,7 +1,8 @@
 """The parent of one program that an action runs, in a process of its own: no process of the program outlives it.
 
 Run by its path, with `python -I -S`, so it imports nothing of Covey's. Arguments: the agent's process id, bytes of
-address space, seconds of processor time, bytes of a file, processes, then the program and its arguments.
+address space, seconds of processor time, bytes of a file, processes, then the program and its arguments; below 0 there
+is no such bound.
 
 1. It is asked to end (SIGTERM) by the agent, or by the kernel when the agent is gone, however that ended.
 2. What the program leaves behind becomes its child (`PR_SET_CHILD_SUBREAPER`), even in a session of its own. When the
@@ -46,19 +47,25 @@ def _become(memory_bytes: int, processor_seconds: int, file_bytes: int, processe
     try:
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WANTED)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_CPU, processor_seconds)
+        _limit(resource.RLIMIT_FSIZE, file_bytes)
         if processes >= 0:
-            processes += _running(os.getuid())
-        resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+            _limit(resource.RLIMIT_NPROC, processes + _running(os.getuid()))
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - before a limit, no pathlib
             file.write("1000")
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        _limit(resource.RLIMIT_AS, memory_bytes)
         os.execv(argv[0], argv)  # noqa: S606 - that there is no shell is what is wanted
     except (OSError, ValueError) as error:
         os.write(1, f"cannot be started: {error}\n".encode())
     os._exit(_NOT_RUN)
+
+
+def _limit(kind: int, most: int) -> None:
+    """Set a limit, unless it is below 0, or a lower one holds already, which nobody but root may raise."""
+    _, hard = resource.getrlimit(kind)
+    if most >= 0 and (hard == resource.RLIM_INFINITY or most < hard):
+        resource.setrlimit(kind, (most, most))
 
 
 def _ended(program: int) -> bool:
