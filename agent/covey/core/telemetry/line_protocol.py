@@ -15,7 +15,6 @@ Source: "Line protocol reference", InfluxDB OSS v2 documentation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from covey.core.telemetry.batch import EXACT
@@ -34,16 +33,17 @@ _TRUE, _FALSE = {"t", "T", "true", "True", "TRUE"}, {"f", "F", "false", "False",
 _not_in_names = re.compile(r"[^A-Za-z0-9\-:._]").sub
 _unescape = re.compile(r"\\([,= ])").sub
 _unescape_text = re.compile(r"\\([\"\\])").sub
-_key = r"(?:\\.|[^\\,= \n])+"
-_is_line = re.compile(
-    rf"(?P<measurement>(?:\\.|[^\\, \n])+)(?P<tags>(?:,{_key}={_key})*) +"
-    rf"(?P<fields>{_key}=(?:\"(?:\\.|[^\\\"])*\"|[^,\" \n]+)(?:,{_key}=(?:\"(?:\\.|[^\\\"])*\"|[^,\" \n]+))*)"
-    r"(?: +(?P<time>-?[0-9]{1,19}))?",
+_key = r"(?:\\[^\n]|[^\\,= \n])+"
+_text = r"\"(?:\\.|[^\\\"])*\""
+_value_of_field = rf"(?:{_text}|[^,\" \r\n]+)"
+_match_line = re.compile(
+    rf" *(?P<measurement>(?:\\[^\n]|[^\\, \n])+)(?P<tags>(?:,{_key}={_key})*) +"
+    rf"(?P<fields>{_key}={_value_of_field}(?:,{_key}={_value_of_field})*)"
+    r"(?: +(?P<time>-?[0-9]{1,19}))?[ \r]*(?:\n|\Z)",
     re.DOTALL,
-).fullmatch
+).match
 _tags = re.compile(rf",({_key})=({_key})", re.DOTALL).findall
-_fields = re.compile(rf"({_key})=(\"(?:\\.|[^\\\"])*\"|[^,\" \n]+)", re.DOTALL).findall
-_lines = re.compile(r"(?:\"(?:\\.|[^\\\"])*\"|[^\"\n])+", re.DOTALL).findall
+_fields = re.compile(rf"({_key})=({_value_of_field})", re.DOTALL).findall
 _is_integer = re.compile(r"(-?[0-9]{1,20})[iu]").fullmatch
 _is_float = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
 
@@ -71,23 +71,22 @@ def read_lines(content: bytes, precision: str) -> Lines:
         raise ReadingError("the lines are no UTF-8") from error
     readings: list[Reading] = []
     reasons: list[str] = []
-    for line in _split(text):
-        try:
-            readings += _readings(line, precision)
-        except ReadingError as error:
-            reasons.append(f"{line[:_SHOWN]!r}: {error}")
+    place = 0
+    while place < len(text):
+        end = text.find("\n", place) + 1 or len(text)
+        line = text[place:end].strip(" \r\n")
+        if line and not line.startswith("#"):
+            found = _match_line(text, place)
+            try:
+                readings += _readings(found, precision)
+            except ReadingError as error:
+                reasons.append(f"{line[:_SHOWN]!r}: {error}")
+            end = found.end() if found else end  # a text may hold line ends
+        place = end
     return Lines(tuple(readings), len(reasons), tuple(reasons[:_REASONS]))
 
 
-def _split(text: str) -> Iterator[str]:
-    """Yield the lines that say something; a quoted text may hold line ends."""
-    for line in _lines(text) if text.count('"') % 2 == 0 else text.split("\n"):
-        if line.strip() and not line.lstrip().startswith("#"):
-            yield line.strip(" \r")
-
-
-def _readings(line: str, precision: str) -> list[Reading]:
-    found = _is_line(line)
+def _readings(found: re.Match[str] | None, precision: str) -> list[Reading]:
     if found is None:
         raise ReadingError("not a line of the protocol")
     tags = sorted((_plain(key), _plain(value)) for key, value in _tags(found["tags"]))

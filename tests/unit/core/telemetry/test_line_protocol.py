@@ -69,6 +69,18 @@ def test_names_are_made_of_what_senml_allows() -> None:
     assert _read(r"m,path=/dev/sda1 v=1") == [("m/path:_dev_sda1/v", None, 1.0)]
 
 
+def test_a_quote_in_a_name_begins_no_text() -> None:
+    lines = 'wall,size=5" v=1\no"d"d,say"s="a\\b"c v"=2\nm v="two\nlines",w=3 4000\nm,t="a b=1\nm v=4'
+    assert _read(lines) == [
+        ("wall/size:5_/v", None, 1.0),
+        ("o_d_d/say_s:_a_b_c/v_", None, 2.0),
+        ("m/v", 4, "two\nlines"),
+        ("m/w", 4, 3.0),
+        ("m/t:_a/b", None, 1.0),
+        ("m/v", None, 4.0),
+    ]
+
+
 def test_lines_that_say_nothing_are_passed_over() -> None:
     assert _read("# a comment\n\n  \nm v=1\r\n#m v=2\n m v=3  5000 \n") == [("m/v", None, 1.0), ("m/v", 5, 3.0)]
     assert _read("") == []
