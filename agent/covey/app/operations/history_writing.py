@@ -10,7 +10,7 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import Body, GroupProfile, Note, Picture, is_mime_type
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
-from covey.errors import LocalError, RemoteError, UsageError
+from covey.errors import LimitError, LocalError, RemoteError, UsageError
 from covey.limits.history import MAXIMUM_AVATAR_BYTES, MAXIMUM_DESCRIPTION_BYTES, MAXIMUM_TITLE_BYTES
 
 
@@ -118,7 +118,8 @@ def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:
     try:
         type(body).from_wire(body.to_wire())
     except RemoteError as error:
-        raise LocalError(f"nobody would take that: {error}") from error
+        hint = "what is longer goes as a file: covey put FILE" if isinstance(error, LimitError) else ""
+        raise LocalError(f"nobody would take that: {error}", hint=hint) from error
     with device.store.transaction():
         take_up_others(device)
         return device.node.history.write(manifest.group_id, body, device.now())

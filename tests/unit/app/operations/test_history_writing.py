@@ -20,3 +20,9 @@ def test_a_command_follows_what_another_one_has_written_since_it_looked(tmp_path
             write_note(first, group, text, "text/plain", None, None)
         last = write(second, group, Note("text/plain", b"three"))
         assert (last.height, last.number) == (3, 3)
+
+
+def test_a_note_that_is_too_long_is_told_to_go_as_a_file(tmp_path: Path) -> None:
+    ann = Here(tmp_path, "ann")
+    ann.ok("group", "create")
+    assert "covey put FILE" in ann.fails("note", "a" * 70_000, code=1)
