@@ -27,7 +27,7 @@ from covey.app.checks.sensors import sensors
 from covey.app.checks.served_relay import served_relay
 from covey.app.documents import DAY_S, AgreementStatus
 from covey.app.wording import count, duration
-from covey.errors import CoveyError
+from covey.errors import CoveyError, UnknownGroupError
 from covey.limits.units import MIB
 
 if TYPE_CHECKING:
@@ -157,12 +157,21 @@ def agent(device: Examined) -> Iterator[Seen]:
         yield warning("no agent runs on this state", "systemctl start covey, or: covey run")
 
 
+_UNKNOWN_GROUP = f"dropped_{UnknownGroupError.code}"
+
+
 def group(device: Examined) -> Iterator[Seen]:
     """Whether there is somebody to talk to."""
     groups = device.status.groups
     membership = device.opened.node.membership
     if device.status.pending_joins:
         yield warning("a join waits for its answer", "the inviter's agent must run; an invite is valid ten minutes")
+    elif not groups and (unknown := device.status.counters.get(_UNKNOWN_GROUP, 0)):
+        yield warning(
+            f"this device is in no group, and others speak to it in one ({count(unknown, 'message')} dropped): "
+            "its state was lost, perhaps",
+            "have a member let it in again: there covey invite, here covey join CODE",
+        )
     elif not groups:
         yield warning("this device is in no group", "covey group create, or covey join")
     elif not any(membership.groups.collector_of(each.group_id) for each in membership.groups.joined()):

@@ -1,0 +1,25 @@
+"""`covey check`: what it says of a device whose state is not what others hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from covey.app.device import find_state, open_device
+from tests.command import Here
+
+
+def _group(device: Here) -> tuple[str, str]:
+    findings = json.loads(device.covey("check", "--offline", "--json").stdout)["findings"]
+    [found] = [each for each in findings if each["check"] == "group"]
+    return found["line"], found["hint"]
+
+
+def test_who_is_spoken_to_in_an_unknown_group_is_told_to_ask_for_an_invite(tmp_path: Path) -> None:  # accepts: 003.82
+    here = Here(tmp_path, "here")
+    assert _group(here) == ("this device is in no group", "covey group create, or covey join")
+    with open_device(find_state(str(here.state))) as device, device.store.transaction():
+        device.store.counters.count("dropped_unknown_group")
+    text, hint = _group(here)
+    assert "others speak to it in one (1 message dropped)" in text
+    assert "covey invite" in hint
