@@ -36,7 +36,10 @@ CARRIED = {
 }
 """Distribution and import package of what Debian 12 lacks or has too old; all of it is pure Python."""
 
-CLIENT = ("__init__.py", "client.py", "errors.py", "py.typed")
+CLIENT = (
+    *("__init__.py", "client.py", "client_async.py", "client_calls.py", "client_content.py"),
+    *("errors.py", "py.typed"),
+)
 """What of `covey` every program on the machine may import. It asks for the standard library alone."""
 
 _PUBLIC = "usr/lib/python3/dist-packages/covey"

@@ -56,6 +56,7 @@ def test_a_webhook_is_called_only_below_what_the_owner_allows(webhook: tuple[str
     assert said == [("warning", "device 00010203 was not woken: 127.0.0.1 answers 302")]
 
 
+@pytest.mark.processes
 def test_a_program_gets_the_key_alone_and_its_failure_is_told(tmp_path: Path) -> None:
     called, said = tmp_path / "called", list[str]()
     program = tmp_path / "wake"

@@ -2,8 +2,9 @@
 
 1. A message is acknowledged when all of its readings are committed. Until then it is held, and known by its packet
    identifier, topic and payload where the broker sends it once more on a new connection (MQTT 5, section 4.4).
-2. Its position is which messages were committed last, by identifier and digest: what of them the broker sends once more
-   to a next life of the agent is acknowledged and no reading. It holds for brokers that count identifiers up, as they
+2. Its position is which messages were committed last, by identifier and digest, and all that are not acknowledged, as
+   some brokers send more than they are asked for: what of them the broker sends once more to a next life of the agent
+   is acknowledged and no reading. It holds for brokers that count identifiers up, as they
    do; at one that uses them anew at once nothing is taken for a repetition. Before a new session brings anything, the
    position of the one before is let go of, in a commit.
 3. An acknowledgement belongs to the connection on which its message last came: identifiers are used anew.
@@ -227,8 +228,9 @@ class MqttTopics:
             if held.digest:
                 self._committed.pop(mid, None)
                 self._committed[mid] = held.digest
-        while len(self._committed) > SENSOR_HELD_MESSAGES:
-            del self._committed[next(iter(self._committed))]
+        acknowledged = [mid for mid in self._committed if mid not in self._held]
+        for mid in acknowledged[: max(0, len(self._committed) - SENSOR_HELD_MESSAGES)]:
+            del self._committed[mid]
         return (
             b"" if self._identifiers_reused else b"".join(_REPEATABLE.pack(*each) for each in self._committed.items())
         )

@@ -130,6 +130,24 @@ def test_only_what_may_be_under_way_is_remembered() -> None:
         assert _committed(sensor)[0] == [2]
 
 
+def test_a_broker_that_sends_more_than_was_asked_for_repeats_none_of_it() -> None:
+    """mosquitto 2.0.11 does so after a session has gone on: it counts acknowledgements of what it had sent before."""
+    position: bytes | None = b""
+    with _opened(b"") as (broker, sensor):
+        sensor.read()
+        for identifier in range(1, 100):
+            broker.publish(identifier, 1)
+            position = _read(sensor, lambda each: each.readings).position  # committed, and not acknowledged yet
+    assert position is not None
+    with _opened(position) as (broker, sensor):
+        sensor.read()
+        for identifier in range(1, 100):
+            broker.publish(identifier, 1, repeated=True)
+        broker.publish(100, 2)
+        assert _committed(sensor)[0] == [2]
+        wait_until(lambda: broker.acknowledged == [*range(1, 101)])
+
+
 def test_a_new_session_brings_nothing_before_the_old_position_is_let_go_of() -> None:
     with _opened(_position((1, 5)), session=False) as (broker, sensor):
         measured = _read(sensor, lambda each: each.committed)
