@@ -2,7 +2,8 @@
 
 1. Peers of this network come first, then the object store; members at a relay are asked where neither has a file.
    The first that delivers is kept until the file is here, or it fails (003.73). Of peers that all want a file which
-   none has, one asks at the relay, and gives the others what has come: a site's uplink carries a file once.
+   none has, few ask at the relay, and give the others what has come: one that has looked in vain before another one
+   began to ask does not look again before it has rested.
 2. One file at a time, in a thread: the loop goes on meanwhile, and measures. What comes is verified and kept as what
    members send, so the next place goes on where the last one ended.
 3. A place that has given what is not of a file is not asked for that one again.
