@@ -73,7 +73,10 @@ def test_who_sleeps_when_a_release_is_aborted_never_begins(
     sleeper = fleet.sheds[1]
     sleeper.end()
     _begun(fleet, "--waves", "100%")
-    wait_until(lambda: "good 2" in _versions(fleet), "who is awake has it")
+    wait_until(
+        lambda: "done" in {each["outcome"] for each in _standing(fleet.hub)["devices"]},
+        "who is awake has it, and is not on trial any more",
+    )
     name = _standing(fleet.hub)["id"][:8]
     assert fleet.hub.json("release", "abort", name, "--why", "it overheats")["state"] == "aborted"
     sleeper.start("run", "--no-sensors")
