@@ -137,7 +137,7 @@ def test_files_of_an_earlier_version_have_fewer_columns(tmp_path: Path) -> None:
 
 
 def test_the_documented_queries_run(tables: Path) -> None:
-    document = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    document = (Path(__file__).parents[3] / "docs" / "operations" / "tables.md").read_text()
     [block] = re.findall(r"### Newest values.*?```sql\n(.*?)```.*?\n### ", document, re.DOTALL)
     database = _made(tables)
     found = [database.execute(query).fetchall() for query in block.split(";\n") if query]
