@@ -70,6 +70,7 @@ class Parser(argparse.ArgumentParser):
         self.actions: dict[str, Parser] = {}
         self.default_action = ""
         self.siblings: dict[str, Parser] = {}
+        self.topics: dict[str, tuple[str, ...]] = {}
 
     def add_actions(self, default: str = "") -> Actions:
         """Divide this command into actions; a default is meant where none is named."""
@@ -77,10 +78,25 @@ class Parser(argparse.ArgumentParser):
         return Actions(self, self.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True))
 
     def format_help(self) -> str:
-        """Return the help, with that of the action that is meant where none is named."""
+        """Return the help: commands by their topics, and with that of the action that is meant where none is named."""
+        if self.topics:
+            return self._help_by_topic()
         if not self.default_action:
             return super().format_help()
         return f"{super().format_help()}\nWithout an ACTION:\n\n{self.actions[self.default_action].format_help()}"
+
+    def _help_by_topic(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        choices = (each for each in self._actions if isinstance(each, argparse._SubParsersAction))  # noqa: SLF001
+        lines = {each.dest: each for choice in choices for each in choice._choices_actions}  # noqa: SLF001
+        for topic, names in self.topics.items():
+            formatter.start_section(topic)
+            formatter.add_arguments(lines[name] for name in names)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def print_help(self, file: Any = None) -> None:
         """Print the help; unlike argparse, tell of it where that cannot be written."""

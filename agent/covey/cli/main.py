@@ -11,53 +11,72 @@ from typing import TextIO
 from covey.cli.grammar import Parser, state_options
 from covey.errors import CoveyError
 
-_COMMANDS = {
-    "init": ("init", "make this machine a device"),
-    "relay": ("relay", "show or set the broker and this device's credential"),
-    "broker": ("broker", "run a broker: let devices in, shut them out, prove that it keeps its promises"),
-    "group": ("group", "create a group, see who is in it, remove, ban, leave"),
-    "key": ("key", "show public keys, and the fingerprint that people compare"),
-    "invite": ("invite", "let one device join a group"),
-    "join": ("join", "join the group of an invite"),
-    "requests": ("requests", "list, accept or decline invitations to further groups"),
-    "own": ("own", "your own devices: what one joins or leaves, the others hear of"),
-    "run": ("run", "run the agent: sensors, outbox, inbox"),
-    "serve-action": ("serve_action", "do one action for the machine's agent; systemd starts it"),
-    "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),
-    "mailbox": ("mailbox", "keep sealed envelopes for devices that sleep, or hand one's own over"),
-    "send": ("send", "send a blob to every member of a group"),
-    "recv": ("recv", "take blobs that have arrived"),
-    "note": ("note", "say something to a group, for good"),
-    "history": ("history", "what a group's members have said, and the proof of it"),
-    "setting": ("setting", "change a setting everywhere, and see what became of it"),
-    "session": ("session", "where people meet to work on the fleet, and when they did"),
-    "operator": ("operator", "who may give orders to devices: list, add, remove"),
-    "do": ("do", "have devices do something, and see what became of it"),
-    "orders": ("orders", "the orders of operators: who gave and signed them, what became of them; approve them"),
-    "put": ("put", "offer a file to the members of a group"),
-    "get": ("get", "fetch a file that a member offers"),
-    "content": ("content", "the files of a group: list, show, keep, let go, verify"),
-    "release": ("release", "bring a file to one wave of devices after the other, and stop where it goes wrong"),
-    "installer": ("installer", "what devices install files with, as their owners define it; agents run it"),
-    "outbox": ("outbox", "the messages that wait: list, verify, carry on a stick, quarantine"),
-    "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
-    "vault": ("vault", "the vault: look into it, verify it, mirror it, its keys"),
-    "ingest": ("ingest", "turn a vault into tables with Spark"),
-    "check": ("check", "look for what is wrong, and say how to mend it"),
-    "config": ("config", "show, change or check the settings"),
-    "metrics": ("metrics", "print the numbers as OpenMetrics"),
-    "support-bundle": ("support_bundle", "write what a helper needs to know, without secrets"),
-    "status": ("status", "show what is waiting, for whom, since when, and who was heard"),
-    "fleet": ("fleet", "see every device: who is there, what each said last, what waits, what was lost"),
-    "dashboard": ("dashboard", "the fleet as a page, for a telephone or a wall"),
-    "alert": ("alert", "tell somebody what is wrong with the fleet: by a webhook, e-mail, a program"),
-    "door": ("door", "send readings on: to a webhook, to Home Assistant, by OTLP"),
-    "top": ("top", "watch the device live: rates, queues, members, boards"),
-    "sensor": ("sensor", "sensors that the configuration names: list them, try one"),
-    "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),
-    "files": ("files", "print broker configurations, systemd units and udev rules that Covey brings"),
-    "completion": ("completion", "print the completion script of a shell"),
+_TOPICS = {
+    "set up": {
+        "init": ("init", "make this machine a device"),
+        "relay": ("relay", "run a whole relay, or show and set the broker and this device's credential"),
+        "broker": ("broker", "run a broker: let devices in, shut them out, prove that it keeps its promises"),
+        "invite": ("invite", "let one device join a group"),
+        "join": ("join", "join the group of an invite"),
+        "run": ("run", "run the agent: sensors, outbox, inbox"),
+        "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),
+        "config": ("config", "show, change or check the settings"),
+    },
+    "who belongs, and who may order": {
+        "group": ("group", "create a group, see who is in it, remove, ban, leave"),
+        "requests": ("requests", "list, accept or decline invitations to further groups"),
+        "own": ("own", "your own devices: what one joins or leaves, the others hear of"),
+        "key": ("key", "show public keys, and the fingerprint that people compare"),
+        "operator": ("operator", "who may give orders to devices: list, add, remove"),
+    },
+    "readings and tables": {
+        "sensor": ("sensor", "sensors that the configuration names: list them, try one"),
+        "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),
+        "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
+        "vault": ("vault", "the vault: look into it, verify it, mirror it, its keys"),
+        "ingest": ("ingest", "turn a vault into tables with Spark"),
+        "door": ("door", "send readings on: to a webhook, to Home Assistant, by OTLP"),
+    },
+    "messages": {
+        "send": ("send", "send a blob to every member of a group"),
+        "recv": ("recv", "take blobs that have arrived"),
+        "outbox": ("outbox", "the messages that wait: list, verify, carry on a stick, quarantine"),
+        "mailbox": ("mailbox", "keep sealed envelopes for devices that sleep, or hand one's own over"),
+    },
+    "words and orders": {
+        "note": ("note", "say something to a group, for good"),
+        "history": ("history", "what a group's members have said, and the proof of it"),
+        "session": ("session", "where people meet to work on the fleet, and when they did"),
+        "setting": ("setting", "change a setting everywhere, and see what became of it"),
+        "do": ("do", "have devices do something, and see what became of it"),
+        "orders": ("orders", "the orders of operators: who gave and signed them, what became of them; approve them"),
+    },
+    "files and releases": {
+        "put": ("put", "offer a file to the members of a group"),
+        "get": ("get", "fetch a file that a member offers"),
+        "content": ("content", "the files of a group: list, show, keep, let go, verify"),
+        "release": ("release", "bring a file to one wave of devices after the other, and stop where it goes wrong"),
+        "installer": ("installer", "what devices install files with, as their owners define it; agents run it"),
+    },
+    "see how it is": {
+        "status": ("status", "show what is waiting, for whom, since when, and who was heard"),
+        "check": ("check", "look for what is wrong, and say how to mend it"),
+        "fleet": ("fleet", "see every device: who is there, what each said last, what waits, what was lost"),
+        "dashboard": ("dashboard", "the fleet as a page, for a telephone or a wall"),
+        "top": ("top", "watch the device live: rates, queues, members, boards"),
+        "alert": ("alert", "tell somebody what is wrong with the fleet: by a webhook, e-mail, a program"),
+        "metrics": ("metrics", "print the numbers as OpenMetrics"),
+        "support-bundle": ("support_bundle", "write what a helper needs to know, without secrets"),
+    },
+    "for packages and shells": {
+        "files": ("files", "print broker configurations, systemd units and udev rules that Covey brings"),
+        "completion": ("completion", "print the completion script of a shell"),
+        "serve-action": ("serve_action", "do one action for the machine's agent; systemd starts it"),
+    },
 }
+"""Every command by what it is for: its module, and what it does."""
+
+_COMMANDS = {name: command for topic in _TOPICS.values() for name, command in topic.items()}
 
 
 _STATELESS = {"serve-action", "ingest", "files", "completion"}
@@ -77,7 +96,8 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
     parser = Parser(
         prog="covey",
         description="End-to-end encrypted sync and telemetry for fleets of small devices.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 141 nobody reads on (| head).",
+        epilog="covey COMMAND --help says more.\n\n"
+        "Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 141 nobody reads on (| head).",
     )
     parser.add_argument("--version", action="version", version=f"covey {_version(first)}", help="print the version")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
@@ -90,6 +110,7 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
             module.add_arguments(command)
         if name in chosen and name not in _STATELESS:
             state_options(command)
+    parser.topics = {topic: tuple(names) for topic, names in _TOPICS.items()}
     return parser
 
 
