@@ -36,6 +36,7 @@ from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.authorisation import UNANSWERED, authorise
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
+from covey.core.membership.notices import came_before, keep_answerable
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
@@ -238,6 +239,10 @@ class Receiver:
         except UnknownGroupError:
             parts.queue.queue_all(parts.asking_back.ask(message, now), (), now)
             raise
+        except NotAMemberError:
+            if not came_before(self._records, message):
+                raise
+            invite = None
         parts.link_keys.note_seen(message.author)
         parts.content.seen(message.author, now)
         self._note_seen(message.author)
@@ -320,6 +325,7 @@ class Receiver:
             self._records.counters.count("duplicates")
             self._distrust_link_key(delivery)
             link.answer_soon(now.monotonic_us, message.link_seq)
+            self._keep_answerable(message)
             return _Reception(seen=known)
         outcome = self._handle_or_quarantine(delivery, now)
         if not outcome.taken:
@@ -334,7 +340,12 @@ class Receiver:
         self._records.presence.seen(message.author, now.wall_us)
         if not outcome.lands_later:
             link.answer_soon(now.monotonic_us, message.link_seq)
+        self._keep_answerable(message)
         return _Reception(seen=Seen(message.author, news=True), useful=True)
+
+    def _keep_answerable(self, message: Message) -> None:
+        if message.type is MessageType.GROUP_MANIFEST:
+            keep_answerable(self._parts.membership.groups, self._records, message)
 
     def _distrust_link_key(self, delivery: Delivery) -> None:
         """Seal the answer to what is sent once more after it was answered: that answer may not have opened there."""

@@ -32,6 +32,13 @@ class GroupSend:
     body: bytes = field(repr=False)
 
 
+class Departed(NamedTuple):
+    """A device that shares no group with this one any more; `is_owed` says that it is to be told by this one."""
+
+    device: DeviceKey
+    is_owed: bool
+
+
 class Parted(NamedTuple):
     """A device that is no longer in a group together with this one; `is_out` says that it is this one that went."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 
 from covey.core.crypto import Identity
-from covey.core.group.messages import GroupSend, Parted
+from covey.core.group.messages import Departed, GroupSend, Parted
 from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
@@ -33,6 +33,7 @@ _TAKEN_OF_OTHERS = _TAKEN_OF_STRANGERS | {MessageType.TELEMETRY, MessageType.RED
 
 _OF_MEMBERS = frozenset(
     {
+        MessageType.GROUP_PULL,
         MessageType.GROUP_VOTE,
         MessageType.HISTORY_PULL,
         MessageType.SETTING_REPORT,
@@ -132,20 +133,21 @@ class SendQueue:
     def queue_all(
         self,
         sends: Iterable[GroupSend],
-        departed: Iterable[DeviceKey],
+        departed: Iterable[Departed],
         now: Now,
         parted: Iterable[Parted] = (),
     ) -> None:
         """Queue what a change of a group makes necessary; what waits for those who left is withdrawn.
 
-        Those who get no notice that they are out, as boards, get no loss record either. `parted` are devices with which
+        Those who are owed no notice that they are out get no loss record either: boards, who has left by its own word,
+        which forgets the group, and whom members tell. `parted` are devices with which
         this one is in other groups still, and the group in which they are no longer both: nobody would take what waits.
         Where it is this device that went there is no other collector for its telemetry either.
         """
         for group_id, recipient, is_out in parted:
             self.withdraw_of_group(recipient, group_id, now, _TAKEN_OF_STRANGERS if is_out else _TAKEN_OF_OTHERS)
-        for recipient in departed:
-            if self._address(recipient) is None:
+        for recipient, is_owed in departed:
+            if not is_owed or self._address(recipient) is None:
                 self.forget(recipient)
                 continue
             self._lost(recipient, self._records.outbox.withdraw_all(recipient), now)

@@ -5,17 +5,22 @@
 2. A device that shares no group with us any more keeps its last address until it has acknowledged its notice,
    or that has waited for `DEPARTURE_US`, in the time that agents run, as no clock that is set may end it: then what
    waits for it is dropped, and it is forgotten.
-   Meanwhile it is told, and not heard. Who is out of a group itself leaves that to those inside: neither hears the
-   other. Whom only void manifests let in it tells all the same, as it may be the only one that knows of it.
+   Meanwhile it is told, and not heard. Who is out of a group itself leaves that to those inside. Whom only void
+   manifests let in it tells all the same, as it may be the only one that knows of it. Who has left by its own word is
+   owed nothing.
 3. A device that asks for a public group's manifest has an address for `VISIT_US`, or until it has acknowledged it.
+4. Who is out of a group is told nothing that came later: whoever a manifest that it holds lists, void ones apart, may
+   be a member. It hears these, and acknowledges what they still owe it; it says nothing else to those whom it takes to
+   be out as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member
+from covey.core.group.messages import Departed
 from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.membership.records import AddressRecords
 from covey.limits.group import DEPARTURE_US
@@ -30,12 +35,16 @@ class Addresses:
         self._records = records
         self._noise: dict[DeviceKey, NoisePublic] = {}
         self._accepted_authors: frozenset[DeviceKey] = frozenset()
+        self._left_behind: dict[DeviceKey, NoisePublic] = {}
         self._asked: dict[DeviceKey, int] = {}
         """By inviter, when the invite ends."""
-        self._departed: list[DeviceKey] = []
+        self._departed: list[Departed] = []
 
-    def rebuild(self, groups: Iterable[GroupManifest]) -> None:
-        """Take up what is believed of every group, the departures, and the joins that wait for an answer."""
+    def rebuild(self, groups: Iterable[GroupManifest], left_behind: Iterable[Member]) -> None:
+        """Take up what is believed of every group, the departures, and the joins that wait for an answer.
+
+        `left_behind` are those whom the groups list that this device is out of, a later listing after an earlier one.
+        """
         accepted: dict[DeviceKey, NoisePublic] = {}
         for group in groups:
             accepted |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
@@ -43,12 +52,17 @@ class Addresses:
         for pending in joins:
             accepted[pending.inviter.signing_public] = pending.inviter.noise_public
         self._asked = {pending.inviter.signing_public: pending.expires_at_us for pending in joins}
-        self._accepted_authors = frozenset(accepted)
+        self._left_behind = {member.keys.signing_public: member.keys.noise_public for member in left_behind}
+        self._accepted_authors = frozenset(accepted) | self._left_behind.keys()
         self._noise = dict(self._records.departures.addresses()) | accepted
 
     def of(self, signing_public: DeviceKey) -> NoisePublic | None:
         """Return the noise key of a device that this one may speak to."""
         return self._noise.get(signing_public)
+
+    def to_answer(self, signing_public: DeviceKey) -> NoisePublic | None:
+        """Return the noise key of a device whose messages are acknowledged (rule 4)."""
+        return self.of(signing_public) or self._left_behind.get(signing_public)
 
     def hears(self, signing_public: DeviceKey) -> bool:
         """Say whether a device may speak of its link with this one: it is no stranger, and was not removed."""
@@ -61,16 +75,27 @@ class Addresses:
             for inviter, expires_at_us in self._asked.items()
         }
 
-    def part_from(self, members: Iterable[Member], notified: Iterable[Member] | None = None) -> None:
-        """Keep the addresses of devices that are members no more until they know it; boards get no notice.
+    def part_from(self, members: Iterable[Member]) -> None:
+        """Keep the addresses of devices that are members no more until they know it; boards get no notice."""
+        owed = list(members)
+        self.keep_notifying(owed)
+        self._departed += [Departed(member.keys.signing_public, is_owed=True) for member in owed]
 
-        Where only some are to be `notified`, by who is out with them, the others are owed nothing (rule 2).
+    def part_after(
+        self, news: Iterable[GroupManifest], void: Iterable[Member], gone: Sequence[Member], *, is_out: bool
+    ) -> None:
+        """Part from those who are in a group no more by these manifests, or never were; and owe some nothing (rule 2).
+
+        `is_out` says that this device is out of it, too. Who left by its own word is owed the acknowledgement of that.
         """
-        parted = {member.keys.signing_public: member for member in members}
-        owed = parted if notified is None else {member.keys.signing_public: member for member in notified}
-        self.keep_notifying(owed.values())
-        self.welcome(parted.keys() - owed.keys())
-        self._departed += parted
+        left = {manifest.issuer for manifest in news if manifest.member(manifest.issuer) is None}
+        unowed = [member for member in gone if is_out or member.keys.signing_public in left]
+        self.part_from([*void, *(member for member in gone if member not in unowed)])
+        if is_out:
+            self.welcome(member.keys.signing_public for member in unowed)
+        else:
+            self.keep_notifying(unowed)
+        self._departed += [Departed(member.keys.signing_public, is_owed=False) for member in unowed]
 
     def keep_notifying(self, members: Iterable[Member]) -> None:
         """Keep the addresses of those whom this device leaves, until they know."""
@@ -96,7 +121,7 @@ class Addresses:
         for key in signing_publics:
             self._records.departures.end(key)
 
-    def take_departed(self) -> list[DeviceKey]:
+    def take_departed(self) -> list[Departed]:
         """Return, once, the devices that were parted from."""
         departed, self._departed = self._departed, []
         return departed

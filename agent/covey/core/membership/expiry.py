@@ -39,8 +39,8 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
     notified = {key for key, _ in records.departures.addresses()} | {
         each.inviter.signing_public for each in records.joins.pending()
     }
-    former = {member.keys.signing_public for group in membership.groups.removed_from() for member in group.members}
     groups = membership.groups
+    former = {member.keys.signing_public for member in groups.left_behind()}
     for recipient in set(records.outbox.recipients()) - notified:
         is_out = recipient in former and groups.shares_nothing_with(recipient)
         if is_out or (groups.address(recipient) is None and not _submissions_wait(recipient, records)):

@@ -55,7 +55,8 @@ class Groups:
         """Take up destroyed groups, joins and departures that changed, and who may be spoken to since."""
         self.generation += 1
         self._revoked = frozenset(group_id for group_id, _ in self._records.groups.revocations())
-        self.addresses.rebuild(trust.current for trust in self._groups.values() if trust.current is not None)
+        believed = [trust.current for trust in self._groups.values() if trust.current is not None]
+        self.addresses.rebuild(believed, self.left_behind())
 
     def hold(self, trust: GroupTrust) -> None:
         """Hold a group that is new, or was made anew from its manifests."""
@@ -127,6 +128,16 @@ class Groups:
             if trust.current is not None and trust.current.member(self._own) is None
         ]
 
+    def left_behind(self) -> list[Member]:
+        """Return whom the groups that this device is out of list, those believed in last (`addresses.py`, rule 4)."""
+        found: list[Member] = []
+        for group in self.removed_from():
+            trust = self.trust(group.group_id)
+            void = {self._own, *trust.void_members()}
+            listed = (member for manifest in (*trust.held(), group) for member in manifest.members)
+            found += (member for member in listed if member.keys.signing_public not in void)
+        return found
+
     def left(self) -> list[GroupManifest]:
         """Return the groups that this device has left by its own word."""
         return [group for group in self.removed_from() if any(map(self._leaves, self.trust(group.group_id).held()))]
@@ -137,6 +148,10 @@ class Groups:
     def address(self, signing_public: DeviceKey) -> NoisePublic | None:
         """Return the noise key of a device that this one may speak to."""
         return self.addresses.of(signing_public)
+
+    def address_to_answer(self, signing_public: DeviceKey) -> NoisePublic | None:
+        """Return the noise key of a device whose messages are acknowledged."""
+        return self.addresses.to_answer(signing_public)
 
     def hears(self, signing_public: DeviceKey) -> bool:
         """Say whether a device may speak of its link with this one."""

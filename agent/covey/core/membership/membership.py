@@ -33,7 +33,7 @@ from covey.core.group.manifest import (
     secret_id,
     sign_manifest,
 )
-from covey.core.group.messages import SECRET_BYTES, Bundle, GroupSend, taken_at_once
+from covey.core.group.messages import SECRET_BYTES, Bundle, Departed, GroupSend, taken_at_once
 from covey.core.group.revocation import Revoke, check_revoke, read_revoke, sign_revoke
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
@@ -448,9 +448,10 @@ class Membership:
             if secret_id(secret) in named:
                 self._records.groups.save_secret(trust.group_id, secret_id(secret), secret, now_us)
 
-    def take_departed(self) -> list[DeviceKey]:
+    def take_departed(self) -> list[Departed]:
         """Return, once, devices that were removed and share no group with us any more (rule 4)."""
-        return [key for key in self.groups.addresses.take_departed() if self.groups.shares_nothing_with(key)]
+        departed = self.groups.addresses.take_departed()
+        return [each for each in departed if self.groups.shares_nothing_with(each.device)]
 
     def end_departures(self) -> list[DeviceKey]:
         """Forget removed devices that know of it, or never will; return them, as nothing may wait for them."""
@@ -475,7 +476,7 @@ class Membership:
         void = [void_members[key] for key in sorted(named & void_members.keys() - {self._own})]
         del void[max(0, VOID_DEVICES - len(self._records.departures.addresses())) :]
         is_out = self._own not in listed
-        self.groups.addresses.part_from([*void, *gone], void if is_out else None)
+        self.groups.addresses.part_after(news, void, [member for member in gone if member not in void], is_out=is_out)
         leaves = any(each.issuer == self._own and each.member(self._own) is None for each in news)
         if is_out and leaves:  # an earlier one of ours may come back to a restored state
             self.groups.addresses.keep_notifying(after.members)  # that we leave

@@ -51,12 +51,13 @@ class Routing:
         heads: GroupId = NO_GROUP,
     ) -> Iterator[Outgoing]:
         """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
-        noise_public = groups.address(recipient)
+        answers = kind is MessageType.ACK
+        noise_public = groups.address_to_answer(recipient) if answers else groups.address(recipient)
         if noise_public is None:
             return
         message = self._sealer.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
         if board_member(groups, recipient) is None:
-            if kind is MessageType.ACK:  # one that is lost is asked for again, and ends the link key
+            if answers:  # one that is lost is asked for again, and ends the link key
                 yield self._sealer.by_link(recipient, message, noise_public, now)
             else:
                 yield self._sealer.seal(recipient, message, address=noise_public)

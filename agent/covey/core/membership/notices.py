@@ -1,0 +1,72 @@
+"""Notices that are answered although their author is in no group with this device any more, as this one knows.
+
+What is taken is acknowledged, or it would go again for a month:
+
+1. Who tells this device of its removal may itself have been out of the group in between, or leave it by what it sends.
+   It has an address here for `VISIT_US`, as a visitor has: by the key that its notice, or the manifests before that,
+   list it with.
+2. A GROUP_MANIFEST that has come before is answered again, whoever its author is by now. Nothing else of it is heard.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from covey.core.group.manifest import Member, read_manifest
+from covey.core.group.messages import Bundle
+from covey.core.ids import DeviceKey, Incarnation
+from covey.core.membership.groups import Groups
+from covey.core.membership.records import GroupRecords
+from covey.core.wire.message import Message, MessageType
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import RemoteError
+
+_LOOKED_AT = 4
+"""Manifests of the version before a notice, and of its own, that are looked through for its author."""
+
+
+class ReceivedNotices(Protocol):
+    """What has come over each link."""
+
+    def of(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
+        """Return what has come over a link."""
+
+
+class NoticeRecords(Protocol):
+    """What this reads."""
+
+    @property
+    def groups(self) -> GroupRecords:
+        """Manifests."""
+
+    @property
+    def received(self) -> ReceivedNotices:
+        """What has come over each link."""
+
+
+def came_before(records: NoticeRecords, message: Message) -> bool:
+    """Say whether a message is a GROUP_MANIFEST that has come before (rule 2)."""
+    if message.type is not MessageType.GROUP_MANIFEST or not message.link_seq:
+        return False
+    return message.link_seq in records.received.of(message.author, message.incarnation)
+
+
+def keep_answerable(groups: Groups, records: NoticeRecords, message: Message) -> None:
+    """Give the author of a GROUP_MANIFEST that was taken an address, where it has none (rule 1). Writes."""
+    if groups.address_to_answer(message.author) is not None:
+        return
+    listed = _listed(records.groups, message)
+    if listed is not None and groups.addresses.receive_visitor(listed.keys):
+        groups.readdress()
+
+
+def _listed(records: GroupRecords, message: Message) -> Member | None:
+    """Return the last member record of a notice's author, in it or in what comes right before it."""
+    try:
+        brought = [read_manifest(raw, verify=False) for raw in Bundle.from_wire(message.body).manifests]
+    except RemoteError:
+        return None  # it is in quarantine
+    lowest = min((manifest.version for manifest in brought), default=1)
+    before = records.manifests_from(message.group_id, max(1, lowest - 1), _LOOKED_AT)
+    listings = (*reversed(brought), *(read_manifest(raw, verify=False) for raw in reversed(before)))
+    return next(filter(None, (manifest.member(message.author) for manifest in listings)), None)

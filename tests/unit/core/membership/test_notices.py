@@ -1,0 +1,155 @@
+"""Who is out of a group answers what others of it still owe it: the news of its removal, and what comes with that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from covey.core.group.messages import GroupSend, pull_to_wire
+from covey.core.ids import GroupId, Place
+from covey.core.wire.message import MessageType, read_message
+from tests.fleet import Device, carry, found
+
+Make = Callable[[str], Device]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    return lambda name: Device(name, tmp_path)
+
+
+def _later(device: Device, microseconds: int) -> None:
+    device.wait(microseconds / 1e6)
+    device.maintain()
+
+
+def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
+    with remover.store.transaction():
+        remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
+
+
+def _waiting(device: Device, recipient: Device) -> list[MessageType]:
+    rows = device.store.outbox.queued(recipient.key, Place(0), 100, 10_000_000)
+    return [read_message(raw, verify=False).type for _, raw in rows]
+
+
+def _quieten(*devices: Device, turns: int = 8) -> None:
+    for _ in range(turns):
+        for device in devices:
+            _later(device, 60_000_000)
+        carry(*devices)
+
+
+def test_who_is_removed_amid_a_conflict_answers_whom_it_takes_to_be_out(make: Make) -> None:
+    """How the conflict ended nobody tells it: of two that removed each other it believes in the wrong one."""
+    ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
+    group_id = found(ann, ben, cid, mal)
+    carry(ann, ben, cid, mal)
+    for device in (ann, ben):
+        device.blob(group_id, b"never comes")
+        device.sends()
+    _remove(ann, ben, group_id)
+    _remove(ben, ann, group_id)
+    _remove(cid, mal, group_id)
+    for issuer in (ann, ben, cid):
+        for outgoing in issuer.sends():
+            if outgoing.recipient == mal.key:
+                mal.receive(outgoing.envelope)
+    believed = mal.node.groups.removed_from()[0]
+    wrong, right = (ann, ben) if believed.member(ann.key) else (ben, ann)
+    assert believed.member(right.key) is None
+    _remove(cid, wrong, group_id)
+    carry(cid, right)
+    assert {member.keys.signing_public for member in right.node.groups.group(group_id).members} == {cid.key, right.key}
+    assert _waiting(right, mal) == [MessageType.GROUP_MANIFEST, MessageType.LOSS]
+    _quieten(ann, ben, cid, mal)
+    assert _waiting(right, mal) == []
+
+
+@pytest.mark.parametrize("shares_another", [False, True])
+def test_who_tells_of_a_removal_and_was_out_itself_meanwhile_is_answered(make: Make, *, shares_another: bool) -> None:
+    """The first acknowledgement is lost; by what the sleeper holds, who told it is a stranger to the group by then."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    if shares_another:
+        found(ben, mal)
+    carry(ann, ben, mal)
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.banning(ben.key, epoch), ann.now)
+    carry(ann, ben)
+    _remove(ann, mal, group_id)
+    ann.sends()
+    with ann.store.transaction():
+        ann.node.actions.unban(group_id, ben.key, ann.now)
+    carry(ann, ben)
+    assert ben.node.groups.group(group_id).member(ben.key) is not None
+    for _ in range(40):  # ann is gone
+        for device in (ben, mal):
+            _later(device, 60_000_000)
+        for sender, receiver in ((mal, ben), (ben, mal)):
+            for outgoing in sender.sends():
+                if outgoing.recipient == receiver.key:
+                    receiver.receive(outgoing.envelope)
+        if all(group.group_id != group_id for group in mal.node.groups.joined()):
+            break
+    mal.wait(1)
+    mal.sends()  # which is lost
+    _later(mal, 1_200_000_000)  # and its own patience with that address is over
+    _quieten(ben, mal)
+    assert all(group.group_id != group_id for group in mal.node.groups.joined())
+    assert _waiting(ben, mal) == []
+
+
+def test_who_has_left_is_answered_however_late_it_says_so_again(make: Make) -> None:
+    """Its notice went home, the acknowledgement did not, and nobody owes it anything any more."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    carry(ann, ben, mal)
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    for outgoing in mal.sends():
+        if outgoing.recipient == ben.key:
+            ben.receive(outgoing.envelope)
+    ben.wait(1)
+    ben.sends()  # which is lost
+    _later(ben, 1_200_000_000)
+    assert ben.node.groups.address(mal.key) is None
+    _quieten(ben, mal)
+    assert _waiting(mal, ben) == []
+
+
+def test_a_request_for_manifests_does_not_wait_for_who_is_out(make: Make) -> None:
+    """Whoever is out itself by what it holds takes none of its former members."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    carry(ann, ben, cid)
+    with ben.store.transaction():
+        ask = GroupSend(ann.key, MessageType.GROUP_PULL, group_id, pull_to_wire(1))
+        ben.node.actions.queue_sends([ask], ben.now)
+    assert _waiting(ben, ann) == [MessageType.GROUP_PULL]
+    _remove(ben, ann, group_id)
+    assert MessageType.GROUP_PULL not in _waiting(ben, ann)
+
+
+def test_who_has_left_is_owed_no_loss_record(make: Make) -> None:
+    """It forgets the group as soon as all know that it has left: then it can answer nobody."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    carry(ann, ben, mal)
+    ben.blob(group_id, b"never comes")
+    ben.sends()
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    for outgoing in mal.sends():
+        {ann.key: ann, ben.key: ben}[outgoing.recipient].receive(outgoing.envelope)
+    for device in (ann, ben):
+        device.wait(1)
+        for outgoing in device.sends():
+            if outgoing.recipient == mal.key and outgoing.entry is None:
+                mal.receive(outgoing.envelope)  # the acknowledgement comes, the rest is lost on its way
+    _later(mal, 600_000_000)
+    assert mal.store.groups.manifests() == []
+    _quieten(ann, ben, mal)
+    assert _waiting(ben, mal) == []
