@@ -9,6 +9,7 @@
 5. What comes for a board goes down its line once, if it is there.
 6. Two ports with one identity are a board and its copy: both are named, as neither's readings can be told apart.
 7. What a board says that went wrong stands until it starts anew; the log has what is news, once a minute.
+8. An order is handed to a board again each minute until the board has said what became of it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from typing import Protocol
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import DeviceKey, NoisePublic, device_name, printable, truncate_utf8
+from covey.core.ids import DeviceKey, GroupId, NoisePublic, device_name, printable, truncate_utf8
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
 from covey.errors import LocalError, MalformedError, OutboxFullError
+from covey.limits.actions import CLOCK_SETTLES_US
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp, Transactions
@@ -42,6 +44,9 @@ _FULL_US = 1_000_000
 
 _ENROL_US = 10_000_000
 """How soon a board that does not answer an ENROL is told again."""
+
+_ORDER_US = 60_000_000
+"""How soon a board that says nothing of an order is told it again."""
 
 _NOTE_US = 60_000_000
 """How old the line's counters in the store may be; each note is a write to the disk."""
@@ -83,6 +88,31 @@ class BridgeStore(Transactions, Protocol):
         """The boards on this machine's ports."""
 
 
+class HandedOrder(Protocol):
+    """An order for a board."""
+
+    @property
+    def raws(self) -> Sequence[bytes]:
+        """Its bytes, then those of approvals of it."""
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether the board has to know what time it is."""
+
+
+class BoardOperators(Protocol):
+    """What operators want of boards."""
+
+    def operators(self, group_id: GroupId) -> tuple[int, list[DeviceKey]]:
+        """Return how many operators an order needs, and the few that a board pins; nobody: no one."""
+
+    def next_order(self, board: DeviceKey, software: str, node: Node, now: Now) -> HandedOrder | None:
+        """Return what a board is to be told next."""
+
+    def receive(self, board: DeviceKey, body: bytes, signature: bytes, node: Node, now: Now) -> bool:
+        """Take what a board has signed of an order; return whether it has been dealt with."""
+
+
 class _Line:
     """One port, and what is known of the board behind it."""
 
@@ -100,6 +130,7 @@ class _Line:
         self.noted: AttachedBoard | None = None
         self.trouble = self.copy = ""
         self.trouble_at_us = 0
+        self.order_at_us = self.up_at_us = 0
 
     @property
     def up(self) -> bool:
@@ -122,15 +153,22 @@ class Bridge:
     Args:
         links: one for each configured port, not started yet.
         synchronised: says whether the wall clock is disciplined at the moment.
+        orders: what operators want of boards; None: nobody is obeyed here.
     """
 
     def __init__(
-        self, links: Sequence[SerialLink], store: BridgeStore, synchronised: Callable[[], bool], report: Report
+        self,
+        links: Sequence[SerialLink],
+        store: BridgeStore,
+        synchronised: Callable[[], bool],
+        report: Report,
+        orders: BoardOperators | None = None,
     ) -> None:
         self._lines = [_Line(link) for link in links]
         self._store = store
         self._synchronised = synchronised
         self._report = report
+        self._orders = orders
         self._started = False
         self._look_at_us = 0
 
@@ -211,6 +249,10 @@ class Bridge:
             self._warn_once(line, "speaks before it says who it is")
         elif kind == messages.CARRY:
             return self._carry(line, line.board, *fields, node=node, now=now)
+        elif kind == messages.RESULT and self._orders is not None:
+            line.order_at_us = self._look_at_us = 0
+            body, signature = fields
+            return self._orders.receive(line.board.keys.signing_public, body, signature, node, now)
         elif kind == messages.REPORT:
             line.numbers = read_report(fields[0])
             line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
@@ -242,8 +284,9 @@ class Bridge:
             line.numbers, line.warned = {}, set()
         if not line.up:
             self._report("notice", f"board {device_name(signing_public)} on {line.link.port}: {printable(software)}")
+            line.up_at_us = now.monotonic_us
         line.collector = collector
-        line.time_at_us = line.enrol_at_us = self._look_at_us = 0
+        line.time_at_us = line.enrol_at_us = line.order_at_us = self._look_at_us = 0
         line.board = board
         self._note(line, now)
 
@@ -299,6 +342,19 @@ class Bridge:
             line.synchronised = synchronised
         if line.collector == _NO_COLLECTOR and now.monotonic_us >= line.enrol_at_us:
             self._enrol(line, line.board, node, now)
+        elif self._orders is not None and now.monotonic_us >= line.order_at_us:
+            self._hand_order(line, line.board, node, now)
+
+    def _hand_order(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
+        """Rule 8. One that has a deadline waits until the board knows what time it is, or nobody will tell it."""
+        assert self._orders is not None
+        order = self._orders.next_order(board.keys.signing_public, board.software, node, now)
+        if order is None:
+            return
+        if order.has_deadline and not line.synchronised and now.monotonic_us < line.up_at_us + CLOCK_SETTLES_US:
+            return
+        if line.link.send(messages.to_line(messages.ORDER, list(order.raws))):
+            line.order_at_us = now.monotonic_us + _ORDER_US
 
     def _enrol(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
         """Rule 4."""
@@ -312,6 +368,9 @@ class Bridge:
             self._warn_once(line, "has no collector in its group: covey invite --capability collector")
             return
         keys = collector.keys
+        threshold, operators = (1, []) if self._orders is None else self._orders.operators(found[0].group_id)
+        if operators:
+            line.link.send(messages.to_line(messages.OPERATORS, threshold, operators))
         line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
         line.enrol_at_us = now.monotonic_us + _ENROL_US
 

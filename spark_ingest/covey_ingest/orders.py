@@ -7,7 +7,8 @@
 
 1. They are joined by `operation`, in whatever order they came: a result may be there before its order, or without it.
 2. Of a sealed value or argument the tables say that it is `secret`, and nothing else.
-3. Times are whose clock says them: `ordered_at` by the author's, which nobody has checked; `reported_at`, `taken_at`,
+3. What a board has signed is the board's row, whoever brought it; what its gateway says in its stead is the gateway's.
+4. Times are whose clock says them: `ordered_at` by the author's, which nobody has checked; `reported_at`, `taken_at`,
    `started_at` and `ended_at` by the device's, `synchronised` where that could be believed; `received_at` by the
    collector's.
 """
@@ -20,14 +21,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from covey.core.actions.results import OrderResult
+from covey.core.actions.results import CommandState, OrderResult
 from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import ORDER_KINDS, OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, OperatorChange, Scalar, SettingOrder
 from covey.core.history.releases import ReleaseChange
 from covey.core.orders.selector import Selector, SelectorKind
-from covey.core.settings.states import SettingReport
+from covey.core.settings.states import SettingReport, SettingState
 from covey.core.wire.message import Message, MessageType
 from covey.errors import MalformedError
 
@@ -120,8 +121,10 @@ def _said(body: Body) -> Row:
     raise MalformedError("no order")
 
 
-def reported_rows(message: Message) -> Iterator[Row]:
-    """Yield the `REPORTED` of a landed report: one for a command, one for each of the device's settings.
+def reported_rows(message: Message) -> Iterator[tuple[str, bool, Row]]:
+    """Yield whose row it is, whether it is of a setting, and the `REPORTED` of a landed report.
+
+    There is one for a command, and one for each of the device's settings; a board reports each of its own by itself.
 
     Raises:
         RemoteError: malformed.
@@ -129,11 +132,18 @@ def reported_rows(message: Message) -> Iterator[Row]:
     said_at = _time(message.sent_at_us)
     if message.type is MessageType.ORDER_RESULT:
         result = OrderResult.from_wire(message.body)
-        yield {
+        by_board = result.board is not None and result.signature is not None
+        author = result.board if by_board and result.board is not None else message.author
+        why = result.why if by_board or result.board is None else f"{result.why} (board {result.board.hex()[:8]})"
+        state = result.state.name.lower()
+        if result.setting:
+            state = SettingState.APPLIED.name.lower() if result.state is CommandState.DONE else state
+        row = {
             "operation": result.order.hex(),
-            "state": result.state.name.lower(),
+            "key": result.setting or None,
+            "state": state,
             "code": result.code,
-            "why": result.why,
+            "why": why,
             "exit": result.exit,
             "output": result.output,
             "cut": result.cut,
@@ -143,9 +153,10 @@ def reported_rows(message: Message) -> Iterator[Row]:
             "synchronised": result.synchronised,
             "reported_at": said_at,
         }
+        yield author.hex(), bool(result.setting), row
         return
     for each in SettingReport.from_wire(message.body).settings:
-        yield {
+        row = {
             "operation": each.operation.hex(),
             "key": each.key,
             "state": each.state.name.lower(),
@@ -154,6 +165,7 @@ def reported_rows(message: Message) -> Iterator[Row]:
             "why": each.why,
             "reported_at": said_at,
         }
+        yield message.author.hex(), True, row
 
 
 def _selector(selector: Selector) -> str:

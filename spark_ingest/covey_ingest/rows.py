@@ -46,7 +46,7 @@ DECODED_TOGETHER = 32_768
 
 _SAMPLE = 16
 _TELEMETRY = RowKind.TELEMETRY.value
-_REPORTS = {MessageType.ORDER_RESULT: RowKind.RESULT, MessageType.SETTING_REPORT: RowKind.SETTING}
+_REPORTS = (MessageType.ORDER_RESULT, MessageType.SETTING_REPORT)
 
 Scalars = dict[str, object]
 """The columns of a row that are no lists, by name."""
@@ -142,9 +142,11 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
         elif message.type is MessageType.LOSS:
             _add_losses(rows, scalars, Loss.from_wire(message.body))
         elif message.type in _REPORTS:
-            row = scalars | {"kind": _REPORTS[message.type].value, "group": message.group_id.hex()}
-            for reported in list(reported_rows(message)):
-                rows.add(row | {"reported": reported}, len(reported.get("output", b"")))
+            row = scalars | {"group": message.group_id.hex()}
+            for author, is_setting, reported in list(reported_rows(message)):
+                kind = RowKind.SETTING if is_setting else RowKind.RESULT
+                whose = {"author": author, "kind": kind.value, "reported": reported}
+                rows.add(row | whose, len(reported.get("output", b"")))
         else:
             raise MalformedError(f"a {message.type.name} message has no place in a vault")
     except RemoteError as error:

@@ -219,6 +219,7 @@ _BOARD_EXCEPTIONS = {
     "covey_boards.device.driver_pulses": {"machine"},
     "covey_boards.device.sampling": {"micropython"},
     "covey_boards.device.wiring": {"my_sensors"},  # a person's own
+    "covey_boards.device.orders": {"my_actions"},
     "covey_boards.device.uart": {"machine"},
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.app.pins import somebody_is_pinned
 from covey.core.telemetry.names import SENSOR_CONDITION
 from covey.errors import MissingPackageError
 
@@ -125,7 +126,12 @@ def bridge_role(device: Device, ports: Sequence[str]) -> Bridge:
     from covey_boards.bridge import Bridge
 
     links = [SerialPortLink(port, device.config.bridge.baud) for port in ports]
-    return Bridge(links, device.store, device.clock.synchronised, report)
+    orders = None
+    if somebody_is_pinned(device):
+        from covey.app.board_orders import board_orders
+
+        orders = board_orders(device)
+    return Bridge(links, device.store, device.clock.synchronised, report, orders)
 
 
 def collector_role(device: Device, vault: str | None) -> Collector:

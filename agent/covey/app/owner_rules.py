@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from covey.app.live_settings import LiveSettings
 
 _APPLICATION_KEY = re.compile(r"app(\.[a-z0-9_-]+)+")
+BOARD_KEYS = ("board.interval_seconds", "board.batch_seconds", "board.report_seconds", "board.sensors")
+"""What operators may set of a board: how often it measures, sends and reports, and its sensors, as JSON."""
+
 _RELAYS = frozenset({"relay.url", "relay.also"})
 """Settings by which a device can be cut off."""
+
+
+_BOARD_PREFIX = "board."
+_KEYS = ", ".join(BOARD_KEYS)
 
 
 class OwnerRules:
@@ -42,6 +49,8 @@ class OwnerRules:
         Raises:
             SettingError: why not.
         """
+        if key in BOARD_KEYS:
+            raise SettingError(f"{key} is for boards, and this device is none", "setting_unknown")
         configuration = self._folder.configuration()
         check_setting(key, value)
         if key in settings() and settings()[key].local:
@@ -74,6 +83,11 @@ def check_setting(key: str, value: Scalar | None) -> None:
                 "setting_unknown",
                 hint="app. and small letters, digits, _ and -, with dots between them",
             )
+        return
+    if key.startswith(_BOARD_PREFIX):
+        if key not in BOARD_KEYS:
+            shown = key[:MAXIMUM_SETTING_KEY_BYTES]
+            raise SettingError(f"{shown} is no setting of boards", "setting_unknown", hint=_KEYS)
         return
     try:
         about = setting(key)

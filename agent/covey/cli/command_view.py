@@ -150,6 +150,8 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
         why = "obeyed no commands when this was given"
     if each.outcome == "asleep":
         why = f"last heard {date_text(each.seen_at_us)}" if each.seen_at_us else "never heard"
+    if each.unsigned:
+        why += " (its gateway says so)"
     who = labelled_name(each.name, each.label)
     return who, each.outcome, each.exit, took, ended, output, why
 

@@ -21,3 +21,12 @@ MAXIMUM_SOFTWARE_BYTES = 64
 
 MAXIMUM_TROUBLE_BYTES = 160
 """What a board says that went wrong, in UTF-8: a line that a person reads."""
+
+MAXIMUM_BOARD_RESULT_BYTES = KIB
+"""What a board signs of an order: the beginning of its action's output, and why, in a sentence."""
+
+MAXIMUM_BOARD_ORDER_BYTES = 2 * KIB
+"""An order for a board, with the approvals of it: read whole in its heap, beside what it measures."""
+
+MAXIMUM_BOARD_OPERATORS = 4
+"""Operators that a board pins when it is enrolled: what it reads for each order."""

@@ -13,6 +13,7 @@
    last one; ten with nothing taken by the line in between, and the board gives up, and is restarted.
 9. A restart that is asked for waits until the gateway has what was measured, as long as it takes something.
 10. What no gateway takes is noted on flash, as little as will do (`losses.py`): the next life admits it.
+11. Operators that enrolment pinned may order (`orders.py`); a gateway brings that, and can neither write nor repeat it.
 """
 
 try:
@@ -108,7 +109,8 @@ class Core:
         self._time = None  # (wall, now, synchronised) of the last TIME
         self._carry = None  # (number on the line, entry or None) of the CARRY under way
         self._carry_at_us = 0
-        self._delivered = None  # (token, envelope) that waits to be opened
+        self._delivered = None  # (token, kind, envelope or order) that waits to be dealt with
+        self._operators = None  # whom an ENROL that comes is to pin
         self._reply = None  # (kind, body) for the collector
         self._inbox = None
         self._announced = False
@@ -185,8 +187,10 @@ class Core:
                 from restarting import Restarting
             self._restarting = Restarting(now_us)
 
-    def sample_now(self):
-        """Begin anew with how often the sensors are read."""
+    def sample_now(self, sensors=None):
+        """Begin anew with how often the sensors are read, or with other ones."""
+        if sensors is not None:
+            self._sampling.sensors = sensors
         self._sampling.sample_now()
 
     def is_at_gateway(self):
@@ -245,13 +249,15 @@ class Core:
             fields = [None]
             self.counters["refused"] += 1
         kind = fields[0]
-        if kind == messages.DELIVER:
-            self._delivered = event.token, fields[1]
+        if kind in (messages.DELIVER, messages.ORDER):
+            self._delivered = event.token, kind, fields[1]
             return
         if kind == messages.TIME:
             self._time = fields[1], now_us, fields[2]
         elif kind == messages.ENROL:
             self._enrol(fields[1:])
+        elif kind == messages.OPERATORS:
+            self._operators = fields[1:]
         elif kind == messages.RESTART:
             self.restart(now_us)
         self.link.acknowledge(event.token)
@@ -259,6 +265,8 @@ class Core:
     def _enrol(self, collector):
         """Rule 3. A gateway cannot have us speak to somebody new: the file has to be removed first."""
         if self._collector is None:
+            if self._operators or self._storage.read(messages.OPERATORS_FILE):
+                self._storage.write(messages.OPERATORS_FILE, cbor.encode(self._operators or []))
             self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + collector))
             self._collector = collector
         self.reporting.identify_due = True
@@ -288,15 +296,16 @@ class Core:
             return False
         return bool(self._sampling.readings) or now_us >= self._batch.opened_us + self._settings.batch_us
 
+    def _is_synchronised(self, now_us):
+        return bool(self._time and self._time[2] and now_us - self._time[1] <= _SYNCHRONISED_US)
+
     def _wall_us(self, now_us):
         return self._time[0] + now_us - self._time[1] if self._time else now_us
 
     def _close_batch(self, now_us):
         """Close the batch, and let go of its columns before its body is signed."""
         if self._closed is None:
-            time = self._time
-            right = time is not None and time[2] and now_us - time[1] <= _SYNCHRONISED_US
-            clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
+            clock = batch.SYNCHRONISED if self._is_synchronised(now_us) else batch.UNSYNCHRONISED
             number, wall_us = self.outbox.next_number, self._wall_us(now_us)
             self._closed = self._batch.body(number, self._boot_id, clock, now_us, wall_us)
             self._batch = batch.Batch(self._settings.batch_bytes)
@@ -412,15 +421,27 @@ class Core:
             self._carry = number, entry
 
     def _open(self, now_us):
-        """Deal with an envelope; only what the collector itself has written has an effect."""
-        token, envelope = self._delivered
+        """Deal with an envelope, where only what the collector itself has written has an effect, or with an order."""
+        token, kind, envelope = self._delivered
         self._delivered = None
         try:
+            if kind == messages.ORDER:
+                self._obey(envelope, now_us)
+                return
             self._hear(messages.read_message(messages.open_sealed(envelope, self.identity.noise_secret)), now_us)
         except cbor.WireError:
             self.counters["refused"] += 1
         finally:
             self.link.acknowledge(token)
+
+    def _obey(self, raws, now_us):
+        """Deal with an order, by what is loaded for it and let go of (rule 11)."""
+        try:
+            from .orders import obey
+        except ImportError:
+            from orders import obey
+        clock = self._wall_us(now_us), self._is_synchronised(now_us)
+        self.reporting.say(messages.RESULT, *obey(self, self._storage, self._settings, clock, raws, now_us))
 
     def _hear(self, message, now_us):
         kind, author, recipient, body = message[0], message[1], message[2], message[8]

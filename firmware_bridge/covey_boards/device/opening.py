@@ -15,7 +15,8 @@ _WATCHDOG_MS = const(8_000)  # the longest that an RP2040 takes; no computation 
 _MTU = const(256)
 
 
-def _is_right(name, value):
+def is_right(name, value):
+    """Say whether a value is one of a name in `covey.json`."""
     kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "sensors": list}
     if name in kinds:
         return isinstance(value, kinds[name])
@@ -29,22 +30,29 @@ def _is_right(name, value):
     return name in whole and isinstance(value, int) and whole[name][0] <= value <= whole[name][1]
 
 
-def read_settings(files):
-    """Return (settings, what is wrong): a dictionary of what is right in `covey.json`, and a line for people or None."""
+def read_settings(files, ordered=None):
+    """Return (settings, what is wrong): a dictionary of what is right in `covey.json`, and a line for people or None.
+
+    What operators set holds above that: `ordered`, or what is in the file of it.
+    """
     try:
         raw = files.read("covey.json") or b"{}"
         settings = json.loads(raw.decode()) if _is_closed(raw) else None
     except ValueError:
         settings = None
-    if not isinstance(settings, dict):
-        return {}, "covey.json is no JSON object"
+    trouble = None if isinstance(settings, dict) else "covey.json is no JSON object"
+    settings = settings if trouble is None else {}
+    try:
+        settings.update(json.loads((ordered or files.read("ordered.json") or b"{}").decode()))
+    except (TypeError, ValueError):
+        trouble = trouble or "ordered.json is no JSON object"
     wrong = []
     for name in sorted(settings):
-        if settings[name] is not None and not _is_right(name, settings[name]):
+        if settings[name] is not None and not is_right(name, settings[name]):
             wrong.append(name)
             settings[name] = None
     settings = {name: settings[name] for name in settings if settings[name] is not None}
-    return settings, "covey.json: what of %s?" % ", ".join(wrong) if wrong else None
+    return settings, trouble or ("covey.json: what of %s?" % ", ".join(wrong) if wrong else None)
 
 
 def _is_closed(raw):

@@ -24,8 +24,7 @@ class Sampling:
 
     def __init__(self, sensors, settings, failed):
         self.readings = []
-        self._sensors, self._settings, self._failed = sensors, settings, failed
-        self._slow = [sensor for sensor in sensors if hasattr(sensor, "prepare")]
+        self.sensors, self._settings, self._failed = sensors, settings, failed
         self._at_us = self._samples = self._lead_us = 0
 
     def sample_now(self):
@@ -36,7 +35,8 @@ class Sampling:
         """Read the sensors when it is time, and the readings of before have gone."""
         if now_us < self._at_us or self.readings or self._samples == self._settings.samples:
             return
-        begins = self._slow and not self._lead_us
+        slow = [sensor for sensor in self.sensors if hasattr(sensor, "prepare")]
+        begins = slow and not self._lead_us
         if begins:
             self._lead_us = _PREPARE_US
             self._at_us = now_us + _PREPARE_US
@@ -46,7 +46,7 @@ class Sampling:
             self._lead_us = 0
             if self._at_us <= now_us:
                 self._at_us = now_us + self._settings.interval_us
-        for sensor in self._slow if begins else self._sensors:
+        for sensor in slow if begins else self.sensors:
             try:
                 if begins:
                     sensor.prepare()

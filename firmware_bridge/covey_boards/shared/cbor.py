@@ -75,14 +75,16 @@ def decode(raw, size_max):
     """
     if len(raw) > size_max:
         raise WireError("limit")
-    reader = _Reader(raw)
+    reader = Reader(raw)
     value = reader.item(0)
     if reader.place != len(raw):
         raise WireError("malformed")
     return value
 
 
-class _Reader:
+class Reader:
+    """Reads items one after the other: `item(depth)`, and `place` says how far that has come."""
+
     def __init__(self, raw):
         self.raw = raw
         self.place = self.items = 0

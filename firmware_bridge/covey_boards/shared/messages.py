@@ -21,9 +21,10 @@ MESSAGE_BYTES_MAX = 4_096  # MAXIMUM_BOARD_MESSAGE_BYTES in agent/covey/limits/
 _LINE_BYTES_MAX = const(4_096)  # of link_machine
 ENVELOPE_BYTES_MAX = _LINE_BYTES_MAX - 80  # what a line message leaves beside a key
 NO_GROUP = bytes(32)
-SOFTWARE = "covey-board 0.1.0"
+SOFTWARE = "covey-board 0.2.0"
 _TROUBLE_LENGTH_MAX = const(120)  # characters of what a person reads of an error
 LOSSES_FILE = "losses.cbor"  # what an incarnation life lost, and no record has said yet
+OPERATORS_FILE = "operators.cbor"  # whom enrolment pinned
 COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
 
 BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
@@ -170,18 +171,21 @@ def write_loss(reason, places, numbers, incarnation=None):
 
 # What board and gateway tell each other (section 18)
 
-IDENTIFY, CARRY, REPORT, TROUBLE = 1, 2, 3, 4  # from the board
-TIME, ENROL, DELIVER, RESTART = 16, 17, 18, 19  # from the gateway
+IDENTIFY, CARRY, REPORT, TROUBLE, RESULT = 1, 2, 3, 4, 5  # from the board
+TIME, ENROL, DELIVER, RESTART, OPERATORS, ORDER = 16, 17, 18, 19, 20, 21  # from the gateway
 
 _LINE_SHAPES = {
     IDENTIFY: (32, 32, 64, 32, str),  # signing key, noise key, proof, whom it is enrolled for or zeros, software
     CARRY: (32, bytes),  # recipient's signing key, envelope
     REPORT: (list,),  # [[name, number], ...]
     TROUBLE: (str,),  # what went wrong, for people
+    RESULT: (bytes, 64),  # what became of an order, and the board's signature of that
     TIME: (UINT, bool),  # wall clock in microseconds; whether it is synchronised
     ENROL: (32, 32, 32),  # group, collector's signing key, collector's noise key
     DELIVER: (bytes,),  # envelope
     RESTART: (),
+    OPERATORS: ((1, 4), list),  # how many have to sign an order, and who may
+    ORDER: (list,),  # an operation, and approvals of it
 }
 
 

@@ -25,7 +25,12 @@ class OrderResultTables:
     def keep(
         self, group_id: GroupId, device: DeviceKey, result: OrderResult, now_us: int, share: int, *, judged: bool
     ) -> bool:
-        """Keep the first result of an order by a device, and of its outputs the last `share` bytes."""
+        """Keep the first result of an order by a device, and of its outputs the last `share` bytes.
+
+        What a board has signed takes the place of what was said in its stead.
+        """
+        if result.signature is not None:
+            self._drop_unsigned(group_id, device, result.order)
         row = self._database.first(
             "INSERT INTO order_result (group_id, operation, device, received_at, judged, output_bytes, output_kept, "
             "body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id",
@@ -41,6 +46,12 @@ class OrderResultTables:
         self._make_room(group_id, device, share)
         self._events.order_result(group_id, device, result.order, now_us)
         return True
+
+    def _drop_unsigned(self, group_id: GroupId, board: DeviceKey, operation: OperationId) -> None:
+        """Let go of what was said in a board's stead."""
+        kept = self.of_device(group_id, operation, board)
+        if kept is not None and kept.result.signature is None:
+            self._database.run("DELETE FROM order_result WHERE id = ?", (kept.id,))
 
     def _make_room(self, group_id: GroupId, device: DeviceKey, share: int) -> None:
         """Let the oldest results of a device go, and the oldest outputs of those that stay."""

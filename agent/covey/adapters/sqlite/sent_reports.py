@@ -10,6 +10,7 @@ from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.orders.reports import ALL_AT_ONCE, Lacked, SentReport, Subject
 from covey.limits.actions import RESULTS_OF_ONE
 
+_ORDER_BYTES = 32
 _WAITS = f"EXISTS (SELECT 1 FROM outbox WHERE outbox.id = peer.id << {PLACE_BITS} | sent_report.place)"  # noqa: S608 - ours
 _LACKS = f"(sent_report.place <= peer.base AND NOT {_WAITS})"
 """Not of this incarnation: what an earlier one sent, its recipient can lack without saying so. Place 0 is of none."""
@@ -52,12 +53,15 @@ class SentReportTable:
             (recipient, first, last),
         )
 
-    def lacked(self, limit: int) -> list[Lacked]:
-        """Return the first reports of single orders that their recipients lack, in the order of the orders."""
+    def lacked(self, limit: int, *, of_boards: bool) -> list[Lacked]:
+        """Return the first reports of single orders that their recipients lack, in the order of the orders.
+
+        Those of this device itself, or `of_boards` behind it.
+        """
         rows = self._database.run(
             f"SELECT group_id, recipient, subject {_WITH_PEER} WHERE {_LACKS} AND subject != ? "
-            "ORDER BY sent_report.id LIMIT ?",
-            (ALL_AT_ONCE, limit),
+            "AND (length(subject) > ?) = ? ORDER BY sent_report.id LIMIT ?",
+            (ALL_AT_ONCE, _ORDER_BYTES, of_boards, limit),
         )
         return [Lacked(*row) for row in rows]
 

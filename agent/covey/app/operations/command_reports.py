@@ -39,6 +39,8 @@ _LATE_US = 120_000_000
 class DeviceOutcome:
     """What has become of a command on one device, as it reports it; times are microseconds since 1970.
 
+    `unsigned`: of a board, which has not signed it; its gateway says it.
+
     `done`: its program has ended with 0; `failed`: with something else, or it was ended (`code`, `why`). `refused`:
     nothing was done; `unknown`: the device cannot know. Where nothing has come: `waiting`, `asleep` where the device is
     not there, since `away_since_us`, or `elsewhere` where this device is not told; `excluded`: it had not
@@ -63,6 +65,7 @@ class DeviceOutcome:
     received_at_us: int | None = None
     seen_at_us: int | None = None
     away_since_us: int | None = None
+    unsigned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,8 @@ def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcom
             addressed = addressees(device.store.groups, manifest, operation)
             outcomes = {each.device: _outcome(each) for each in _counting(addressed, results)}
             counts: Counter[Outcome] = Counter(outcomes.values())
-            obeying, unreported = words.of(order_id), _unreported(device, manifest, operation.author, order)
+            obeying = words.of(order_id) | _boards(manifest)
+            unreported = _unreported(device, manifest, operation.author, order)
             for each in _present(manifest, order, addressed):
                 if each not in outcomes:
                     counts[unreported if each in obeying else "excluded"] += 1
@@ -171,6 +175,11 @@ def _present(manifest: GroupManifest, order: CommandOrder, addressed: Collection
     """Return whom a command is for by the manifest that holds as well: nobody else takes it."""
     present = [each.keys.signing_public for each in selected(manifest, order.selector)]
     return [each for each in present if each in addressed]
+
+
+def _boards(manifest: GroupManifest) -> frozenset[DeviceKey]:
+    """Return the boards: each says by itself what it makes of an order."""
+    return frozenset(member.keys.signing_public for member in manifest.members if member.is_board)
 
 
 def _kept(device: Device, manifest: GroupManifest, order: OperationId) -> list[KeptResult]:
@@ -213,7 +222,7 @@ class _Outcomes:
         self._own = device.node.identity.signing_public
         self._now_us = device.clock.wall_us()
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
-        self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id)
+        self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id) | _boards(manifest)
         self._unreported = _unreported(device, manifest, operation.author, order)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 
@@ -241,6 +250,7 @@ class _Outcomes:
             received_at_us=kept.received_at_us,
             seen_at_us=self._seen.get(kept.device),
             away_since_us=self._gone_since_us(kept.device),
+            unsigned=result.board is not None and result.signature is None,
         )
 
     def _silent(self, key: DeviceKey) -> DeviceOutcome:

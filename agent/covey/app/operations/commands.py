@@ -47,6 +47,9 @@ def give_command(
         UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
     """
     wanted, devices, obeying = _ordered(device, manifest, selector)
+    boards = any(member.is_board for member in selected(manifest, wanted))
+    if hidden and boards:
+        raise UsageError("a board takes no secrets", hint="--arg, which every member can read")
     deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
     order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
     if hidden:
@@ -76,21 +79,25 @@ def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden
 
 
 def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> None:
-    """Check that this device could give those whom a selector names a command.
+    """Check that this device could give those whom a selector names a release.
 
     Raises:
         LocalError: it is no operator; or none of those whom it is for obeys commands.
-        UsageError: the selector is none, or names nobody.
+        UsageError: the selector is none, or names nobody, or a board.
     """
-    _ordered(device, manifest, selector)
+    wanted, _, _ = _ordered(device, manifest, selector)
+    if any(member.is_board for member in selected(manifest, wanted)):
+        raise UsageError("a release is for devices, which update their boards", hint="--for the gateway")
 
 
 def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, int, int]:
     """Return whom a command is for, how many devices that is, and how many of them obey."""
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
-    devices = {each.keys.signing_public for each in selected(manifest, wanted)}
+    members = selected(manifest, wanted)
+    devices = {each.keys.signing_public for each in members}
     obeying = devices & obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
+    obeying |= {each.keys.signing_public for each in members if each.is_board}  # whether it does, it says itself
     if not obeying:
         raise LocalError(
             f"none of {count(len(devices), 'device')} obeys commands, as far as this one knows", hint=_OBEYING

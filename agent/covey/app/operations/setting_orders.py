@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from covey.app.operations.history_writing import write
 from covey.app.operations.operators import check_operator, selected
-from covey.app.owner_rules import check_setting
+from covey.app.owner_rules import BOARD_KEYS, check_setting
 from covey.app.setting_orders import group_settings
 from covey.config.ordered import APPLICATION_PREFIX
 from covey.config.settings import settings
+from covey.core.actions.results import CommandState
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import Scalar, SettingOrder
-from covey.core.ids import device_name
+from covey.core.ids import device_name, printable
 from covey.core.orders.selector import read_selector
 from covey.core.settings.desired import GivenOrder, read_order
 from covey.core.settings.obedience import ONLY_OPEN
@@ -100,6 +101,7 @@ def give_setting(
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     members = selected(manifest, wanted)
+    _check_kind(members, key)
     if value is not None:
         _check_open(device, manifest, members, key)
     return write(device, manifest, SettingOrder(wanted, key, value)), len(members)
@@ -121,6 +123,7 @@ def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, 
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     members = selected(manifest, wanted)
+    _check_kind(members, key)
     author = device.node.identity.signing_public
     recipients = [member.keys.noise_public for member in members]
     sealed = seal_value(secret, recipients, manifest.group_id, author, key, wanted, os.urandom)
@@ -131,6 +134,15 @@ def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, 
 
 
 _FEWER = "--for all, or --for label:NAME"
+
+
+def _check_kind(members: list[Member], key: str) -> None:
+    """Check that boards are given what boards have, and others what they have."""
+    wrong = [each for each in members if each.is_board != (key in BOARD_KEYS)]
+    if wrong:
+        name = printable(wrong[0].label or device_name(wrong[0].keys.signing_public))
+        what = f"{name} is a board, which has {', '.join(BOARD_KEYS)}" if wrong[0].is_board else f"{name} is no board"
+        raise SettingError(f"{key}: {what}", "setting_unknown", hint="--for BOARD, by its label")
 
 
 def _check_open(device: Device, manifest: GroupManifest, members: list[Member], key: str) -> None:
@@ -157,6 +169,8 @@ def differences(device: Device, manifest: GroupManifest, selector: str, key: str
         reported, at_us = _reported(device, manifest, member)
         for each, given in sorted(wanted[member.keys.signing_public].items()):
             if each.startswith(key):
+                if member.is_board:
+                    reported, at_us = _of_board(device, manifest, member, given)
                 found.append(_difference(member, given, reported.get(each), at_us))
     return found
 
@@ -170,6 +184,21 @@ def _reported(device: Device, manifest: GroupManifest, member: Member) -> tuple[
     if kept is None:
         return {}, None
     return {each.key: each for each in SettingReport.from_wire(kept.body).settings}, kept.received_at_us
+
+
+def _of_board(
+    device: Device, manifest: GroupManifest, member: Member, given: GivenOrder
+) -> tuple[dict[str, ReportedSetting], int | None]:
+    """Return what a board has said of an order: it answers each by itself."""
+    order = given.operation.id
+    kept = device.store.order_results.of_device(manifest.group_id, order, member.keys.signing_public)
+    if kept is None:
+        return {}, None
+    key, result = given.order.key, kept.result
+    if result.state is CommandState.DONE:
+        return {key: ReportedSetting(key, order, SettingState.APPLIED, given.order.value)}, kept.received_at_us
+    refused = ReportedSetting(key, order, SettingState.REFUSED, None, result.code, result.why)
+    return {key: refused}, kept.received_at_us
 
 
 def _difference(

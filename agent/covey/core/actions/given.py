@@ -86,6 +86,17 @@ class GroupCommands:
                 lost.append(operation_id)
         return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]))
 
+    def of_board(self, board: Member, known: dict[OperationId, bool]) -> list[OperationId]:
+        """Return the commands that are for a board, in the history's order; of a release none is.
+
+        `known` says of commands whether they are, and is added to: reading each of them once is enough.
+        """
+        for operation_id in self.counting:
+            if operation_id not in known:
+                operation, order = self._read(operation_id)
+                known[operation_id] = order.roll_out is None and self._is_for(board, operation, order)
+        return [each for each in self.counting if known[each]]
+
     def _each(self, operation_ids: Iterable[OperationId]) -> Iterator[GivenCommand]:
         return (_given(*self._read(each)) for each in operation_ids)
 

@@ -7,6 +7,8 @@
 4. Of one device the last `RESULTS_OF_ONE` are kept in a group, and of their outputs the last ones, up to
    `RESULT_OUTPUT_BYTES_OF_ONE` and its share of `RESULT_OUTPUT_BYTES`: so nobody takes the room of others. Where an
    output has gone, everything else stays.
+5. A board's result comes from whoever is its gateway, and is the board's where the board has signed it. One that it has
+   signed takes the place of what somebody said in its stead.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from covey.core.actions.results import OrderResult
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import CommandOrder
+from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
-from covey.errors import NotAllowedError
+from covey.errors import NotAllowedError, NotAMemberError
 from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES, RESULT_OUTPUT_BYTES_OF_ONE
 
 
@@ -48,7 +50,10 @@ class ResultRecords(Protocol):
     def keep(
         self, group_id: GroupId, device: DeviceKey, result: OrderResult, now_us: int, share: int, *, judged: bool
     ) -> bool:
-        """Keep the first result of an order by a device, and of its outputs the last `share` bytes (rules 1 and 4)."""
+        """Keep the first result of an order by a device, and of its outputs the last `share` bytes (rules 1, 4, 5)."""
+
+    def of_device(self, group_id: GroupId, operation: OperationId, device: DeviceKey) -> KeptResult | None:
+        """Return what a device has reported of an order; None where that is nothing, or has gone."""
 
 
 class OrderingOperations(Protocol):
@@ -93,6 +98,7 @@ class ReceivedResults:
 
         Raises:
             NotAllowedError: of an order that is none for that device.
+            NotAMemberError: of a board that is none of the group.
             UnknownGroupError: this device is not in the group.
         """
         group = self._groups.group(group_id)
@@ -100,20 +106,34 @@ class ReceivedResults:
         member = group.member(device)
         if member is None or member.is_board:
             raise NotAllowedError("a result by a device that obeys nobody")
+        if result.board is not None:
+            device = result.board
+            member = group.member(device)
+            if member is None or not member.is_board:
+                raise NotAMemberError("a result of what is no board of the group")
         if raw is not None and device not in addressees(self._records.groups, group, read_operation(raw, verify=False)):
             raise NotAllowedError("a result of what is no order for its author")
         share = max(MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES // len(group.members))
         share = min(share, RESULT_OUTPUT_BYTES_OF_ONE)
         self._records.order_results.keep(group_id, device, result, now.wall_us, share, judged=raw is not None)
 
+    def of_board(self, group_id: GroupId, operation: OperationId, board: DeviceKey) -> OrderResult | None:
+        """Return what has become of an order on a board, as far as it is kept here."""
+        kept = self._records.order_results.of_device(group_id, operation, board)
+        return None if kept is None or kept.result.board is None else kept.result
+
 
 def addressees(manifests: NamedManifests, group: GroupManifest, operation: Operation) -> frozenset[DeviceKey]:
-    """Return whom an operation is a command for (rule 2); nobody where it is none."""
+    """Return whom an operation is a command for (rule 2), or which boards a setting; nobody where it is neither."""
     order = read_body(operation)
     named = group if operation.manifest == group.hash else _named(manifests, group.group_id, operation.manifest)
-    if not isinstance(order, CommandOrder) or named is None:
+    if not isinstance(order, CommandOrder | SettingOrder) or named is None:
         return frozenset()
-    return frozenset(member.keys.signing_public for member in named.members if order.selector.selects(member))
+    return frozenset(
+        member.keys.signing_public
+        for member in named.members
+        if order.selector.selects(member) and (member.is_board or isinstance(order, CommandOrder))
+    )
 
 
 def _named(manifests: NamedManifests, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
@@ -123,4 +143,4 @@ def _named(manifests: NamedManifests, group_id: GroupId, manifest_hash: Manifest
 
 def without_output(result: OrderResult) -> OrderResult:
     """Return a result as it is kept in a table: small."""
-    return replace(result, output=b"")
+    return result if result.board is not None else replace(result, output=b"")

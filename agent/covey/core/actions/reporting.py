@@ -20,6 +20,9 @@ from covey.core.orders.reports import Lacked, Report, Reports, Subject
 from covey.core.wire.message import MessageType
 from covey.limits.actions import RESULT_OUTPUT_BYTES_OF_ONE, RESULTS_RESENT
 
+_ORDER_BYTES = 32
+_DIGEST_BYTES = 32
+
 
 def hearers(group: GroupManifest, author: DeviceKey, operators: Collection[DeviceKey] = ()) -> list[DeviceKey]:
     """Return whom results of an author's command go to (docs/protocol.md, "Commands"): itself, and the collectors.
@@ -67,6 +70,37 @@ class ResultReporting:
                 result = as_remembered(record.result) if full else record.result
                 self._reports.send(key, _report(group.group_id, result), now)
 
+    def queue_of_board(
+        self, group: GroupManifest, hearing: Collection[DeviceKey], result: OrderResult, now: Now
+    ) -> None:
+        """Keep what has become of an order on a board of this device's, and queue it for those who are to know it.
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+            RemoteError: it is of what is no order for that board.
+        """
+        self._kept.keep(group.group_id, self._own, result, now)
+        for key in hearing:
+            if key != self._own:
+                self._reports.send(key, _report(group.group_id, result), now)
+
+    def queue_lacked_of_boards(self, joined: Callable[[GroupId], GroupManifest | None], now: Now) -> None:
+        """Queue once more what became of orders on this device's boards, for those who lack it.
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+
+        def lacked_report(lacked: Lacked) -> Report | None:
+            group = joined(lacked.group_id)
+            if group is None or group.member(lacked.recipient) is None:
+                return None
+            order, board = lacked.subject[:_ORDER_BYTES], lacked.subject[_ORDER_BYTES:]
+            result = self._kept.of_board(group.group_id, OperationId(order), DeviceKey(board))
+            return None if result is None else _report(group.group_id, result)
+
+        self._reports.send_lacked(RESULTS_RESENT, lacked_report, now, of_boards=True)
+
     def queue_lacked(
         self,
         joined: Callable[[GroupId], GroupManifest | None],
@@ -101,5 +135,6 @@ def _hearers(group: GroupManifest, record: CommandRecord, operators: Collection[
 
 
 def _report(group_id: GroupId, result: OrderResult) -> Report:
-    """Return a result as a report. Nothing changes it: its digest is that of nothing."""
-    return Report(MessageType.ORDER_RESULT, group_id, Subject(result.order), b"", result.to_wire())
+    """Return a result as a report. Nothing changes it but a board's word, which takes the place of its gateway's."""
+    subject, digest = Subject(result.order + (result.board or b"")), (result.signature or b"")[:_DIGEST_BYTES]
+    return Report(MessageType.ORDER_RESULT, group_id, subject, digest, result.to_wire())

@@ -4,6 +4,9 @@
 the operation that is answered, in the group of the message; `exit` the program's exit code, or below 0 the signal that
 ended it. Times are microseconds since 1970 by the device's clock, and `synchronised` says whether that clock could be
 believed at each of them.
+
+Of a board its gateway reports `[result, board, signature / null]`: `result` is the encoding of the above, which the
+board has signed, with the key as a twelfth field where the order is a setting; null: its gateway says it in its stead.
 """
 
 from __future__ import annotations
@@ -11,10 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from covey.core.ids import OperationId
+from covey.core import crypto
+from covey.core.ids import KEY_BYTES, DeviceKey, OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES, MAXIMUM_RESULT_CODE_BYTES, MAXIMUM_RESULT_WHY_BYTES
+from covey.limits.board import MAXIMUM_BOARD_RESULT_BYTES
+from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 
 NOT_ALLOWED = "action_not_allowed"
 NOT_DEFINED = "action_not_defined"
@@ -36,6 +42,9 @@ ROLLED_BACK = "action_rolled_back"
 NOT_ROLLED_BACK = "action_not_rolled_back"
 WITHDRAWN = "action_withdrawn"
 
+_BOARD_DOMAIN = b"covey/1 board result"
+_BOARD_FIELDS = 3
+_SETTING_FIELDS = 12
 _OPERATION_BYTES = 32
 _EXIT_CODES = range(-255, 256)
 _RESULT_BYTES = MAXIMUM_ACTION_OUTPUT_BYTES + MAXIMUM_RESULT_CODE_BYTES + MAXIMUM_RESULT_WHY_BYTES + 128
@@ -91,25 +100,59 @@ class OrderResult:
     cut: bool = False
     code: str = ""
     why: str = ""
+    setting: str = ""
+    """The key where the order is a setting, which a board's only are."""
+    board: DeviceKey | None = None
+    """Whose result it is, where its gateway reports it."""
+    signature: bytes | None = field(default=None, repr=False)
+    """The board's; None where the gateway says it in its stead."""
 
     def to_wire(self) -> bytes:
         """Return the body."""
+        own = self._own()
+        return own if self.board is None else cbor.encode([own, self.board, self.signature])
+
+    def _own(self) -> bytes:
         return cbor.encode(
             [
                 *(self.order, int(self.state), self.exit, self.output, self.cut),
                 *(self.taken_us, self.started_us, self.ended_us, self.synchronised, self.code, self.why),
+                *([self.setting] if self.setting else []),
             ]
         )
 
     @classmethod
     def from_wire(cls, body: bytes) -> OrderResult:
-        """Parse the body.
+        """Parse the body, and verify what a board has signed.
 
         Raises:
-            RemoteError: malformed, beyond a bound, or one that contradicts itself.
+            RemoteError: malformed, beyond a bound, one that contradicts itself, or not signed by the board.
         """
+        value = cbor.decode(body, _RESULT_BYTES)
+        if not isinstance(value, list) or len(value) != _BOARD_FIELDS:
+            return cls._read(value)
+        signed, board, signature = cbor.record(
+            value,
+            "board result",
+            cbor.octets_to(MAXIMUM_BOARD_RESULT_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.optional(cbor.octets(crypto.SIGNATURE_BYTES)),
+        )
+        if signature is not None:
+            crypto.verify(_BOARD_DOMAIN, signed, signature, DeviceKey(board))
+        result = replace(cls._read(cbor.decode(signed, MAXIMUM_BOARD_RESULT_BYTES)), board=board, signature=signature)
+        if signature is None and result.state not in {CommandState.REFUSED, CommandState.UNKNOWN}:
+            raise MalformedError("of what a board did only the board speaks")
+        return result
+
+    @classmethod
+    def _read(cls, value: object) -> OrderResult:
+        setting = ""
+        if isinstance(value, list) and len(value) == _SETTING_FIELDS:
+            *value, named = value
+            setting = cbor.text(MAXIMUM_SETTING_KEY_BYTES)(named)
         order, state, exit_code, output, cut, taken_us, started_us, ended_us, synchronised, code, why = cbor.record(
-            cbor.decode(body, _RESULT_BYTES),
+            value,
             "order result",
             cbor.octets(_OPERATION_BYTES),
             cbor.uint(255),
@@ -146,12 +189,16 @@ class OrderResult:
             cut,
             code,
             why,
+            setting,
         )
 
 
 def as_remembered(result: OrderResult) -> OrderResult:
-    """Return a result as its device remembers it once it is reported: of its output, that there was some."""
-    return replace(result, output=b"", cut=result.cut or bool(result.output))
+    """Return a result as its device remembers it once it is reported: of its output, that there was some.
+
+    A board's is short, and signed with it.
+    """
+    return result if result.board is not None else replace(result, output=b"", cut=result.cut or bool(result.output))
 
 
 IN_WORDS = ("done", "failed", "refused", "unknown")

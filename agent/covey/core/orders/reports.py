@@ -23,7 +23,7 @@ from covey.core.now import Now
 from covey.core.wire.message import MessageType
 
 Subject = NewType("Subject", bytes)
-"""What a report is of: the id of an order; empty where it says all at once."""
+"""What a report is of: the id of an order, and behind it the key of a board if it is one's; empty: all at once."""
 
 ALL_AT_ONCE = Subject(b"")
 
@@ -69,8 +69,11 @@ class SentReportRecords(Protocol):
     def note_sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject, digest: bytes, place: Place) -> None:
         """Note that a report waits for a recipient, at a place of its queue (rule 3)."""
 
-    def lacked(self, limit: int) -> list[Lacked]:
-        """Return the first reports of single orders that their recipients lack, in the order of the orders."""
+    def lacked(self, limit: int, *, of_boards: bool) -> list[Lacked]:
+        """Return the first reports of single orders that their recipients lack, in the order of the orders.
+
+        Those of this device itself, or `of_boards` behind it.
+        """
 
     def forget_sent(self, lacked: Lacked) -> None:
         """Forget that a recipient was sent a report."""
@@ -110,13 +113,15 @@ class Reports:
         self._records.note_sent(report.group_id, recipient, report.subject, report.digest, place)
         return False
 
-    def send_lacked(self, limit: int, report_of: Callable[[Lacked], Report | None], now: Now) -> None:
+    def send_lacked(
+        self, limit: int, report_of: Callable[[Lacked], Report | None], now: Now, *, of_boards: bool = False
+    ) -> None:
         """Queue reports of single orders that their recipients lack, as far as there is one to be sent again (rule 2).
 
         Raises:
             LocalError: the outbox is full: then the caller rolls back.
         """
-        for lacked in self._records.lacked(limit):
+        for lacked in self._records.lacked(limit, of_boards=of_boards):
             report = report_of(lacked)
             if report is None:
                 self._records.forget_sent(lacked)

@@ -1,7 +1,7 @@
 """Whom an order is for: every device, those of a label or a capability, or devices by their keys.
 
 On the wire `[0]`, `[1, label]`, `[2, capability]` or `[3, [key, ...]]`, keys ascending and distinct. Label and
-capability are those of the manifest that holds when a device judges the order. Boards obey no orders.
+capability are those of the manifest that holds when a device judges the order. A board obeys what names it by its key.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Selector:
 
     def selects(self, member: Member) -> bool:
         """Say whether an order is for a member of the group that it is given in."""
-        if member.is_board:
+        if member.is_board and self.kind is not SelectorKind.DEVICES:
             return False
         if self.kind is SelectorKind.LABEL:
             return member.label == self.name
@@ -94,12 +94,13 @@ _READERS: dict[int, cbor.Read[object]] = {
 def read_selector(text: str, members: Iterable[Member]) -> Selector:
     """Return what a person writes as a selector: `all`, `label:NAME`, `capability:NAME`, or devices between commas.
 
-    A device is written as its name, its fingerprint or its key in hexadecimal digits.
+    A device is written as its name, its fingerprint or its key in hexadecimal digits; a board by its label, too.
 
     Raises:
         UsageError: it is none, or nobody is selected by it.
     """
-    present = [member for member in members if not member.is_board]
+    listed = list(members)
+    present = [member for member in listed if not member.is_board]
     kind, colon, name = text.partition(":")
     if text == "all":
         return EVERYBODY
@@ -108,13 +109,13 @@ def read_selector(text: str, members: Iterable[Member]) -> Selector:
         if not any(map(selector.selects, present)):
             raise UsageError(f"no device of the group has the {kind} '{name[:64]}'", hint=_MEMBERS)
         return selector
-    keys = {_device(each.strip(), present) for each in text.split(",")}
+    keys = {_device(each.strip(), listed) for each in text.split(",")}
     return Selector(SelectorKind.DEVICES, devices=tuple(sorted(keys)))
 
 
 def _device(text: str, members: Iterable[Member]) -> DeviceKey:
-    keys = [member.keys.signing_public for member in members]
-    found = [key for key in keys if text in {device_name(key), key.hex(), fingerprint(key)}]
+    listed = [(member.keys.signing_public, member.label if member.is_board else "") for member in members]
+    found = [key for key, label in listed if text and text in {device_name(key), key.hex(), fingerprint(key), label}]
     if len(found) != 1:
         wrong = "is no device of the group" if not found else "is the name of several devices"
         raise UsageError(f"'{text[:70]}' {wrong}", hint=_MEMBERS if not found else "name it by its fingerprint")

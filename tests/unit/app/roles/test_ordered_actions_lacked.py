@@ -140,4 +140,4 @@ def test_who_is_to_know_it_no_more_is_sent_nothing(site: Site) -> None:
         site.ben.store.database.run("UPDATE command SET author = x'00'")
     site.machine.turn()
     assert site.waiting() == 0
-    assert site.ben.store.sent_reports.lacked(9) == [], "it is forgotten"
+    assert site.ben.store.sent_reports.lacked(9, of_boards=False) == [], "it is forgotten"

@@ -259,7 +259,7 @@ def test_a_trouble_is_told_until_it_is_over_and_a_lasting_one_for_good() -> None
 
     loose = Loose()
     world = simulation.World(12, report_us=30_000_000, **QUICK)
-    world.board._sampling._sensors = [loose, world.sensor]
+    world.board._sampling.sensors = [loose, world.sensor]
     world.board.reporting.lasting = "covey.json: what of mtv?"
     world.run(50)
     loose.connected = False
@@ -293,7 +293,7 @@ def test_a_sensor_that_fails_stops_no_other() -> None:
             return [("x", "", 0, float("nan")), ("", "", 0, 1), ("y", "", 99, 1), (b"z", "", 0, 1), ("x", "", 0, 2.5)]
 
     world = simulation.World(11, **QUICK)
-    world.board._sampling._sensors = [Broken(), Nonsense(), world.sensor]
+    world.board._sampling.sensors = [Broken(), Nonsense(), world.sensor]
     world.run(10)
     world.settle()
     assert world.collector.values() == list(range(1, world.sensor.count + 1))

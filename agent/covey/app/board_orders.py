@@ -1,0 +1,99 @@
+"""Joins what operators order of boards, by the pins of their gateway's owner, and the bridge to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from covey.adapters.journal import report
+from covey.app.pins import pins
+from covey.app.roles.board_orders import BoardOrder, BoardOrders
+from covey.core.actions.given import GroupCommands
+from covey.core.actions.reporting import hearers
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import read_operation
+from covey.core.history.orders import CommandOrder
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.settings.desired import GroupSettings
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.core.group.manifest import GroupManifest, Member
+    from covey.core.node import Node
+
+_KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.SETTING, OperationKind.APPROVAL)
+
+
+def board_orders(device: Device) -> BoardOrders:
+    """Return what hands operators' orders to a device's boards."""
+    return BoardOrders(device.store, PinnedBoardOrders(device), report)
+
+
+class _Group:
+    """The orders of one group, and which of the commands are for which board."""
+
+    def __init__(self, device: Device, node: Node, group: GroupManifest) -> None:
+        store, void = device.store, node.history.standing(group.group_id).void
+        pinned = pins(device, group.group_id)
+        self.commands = GroupCommands(store.operations, store.groups, group, pinned, void)
+        self.settings = GroupSettings(store.operations, group, pinned, void)
+        self.known: dict[DeviceKey, dict[OperationId, bool]] = {}
+
+
+class PinnedBoardOrders:
+    """What the operators want of boards whom a gateway's owner has pinned; implements `board_orders.JudgedOrders`.
+
+    It is found anew only where operators have said something since, or a manifest has changed.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._found: dict[GroupId, tuple[object, _Group]] = {}
+
+    def stamp(self, node: Node, group: GroupManifest) -> object:
+        """Return another object whenever other orders may count."""
+        operations = self._device.store.operations
+        standing, pinned = node.history.standing(group.group_id), pins(self._device, group.group_id)
+        return (group.hash, operations.last_arrival_of(group.group_id, _KINDS), standing.void, pinned)
+
+    def of_board(self, node: Node, group: GroupManifest, board: Member) -> Sequence[OperationId]:
+        """Return the settings that count for a board, then its commands in the history's order."""
+        found, key = self._of(node, group), board.keys.signing_public
+        settings = [each.operation for each in found.settings.of([board])[key].values()]
+        commands = found.commands.of_board(board, found.known.setdefault(key, {}))
+        return [each.id for each in sorted(settings, key=lambda each: (each.height, each.id))] + commands
+
+    def _of(self, node: Node, group: GroupManifest) -> _Group:
+        stamp, found = self.stamp(node, group), self._found.get(group.group_id)
+        if found is None or found[0] != stamp:
+            found = self._found[group.group_id] = stamp, _Group(self._device, node, group)
+        return found[1]
+
+    def read(self, group: GroupManifest, order: OperationId) -> BoardOrder:
+        """Return an order, with the approvals that it may need."""
+        operations = self._device.store.operations
+        raw = operations.raw(group.group_id, order)
+        assert raw is not None, "it was just weighed"
+        operation = read_operation(raw, verify=False)
+        body = read_body(operation)
+        is_command = isinstance(body, CommandOrder)
+        pinned = pins(self._device, group.group_id)
+        approvals: list[bytes] = []
+        if pinned.threshold > 1:
+            for node in operations.nodes(group.group_id):
+                if node.kind == OperationKind.APPROVAL and node.subject == order and node.author in pinned.operators:
+                    approvals += [each for each in [operations.raw(group.group_id, node.id)] if each is not None]
+        operators = () if is_command else self._operators(group)
+        has_deadline = isinstance(body, CommandOrder) and body.deadline_us is not None
+        hearing = hearers(group, operation.author, operators)
+        return BoardOrder(order, (raw, *approvals[: pinned.threshold]), hearing, has_deadline)
+
+    def _operators(self, group: GroupManifest) -> Sequence[DeviceKey]:
+        found = self._found.get(group.group_id)
+        return () if found is None else tuple(found[1].settings.weighed.operators)
+
+    def pinned(self, group_id: GroupId) -> tuple[int, Sequence[DeviceKey]]:
+        """Return how many operators an order needs, and whom this device's owner has pinned."""
+        pinned = pins(self._device, group_id)
+        return pinned.threshold, tuple(pinned.operators)

@@ -1,0 +1,282 @@
+"""What operators order of this board. docs/protocol.md, section 18, "Orders". Loaded for each order, and let go of.
+
+1. An order is an operation of the group's history, as its author signed it. It counts where the author is an operator
+   that enrolment pinned, and where as many of those have signed it or an approval of it as were laid down.
+2. It is for this board where it names it by its key; it is read whole before anything is done.
+3. Each once-id is dealt with once: of the last few what became of them is kept, of those before how high they stood by
+   their author. So nothing that comes again, whoever brings it, has a second effect.
+4. That an action begins is on flash before it does. What had begun when the power went is `unknown`, unless its owner
+   says that doing it twice is as good as once; then it is done again, three times at most.
+5. Where what was kept cannot be read, all is `unknown`, and nothing is done until the board is enrolled anew.
+6. What became of it is signed. What is no order of ours leaves nothing on flash.
+7. Of settings the last order for a key holds, by height, then id (`setting_orders.py`).
+"""
+
+import sys
+
+try:
+    from covey_boards.shared import cbor, messages
+    from covey_boards.shared import tweetnacl as nacl
+
+    from .blake2b import blake2b_256
+except ImportError:
+    import cbor
+    import messages
+    import tweetnacl as nacl
+    from blake2b import blake2b_256
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+FILE = "orders.cbor"
+_FILE_BYTES_MAX = const(6_144)
+_KEPT = const(8)  # orders whose results are kept; each is some 200 bytes
+_SET = const(8)  # keys that were set; a board has four
+_OUTPUT_BYTES_MAX = const(256)
+_WHY_BYTES_MAX = const(120)
+_TRIES = const(3)
+_SETTING, _COMMAND, _APPROVAL = const(5), const(6), const(7)
+_DONE, _REFUSED, _UNKNOWN = const(2), const(4), const(5)
+_DOMAIN = b"covey/1 operation\0"
+_ID_DOMAIN = b"covey/1 op id"
+_RESULT_DOMAIN = b"covey/1 board result\0"
+_OPERATION = (
+    (1, 1), 32, 32, 8, cbor.UINT, object, list, cbor.UINT, 32, cbor.UINT, (0, 255), bytes
+)  # fmt: skip
+
+
+def obey(board, storage, settings, clock, raws, now_us):
+    """Deal with an order and what others have signed of it; return its result and the board's signature of that.
+
+    Args:
+        board, storage, settings: `core.Core` and what it has.
+        clock: (microseconds since 1970 as far as the board knows, whether that can be believed).
+        raws: the order's bytes, then those of approvals of it.
+
+    Raises:
+        WireError: it is none.
+    """
+    for name in ("orders", "blake2b"):
+        sys.modules.pop(name, None)
+    return OrderTaking(board, storage, settings, clock, now_us).take(raws)
+
+
+class Refused(Exception):
+    """An order is not followed: a code for programs, and why, for people."""
+
+
+def _operation(raw):
+    """Return the fields of an operation, once its author's signature holds.
+
+    Raises:
+        WireError: it is none.
+    """
+    signature, document = cbor.record(cbor.decode(raw, messages.MESSAGE_BYTES_MAX), 64, bytes)
+    fields = cbor.record(cbor.decode(document, messages.MESSAGE_BYTES_MAX), *_OPERATION)
+    try:
+        nacl.crypto_sign_verify_detached(signature, _DOMAIN + document, fields[2])
+    except nacl.CryptoError:
+        raise cbor.WireError("signature")
+    return fields
+
+
+def _command(body):
+    """Return (keys, action, arguments, once, deadline or None) of a command's body.
+
+    Raises:
+        Refused: it has secrets, or is a part of a release.
+        WireError: malformed.
+    """
+    reader = cbor.Reader(body)
+    waves = reader.take(1)[0] == 0x87
+    selector, action = reader.item(1), reader.item(1)
+    arguments = {}
+    for _ in range(reader.take(1)[0] - 0xA0):
+        name = reader.item(1)
+        arguments[name] = reader.item(1)
+    once, deadline, sealed = reader.item(1), reader.item(1), reader.item(1)
+    if waves or sealed is not None:
+        raise Refused("action_sealed" if sealed else "action_arguments", "a board takes neither secrets nor waves")
+    if reader.place != len(body) or not isinstance(once, bytes) or len(once) != 16:
+        raise cbor.WireError("malformed")
+    return cbor.record(selector, (3, 3), list)[1], action, arguments, once, deadline
+
+
+def _actions():
+    """Return what the board's owner lets operators have done, and which of it may be done twice."""
+    try:
+        import my_actions
+    except ImportError:
+        return {}, ()
+    return my_actions.ACTIONS, getattr(my_actions, "REPEATABLE", ())
+
+
+class OrderTaking:
+    """What is kept of orders; arguments as `obey` has them."""
+
+    def __init__(self, board, storage, settings, clock, now_us):
+        self._board, self._storage, self._settings, self._clock = board, storage, settings, clock
+        self._now_us, self._identity = now_us, board.identity
+        self._floors, self._kept = [], []  # [author, height]; [order, once, author, height, tries, body or b""]
+        self._set = []  # [key, height, order, body]: what was set last
+        self._readable = True
+        raw = storage.read(FILE)
+        if raw:
+            try:
+                fields = cbor.record(cbor.decode(raw, _FILE_BYTES_MAX), (1, 1), list, list, list)
+                self._floors, self._kept, self._set = fields[1:]
+            except cbor.WireError:
+                self._readable = False
+
+    def take(self, raws):
+        """Return the result of an order, and the board's signature of it."""
+        order = blake2b_256(raws[0], _ID_DOMAIN)
+        body = self._known(order)
+        if not body:
+            body = self._judged(order, raws)
+        return body, nacl.crypto_sign_detached(_RESULT_DOMAIN + body, self._identity.signing_secret)
+
+    def _known(self, order):
+        for entry in self._kept:
+            if entry[0] == order:
+                return entry[5]
+        for entry in self._set:
+            if entry[2] == order:
+                return entry[3]
+        return None
+
+    def _judged(self, order, raws):
+        fields = _operation(raws[0])
+        author, height = fields[2], fields[7]
+        try:
+            self._check_signers(order, author, raws)
+            if fields[10] == _SETTING:
+                return self._let_hold(order, height, fields[11])
+            if fields[10] != _COMMAND:
+                raise cbor.WireError("malformed")
+            keys, name, arguments, once, deadline = _command(fields[11])
+            if self._identity.signing_public not in keys:
+                raise cbor.WireError("not_for_us")
+        except Refused as refused:
+            return self._result(order, _REFUSED, refused)
+        entry = [order, once, author, height, 0, b""]
+        for each in self._kept:
+            if each[0] == order:
+                entry = each
+        try:
+            self._check_new(entry)
+            action, twice = self._checked(name, entry, deadline)
+        except Refused as refused:
+            state = _UNKNOWN if refused.args[0] in ("action_went_down", "action_records_lost") else _REFUSED
+            if refused.args[0] != "action_records_lost":
+                self._keep(entry, self._result(order, state, refused))
+                return entry[5]
+            return self._result(order, state, refused)
+        return self._do(entry, action, arguments)
+
+    def _check_signers(self, order, author, raws):
+        """Rule 1."""
+        stored = cbor.decode(self._storage.read(messages.OPERATORS_FILE) or b"\x80", 256)
+        threshold, pinned = stored or (1, [])
+        signers = {author}
+        for raw in raws[1:]:
+            fields = _operation(raw)
+            if fields[10] == _APPROVAL and fields[11] == cbor.encode([order]) and fields[2] in pinned:
+                signers.add(fields[2])
+        if author not in pinned or len(signers) < threshold:
+            raise Refused("action_revoked", "it is not signed by enough of the operators that this board has pinned")
+
+    def _let_hold(self, order, height, body):
+        """Let a setting hold, unless a later order for its key does."""
+        selector, key, value, sealed = cbor.record(cbor.decode(body, len(body)), list, str, object, object)
+        if self._identity.signing_public not in cbor.record(selector, (3, 3), list)[1]:
+            raise cbor.WireError("not_for_us")
+        wrong = None
+        if not self._readable:
+            wrong = "action_records_lost", "this board has lost its records of what it did"
+        elif sealed is not None:
+            wrong = "setting_not_secret", "a board reads no secrets"
+        for each in self._set:
+            if each[0] == key and (each[1], each[2]) > (height, order):
+                wrong = "setting_overridden", "a later order for it was here before"
+        if wrong is None:
+            try:
+                from .setting_orders import let_hold
+            except ImportError:
+                from setting_orders import let_hold
+
+                for name in ("setting_orders", "opening", "wiring"):
+                    sys.modules.pop(name, None)
+            wrong = let_hold(self._board, self._storage, self._settings, key, value)
+            state = _DONE if wrong is None else _REFUSED
+            body = self._result(order, state, wrong and Refused(*wrong), None if wrong else 0, b"", key)
+            self._set = [each for each in self._set if each[0] != key][-_SET + 1 :] + [[key, height, order, body]]
+            self._store()
+            return body
+        return self._result(order, _REFUSED, Refused(*wrong), None, b"", key)
+
+    def _check_new(self, entry):
+        """Rules 3 to 5."""
+        if not self._readable:
+            raise Refused("action_records_lost", "this board has lost its records of what it did")
+        twins = [each for each in self._kept if each[1] == entry[1] and each is not entry]
+        below = [each for each in self._floors if each[0] == entry[2] and each[1] >= entry[3]]
+        if twins or (below and entry not in self._kept):
+            raise Refused("action_repeated", "this board has dealt with it, or with a later order of its author")
+
+    def _checked(self, name, entry, deadline):
+        actions, repeatable = _actions()
+        tries = entry[4]
+        if tries and (name not in repeatable or tries >= _TRIES):
+            raise Refused("action_went_down", "this board went down while it was being done")
+        if name not in actions:
+            raise Refused("action_not_defined", "the board's my_actions.py lists no such action")
+        wall_us, synchronised = self._clock
+        if deadline is not None and not tries:
+            if not synchronised:
+                raise Refused("action_clock", "it has a deadline, and this board does not know what time it is")
+            if wall_us > deadline:
+                raise Refused("action_late", "its deadline had passed when its turn came")
+        return actions[name], name in repeatable
+
+    def _do(self, entry, action, arguments):
+        """Rule 4."""
+        entry[4] += 1
+        self._keep(entry, b"")
+        ended, output = 0, None
+        if action is not None:
+            try:
+                output = action(**arguments)
+            except Exception as error:  # the owner's code
+                ended, output = 1, "%s (%s)" % (type(error).__name__, error)
+        if output is None:
+            output = b""
+        elif not isinstance(output, bytes):
+            output = str(output).encode()
+        self._keep(entry, self._result(entry[0], _DONE, None, ended, output))
+        if action is None:
+            self._board.restart(self._now_us)
+        return entry[5]
+
+    def _result(self, order, state, refused, ended=None, output=b"", key=None):
+        code, why = refused.args if refused else ("", "")
+        wall_us, synchronised = self._clock
+        cut = len(output) > _OUTPUT_BYTES_MAX
+        began = wall_us if state == _DONE else None
+        fields = [order, state, ended, output[:_OUTPUT_BYTES_MAX], cut, wall_us, began, wall_us, synchronised]
+        return cbor.encode(fields + [code, why[:_WHY_BYTES_MAX]] + ([key] if key else []))
+
+    def _keep(self, entry, body):
+        """Put what is known of an order onto flash."""
+        entry[5] = body
+        if entry not in self._kept:
+            self._kept.append(entry)
+        while len(self._kept) > _KEPT:
+            _, _, author, height, _, _ = self._kept.pop(0)
+            height = max([height] + [each[1] for each in self._floors if each[0] == author])
+            self._floors = [each for each in self._floors if each[0] != author] + [[author, height]]
+        self._store()
+
+    def _store(self):
+        self._storage.write(FILE, cbor.encode([1, self._floors, self._kept, self._set]))

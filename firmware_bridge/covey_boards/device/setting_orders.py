@@ -1,0 +1,52 @@
+"""Letting a setting hold that operators have ordered, without a restart. Loaded for each, and let go of.
+
+1. Operators set `board.sensors` (JSON, as `covey.json` has it) and how often a board measures and sends, nothing else.
+2. What they set lies in a file of its own above `covey.json`, so that without a value the owner's holds again.
+3. Sensors that cannot be opened are refused, and those of before go on.
+"""
+
+import json
+
+try:
+    from .opening import is_right, read_settings
+    from .wiring import open_sensors
+except ImportError:
+    from opening import is_right, read_settings
+    from wiring import open_sensors
+
+ORDERED_FILE = "ordered.json"
+_SECONDS = ("interval_seconds", "batch_seconds", "report_seconds")
+
+
+def let_hold(board, storage, settings, key, value):
+    """Let a value of a key hold; None: what holds without operators. Return (code, why) where it does not, else None.
+
+    Args:
+        board, storage, settings: `core.Core` and what it has.
+    """
+    name = key[6:] if key[:6] == "board." else ""
+    if name != "sensors" and name not in _SECONDS:
+        return "setting_unknown", "a board has board.sensors and board.%s" % ", board.".join(_SECONDS)
+    ordered = json.loads((storage.read(ORDERED_FILE) or b"{}").decode())
+    ordered.pop(name, None)
+    if value is not None:
+        try:
+            ordered[name] = json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            ordered[name] = None
+        if not is_right(name, ordered[name]):
+            return "setting_value", "no value of it"
+    raw = json.dumps(ordered).encode()
+    held, _ = read_settings(storage, raw)
+    sensors = None
+    if name == "sensors":
+        sensors, failed = open_sensors(held["sensors"]) if "sensors" in held else (None, ["covey.json names none"])
+        if failed:
+            return "setting_value", ", ".join(failed)
+    storage.write(ORDERED_FILE, raw)
+    if name in _SECONDS:
+        unit = name[:-8] + "_us"
+        default = getattr(type(settings)(), unit)
+        setattr(settings, unit, int(1_000_000 * held[name]) if name in held else default)
+    board.sample_now(sensors)
+    return None
