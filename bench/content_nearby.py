@@ -1,8 +1,8 @@
 """A file from one agent to another on one network, against curl from a plain HTTP server; and what patches save.
 
-Ours is verified chunk by chunk, each of them on the disk before the next one counts, and its whole once more at the
-end; the peer is `curl` of the same sealed bytes from Python's own server, into a file beside them. The patch is between
-two versions of this package's sources, as one archive without compression, against the later archive compressed.
+Ours is verified chunk by chunk, is on the disk and has its whole verified once more when it counts as here; the peer is
+`curl` of the same bytes from Python's own server, into a file beside them, which nobody brings to the disk. The patch
+is between two versions of this package's sources, as one archive without compression, against the later one compressed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from covey.app.device import open_device
 from covey.app.operations.content import fetch_file, put_file
 from demo.device import Device
 
-_SIZE = 30_000_000
+_SIZE = 100_000_000
 _ROUNDS = 5
 _PATIENCE_S = 300.0
 _COMMITS = 5

@@ -36,9 +36,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """What was written to a file before this is durable."""
+    """What was written to a file before this is durable; or before the event `upto`, where others wrote meanwhile."""
 
     file: str
+    upto: int | None = None
 
 
 @dataclass(slots=True)
@@ -59,7 +60,11 @@ class Recording:
 
     def states_at(self, cut: int, chance: random.Random) -> dict[str, bytes]:
         """Return files that a power cut before event number `cut` may leave."""
-        last_sync = {event.file: place for place, event in enumerate(self.events[:cut]) if isinstance(event, Sync)}
+        last_sync = {
+            event.file: place if event.upto is None else event.upto
+            for place, event in enumerate(self.events[:cut])
+            if isinstance(event, Sync)
+        }
         files: dict[str, bytearray] = {}
         share = chance.choice((0.0, 0.5, 0.9, 1.0))
         for place, event in enumerate(self.events[:cut]):

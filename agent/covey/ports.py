@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from covey.core.crypto import DeviceKeys
+from covey.core.ids import ContentHash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -279,12 +280,15 @@ class ObjectStore(Protocol):
 class GivenFile:
     """What peers may be given: `size` bytes at `path`, or as far as they have come at `part`.
 
+    `index` holds the hashes of its chunks, and is itself known by `index_hash`; None: this is an index.
     `looked_for`: this device is asking places nearby for it, and not members at a relay.
     """
 
     path: Path
     part: Path
     size: int
+    index: Path | None
+    index_hash: ContentHash
     looked_for: bool = False
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.content import ContentState, ContentTable
+from covey.adapters.sqlite.content import ContentState
 from covey.core.content.exchange import ContentExchange
 from covey.core.content.fetch import Fetch
 from covey.core.content.messages import ContentPart, ContentPull
@@ -150,7 +150,7 @@ class _World:
         content = self.ben.store.content
         wanted = [each for each in content.all_wanted() if each.hash == pull.hash]
         if wanted:
-            assert pull.position >= content.fetched(wanted[0]), "what was kept is asked for again"
+            assert pull.position >= content.parts.fetched(wanted[0]), "what was kept is asked for again"
 
     def _check(self) -> None:
         assert self.state is not ContentState.REFUSED, "an honest author is taken for a liar"
@@ -202,17 +202,16 @@ def test_a_file_comes_whole_past_a_liar_and_a_bad_relay(tmp_path: Path, seed: in
     _run(tmp_path, seed)
 
 
-def _keeps_unverified(self: FileProgress, chunk: bytes) -> bool:
+def _keeps_unverified(self: FileProgress, chunk: bytes, now_us: int) -> bool:
     kept = self._records.append(self.wanted, self.position, chunk) if self.has_index else False
     if not self.has_index:
-        return _KEEP(self, chunk)
+        return _KEEP(self, chunk, now_us)
     self.position += len(chunk)
     return kept
 
 
 _KEEP = FileProgress.keep
 _TAKE = Fetch.take
-_FETCHED = ContentTable.fetched
 
 
 def _takes_any_position(self: Fetch, part: ContentPart, now: Now) -> bool:

@@ -1,8 +1,8 @@
 """The bytes of sealed files, in a folder of their own: made, kept piece by piece, read, opened.
 
 `<hash>` is a whole sealed file, `<hash>.part` one on its way, as far as it has come, `<hash>.index` the hashes of its
-chunks. A part is as long as what was verified and brought to the disk; what a power cut tore at its end is cut off
-when it is looked at next, by the index. Files are sealed and opened from map to map: 100 MiB cost no memory that the
+chunks. A part is as long as what was verified; what a power cut tore at its end is found by the index, and written
+over. Files are sealed and opened from map to map: 100 MiB cost no memory that the
 system could not have back (measured, ADR 58).
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -231,19 +232,22 @@ class ContentFiles:
         """Say whether a file is here whole."""
         return self.path(content).exists()
 
-    def read(self, content: ContentHash, suffix: str, position: int, size: int) -> bytes | None:
-        """Return bytes of a whole file, or with the suffix ".index" of its index; None where it is not here."""
-        try:
-            with open_regular(self.path(content, suffix)) as (descriptor, _):
-                return os.pread(descriptor, size, position)
-        except OSError:
-            return None
-
-    def verify(self, content: ContentHash) -> bool:
-        """Read a whole file; say whether it is what its hash says."""
-        hasher = blake3_hasher()
+    def read(self, content: ContentHash, index: bytes, position: int, size: int) -> bytes | None:
+        """Return bytes of one chunk of a whole file; None where it is not here, or not what its index says (003.72)."""
+        number, skipped = divmod(position, CHUNK_BYTES)
         try:
             with open_regular(self.path(content)) as (descriptor, _):
+                chunk = os.pread(descriptor, CHUNK_BYTES, number * CHUNK_BYTES)
+        except OSError:
+            return None
+        expected = index[number * HASH_BYTES : (number + 1) * HASH_BYTES]
+        return chunk[skipped : skipped + size] if same(blake3_hash(chunk), expected) else None
+
+    def verify(self, content: ContentHash, suffix: str = "") -> bool:
+        """Read a file, or with the suffix ".part" what has come of it; say whether that is what its hash says."""
+        hasher = blake3_hasher()
+        try:
+            with open_regular(self.path(content, suffix)) as (descriptor, _):
                 while piece := os.read(descriptor, _READ_BYTES):
                     hasher.update(piece)
         except OSError:
@@ -312,39 +316,59 @@ class ContentFiles:
         return position
 
     def come(self, content: ContentHash) -> int:
-        """Return how long a file's part is, as it lies there."""
-        try:
-            return self.path(content, ".part").stat().st_size
-        except OSError:
-            return 0
+        """Return how long a file's part is, as it lies there, or the file that it has become."""
+        for suffix in (".part", ""):
+            with suppress(OSError):
+                return self.path(content, suffix).stat().st_size
+        return 0
 
-    def append(self, content: ContentHash, position: int, chunk: bytes) -> None:
-        """Keep one more chunk durably.
+    def write(self, content: ContentHash, position: int, chunk: bytes) -> None:
+        """Keep one more chunk, durably from the next `synchronise_part` on.
 
         Raises:
             StorageError: the disk refused; the next `fetched` finds where it ends.
         """
+        with self._opened_part(content, os.O_CREAT) as descriptor:
+            written = 0
+            while written < len(chunk):
+                written += os.pwrite(descriptor, chunk[written:], position + written)
+
+    def synchronise_part(self, content: ContentHash) -> int:
+        """Bring what has come of a file to the disk; return the microseconds that took.
+
+        Raises:
+            StorageError: the disk refused; the next `fetched` finds where it ends.
+        """
+        since = time.monotonic()
+        if self.path(content, ".part").exists():
+            with self._opened_part(content) as descriptor:
+                os.fdatasync(descriptor)
+        return int((time.monotonic() - since) * 1e6)
+
+    @contextmanager
+    def _opened_part(self, content: ContentHash, flags: int = 0) -> Iterator[int]:
         path = self.path(content, ".part")
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o600)
             try:
-                written = 0
-                while written < len(chunk):
-                    written += os.pwrite(descriptor, chunk[written:], position + written)
-                os.fdatasync(descriptor)
+                yield descriptor
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise storage_error("write", path, error) from error
 
-    def complete(self, content: ContentHash) -> bool:
-        """Take a part of which all has come for whole, if its hash is what it should be; else remove it."""
+    def complete(self, content: ContentHash, *, is_proved: bool = False) -> bool:
+        """Take a part of which all has come for whole, if its hash is what it should be; else remove it.
+
+        `is_proved`: `verify` has just said so of the part.
+        """
         path = self.path(content, ".part")
         if path.exists():
+            self.synchronise_part(content)
             with storage_errors("write", path):
                 path.replace(self.path(content))
                 synchronise(self._folder)
-        if self.verify(content):
+        if is_proved or self.verify(content):
             return True
         self.remove(content)
         return False

@@ -8,7 +8,15 @@ MAXIMUM_CONTENT_BYTES = 100 * MIB
 """Of one file, before it is sealed (002.33, F-017)."""
 
 CHUNK_BYTES = 64 * 1024
-"""What is verified, and kept, at once: a power cut has at most one fetched twice."""
+"""What is verified, and kept, at once."""
+
+SYNC_SHARE = 8
+"""Times as long as it took, before what has come since is brought to the disk again: so that takes an eighth of the
+time at most, and a link that brings less than a chunk meanwhile has at most one fetched twice after a power cut."""
+
+SYNC_GROUP_BYTES = 4 * MIB
+"""The most that comes before what came before it is on the disk: a power cut has at most twice that fetched twice, from
+the quickest network."""
 
 MAXIMUM_FILE_NAME_BYTES = 255
 """The longest name that file systems take."""
@@ -57,6 +65,9 @@ CONTENT_EXPIRY_S = 30
 
 LAN_CLIENTS = 8
 """Connections of peers that are served at the same time, a thread each; one more is turned away, and asks elsewhere."""
+
+GIVEN_CHUNKS = 16
+"""Of a file on its way, that are verified and then given in one answer: what a peer asks for next has come by then."""
 
 LAN_SILENCE_S = 10.0
 """How long a peer may take for a chunk, on either side, before its connection is closed."""

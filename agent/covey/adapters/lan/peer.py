@@ -92,15 +92,16 @@ class LanPeer:
         """Give the body of an answer, a chunk at least in a bounded time."""
         left, since, come = answer.length or 0, time.monotonic(), 0
         while left:
-            piece = answer.read1(min(CHUNK_BYTES, left))
+            piece = answer.read1(min(CHUNK_BYTES - come, left))
             now, come = time.monotonic(), come + len(piece)
             if not piece or (come < CHUNK_BYTES and now - since > LAN_SILENCE_S):
                 raise PeerError(f"{self.name} gives less than it was asked for, or too slowly")
-            if come >= CHUNK_BYTES:
+            if come == CHUNK_BYTES:
                 since, come = now, 0
             left -= len(piece)
+            if not left:
+                answer.read()  # so another request may follow, also where whoever takes the last piece asks no further
             yield piece
-        answer.read()  # nothing is left: then another request may follow
 
     def _connected(self) -> http.client.HTTPConnection:
         if self._connection is None:

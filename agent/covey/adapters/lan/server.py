@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
 import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any, BinaryIO
+from typing import Any
 
+from covey.adapters.lan.chunks import GivenChunks, given_chunks
 from covey.adapters.lan.tags import AT_RELAY, CONTENT_PATH, SALT_BYTES, SALT_PATH, is_near, tag_of
 from covey.core.ids import ContentHash
 from covey.errors import ConfigurationError
-from covey.limits.content import CHUNK_BYTES, LAN_CLIENTS, LAN_SECONDS, LAN_SILENCE_S
+from covey.limits.content import LAN_CLIENTS, LAN_SECONDS, LAN_SILENCE_S
 from covey.ports import GivenFile
 
-_SEND_BYTES = 1024 * 1024
 _RANGE = re.compile(r"bytes=([0-9]{1,12})-([0-9]{1,12})?")
 
 
@@ -155,26 +154,26 @@ class _Conversation(BaseHTTPRequestHandler):
         if first > last:
             self._answer(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, 0, {"Content-Range": f"bytes */{size}"})
             return
-        with _opened(given) as file:
-            here = 0 if file is None else os.fstat(file.fileno()).st_size
-            if here < size:
-                here -= here % CHUNK_BYTES  # what is torn at the end is not verified yet
-            if file is None or here <= first:
-                self._answer(HTTPStatus.ACCEPTED, 0, {} if given.looked_for else {AT_RELAY: "1"})
+        with given_chunks(given) as chunks:
+            verified = first if chunks is None else chunks.verified_to(first)
+            if chunks is not None and verified > first:
+                self._send(chunks, first, verified, min(last + 1, size if chunks.is_whole else verified), size)
+            elif chunks is not None and chunks.is_whole:
+                self._answer(HTTPStatus.NOT_FOUND, 0)  # it is damaged
             else:
-                self._send(file, first, min(last, here - 1), size)
+                self._answer(HTTPStatus.ACCEPTED, 0, {} if given.looked_for else {AT_RELAY: "1"})
 
-    def _send(self, file: BinaryIO, first: int, last: int, size: int) -> None:
-        self._answer(HTTPStatus.PARTIAL_CONTENT, last - first + 1, {"Content-Range": f"bytes {first}-{last}/{size}"})
-        while first <= last:
-            if time.monotonic() >= self._ends:
-                self.close_connection = True
-                return
-            sent = self.connection.sendfile(file, first, min(_SEND_BYTES, last - first + 1))
+    def _send(self, chunks: GivenChunks, first: int, verified: int, end: int, size: int) -> None:
+        """Give the bytes from `first` to `end`, those to `verified` as they are; fewer where one is damaged."""
+        self._answer(HTTPStatus.PARTIAL_CONTENT, end - first, {"Content-Range": f"bytes {first}-{end - 1}/{size}"})
+        while first < end and verified > first and time.monotonic() < self._ends:
+            sent = self.connection.sendfile(chunks.file, first, min(end, verified) - first)
             if not sent:
-                self.close_connection = True
-                return
+                break
             first += sent
+            if first >= verified:
+                verified = chunks.verified_to(first)
+        self.close_connection = self.close_connection or first < end
 
     def _answer(self, status: HTTPStatus, size: int, fields: Mapping[str, str] | None = None) -> None:
         with contextlib.suppress(OSError):
@@ -184,14 +183,3 @@ class _Conversation(BaseHTTPRequestHandler):
             for name, value in (fields or {}).items():
                 self.send_header(name, value)
             self.end_headers()
-
-
-@contextlib.contextmanager
-def _opened(given: GivenFile) -> Iterator[BinaryIO | None]:
-    """Open a file, or what has come of it; None where that is nothing."""
-    for path in (given.path, given.part):
-        with contextlib.suppress(FileNotFoundError):
-            with path.open("rb") as file:
-                yield file
-            return
-    yield None

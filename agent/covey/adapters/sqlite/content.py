@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from covey.adapters.content_files import ContentFiles
+from covey.adapters.content_parts import ContentParts
 from covey.adapters.sqlite.database import Database
 from covey.core.content.records import WantedFile
 from covey.core.history.files import HASH_BYTES, ContentReference
 from covey.core.ids import ContentHash, DeviceKey, GroupId
-from covey.errors import StorageError
 from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS
 from covey.ports import GivenFile
 
@@ -36,11 +36,12 @@ class KeptFile:
 
 
 class ContentTable:
-    """Implements `core/content/records.ContentRecords`, and what commands ask; `files` are the bytes."""
+    """Implements `core/content/records.ContentRecords`, and what commands ask of files, and of their parts."""
 
     def __init__(self, database: Database, files: ContentFiles) -> None:
         self._database = database
         self._elsewhere: set[ContentHash] = set()
+        self.parts = ContentParts(files)
         self.files = files
 
     # -- what a person decides ----------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ class ContentTable:
     def come(self, content: ContentHash) -> int:
         """Return how many bytes of a file that is asked for have come."""
         wanted = next((each for each in self.all_wanted() if each.hash == content), None)
-        return 0 if wanted is None or self.index(wanted) is None else self.files.come(content)
+        return 0 if wanted is None or self.parts.index(wanted) is None else self.files.come(content)
 
     def given_files(self) -> dict[ContentHash, GivenFile]:
         """Return where files are that are here or on their way, and their indexes, by hash."""
@@ -128,8 +129,9 @@ class ContentTable:
         ):
             path, part, index_path = (self.files.path(ContentHash(content), each) for each in ("", ".part", ".index"))
             index_size, looked_for = -(-size // CHUNK_BYTES) * HASH_BYTES, content in self._elsewhere
-            found[ContentHash(content)] = GivenFile(path, part, size, looked_for)
-            found[ContentHash(index)] = GivenFile(index_path, index_path, index_size, looked_for)
+            index_hash = ContentHash(index)
+            found[ContentHash(content)] = GivenFile(path, part, size, index_path, index_hash, looked_for)
+            found[index_hash] = GivenFile(index_path, index_path, index_size, None, index_hash, looked_for)
         return found
 
     def put_by(self, author: DeviceKey) -> list[tuple[ContentHash, ContentHash]]:
@@ -165,53 +167,25 @@ class ContentTable:
         )
         return [WantedFile(*row) for row in rows]
 
-    def index(self, wanted: WantedFile) -> bytes | None:
-        """Return the hashes of a file's chunks, verified; None where they are not here."""
-        return self.files.index(wanted.hash, wanted.index)
-
-    def save_index(self, wanted: WantedFile, index: bytes) -> bool:
-        """Keep the hashes of a file's chunks durably; False where the file has no room, or the disk refuses."""
-        try:
-            self.files.need_room(wanted.sealed_size)
-            self.files.save_index(wanted.hash, index)
-        except StorageError:
-            return False
-        return True
-
-    def fetched(self, wanted: WantedFile) -> int:
-        """Return how many verified bytes of a file have come."""
-        index = self.index(wanted)
-        if index is None:
-            return 0
-        if self.files.is_whole(wanted.hash):  # the power went between the file's name and the commit
-            return wanted.sealed_size
-        return self.files.fetched(wanted.hash, index, wanted.sealed_size)
-
-    def append(self, wanted: WantedFile, position: int, chunk: bytes) -> bool:
-        """Keep one more chunk durably; False where the disk refuses."""
-        try:
-            self.files.need_room(len(chunk))
-            self.files.append(wanted.hash, position, chunk)
-        except StorageError:
-            return False
-        return True
-
     def complete(self, wanted: WantedFile) -> bool:
         """Take a file of which all has come for whole; where it is another one, delete it and ask no more."""
-        whole = self.files.complete(wanted.hash)
+        whole = self.files.complete(wanted.hash, is_proved=self.parts.take_proof(wanted))
         state = ContentState.HERE if whole else ContentState.REFUSED
         self._database.run("UPDATE content SET state = ? WHERE hash = ?", (int(state), wanted.hash))
         return whole
 
     def read(self, group_id: GroupId, content: ContentHash, position: int, size: int) -> bytes | None:
-        """Return bytes of a whole file of a group, or of its index; None where it is not here."""
+        """Return bytes of a whole file of a group, or of its index; None where it is not here, or damaged."""
         row = self._database.first(
-            "SELECT hash FROM content WHERE (hash = ? OR index_hash = ?) AND group_id = ? AND state = ?",
+            "SELECT hash, index_hash FROM content WHERE (hash = ? OR index_hash = ?) AND group_id = ? AND state = ?",
             (content, content, group_id, int(ContentState.HERE)),
         )
-        if row is None:
+        index = None if row is None else self.files.index(ContentHash(row[0]), ContentHash(row[1]))
+        if row is None or index is None:
             return None
-        return self.files.read(ContentHash(row[0]), "" if row[0] == content else ".index", position, size)
+        if row[0] != content:
+            return index[position : position + size]
+        return self.files.read(content, index, position, size)
 
     def note_holder(self, group_id: GroupId, content: ContentHash, device: DeviceKey) -> None:
         """Note that a member has said it has a file that is here; of so many as a group has members."""

@@ -43,7 +43,7 @@ _DONE = frozenset({NearEnd.WHOLE, NearEnd.NO_ROOM, NearEnd.STOPPED})
 
 
 class NearbyContent(ContentRecords, Protocol):
-    """The files, as this role needs them. What a thread calls of it is no more than `ContentRecords` has of bytes."""
+    """The files, as this role needs them. A thread calls nothing of it but `parts`."""
 
     def all_wanted(self) -> list[WantedFile]:
         """Return what is to be fetched in any way."""
@@ -194,7 +194,7 @@ class NearbyFiles:
     # -- in the thread ------------------------------------------------------------------------------------------------
 
     def _fetch(self, work: _Work, wanted: WantedFile, seen: _Seen) -> None:
-        progress = FileProgress(wanted, self._content)
+        progress = FileProgress(wanted, self._content.parts)
         for _ in range(_ROUNDS):
             if self._round(work, progress, seen) or work.stop.wait(_BETWEEN_ROUNDS_S):
                 return
@@ -205,7 +205,7 @@ class NearbyFiles:
         for place in self._nearby.places():
             if place.name in seen.liars:
                 continue
-            work.end = read_from(place.read, progress, lambda: not work.stop.is_set())
+            work.end = read_from(place.read, progress, lambda: not work.stop.is_set(), self._clock.monotonic_us)
             work.source = place.name
             place.close()
             if work.end is NearEnd.WRONG:

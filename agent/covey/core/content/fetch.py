@@ -72,7 +72,7 @@ class Fetch:
 
     def __init__(self, wanted: WantedFile, records: ContentRecords) -> None:
         self.wanted = wanted
-        self._progress = FileProgress(wanted, records)
+        self._progress = FileProgress(wanted, records.parts)
         self._open = bytearray()
         self._tried: set[DeviceKey] = set()
         self._turns = 0
@@ -144,7 +144,7 @@ class Fetch:
     def _keep(self, chunk: bytes, now: Now) -> None:
         had_index = self._progress.has_index
         try:
-            kept = self._progress.keep(chunk)
+            kept = self._progress.keep(chunk, now.monotonic_us)
         except WrongContentError:
             self._end_turn()
             raise
@@ -157,6 +157,9 @@ class Fetch:
         """End a holder's turn, and choose the next one; False where the fetch rests (rule 2)."""
         self._open.clear()
         self._portions.clear()
+        if not self._progress.synchronise():
+            self._rest(now)
+            return False
         if self._gives:
             self._gives = False
             return True

@@ -31,14 +31,25 @@ class NearEnd(Enum):
     STOPPED = "nobody wants the file any more"
 
 
-def read_from(read: Reader, progress: FileProgress, is_wanted: Callable[[], bool]) -> NearEnd:
+def read_from(
+    read: Reader, progress: FileProgress, is_wanted: Callable[[], bool], now_us: Callable[[], int]
+) -> NearEnd:
     """Take from one place what is not here of a file; say how that has ended. What came is kept, whatever ends it."""
+    end = _read(read, progress, is_wanted, now_us)
+    if not progress.synchronise():
+        return NearEnd.NO_ROOM
+    if end is NearEnd.WHOLE:
+        progress.prove()
+    return end
+
+
+def _read(read: Reader, progress: FileProgress, is_wanted: Callable[[], bool], now_us: Callable[[], int]) -> NearEnd:
     try:
         while not progress.is_complete:
             pieces = read(progress.hash, 0 if not progress.has_index else progress.position, progress.end)
             if pieces is None:
                 return NearEnd.ABSENT
-            end = _take(pieces, progress, is_wanted)
+            end = _take(pieces, progress, is_wanted, now_us)
             if end is not None:
                 return end
     except WrongContentError:
@@ -48,7 +59,9 @@ def read_from(read: Reader, progress: FileProgress, is_wanted: Callable[[], bool
     return NearEnd.WHOLE
 
 
-def _take(pieces: Iterable[bytes], progress: FileProgress, is_wanted: Callable[[], bool]) -> NearEnd | None:
+def _take(
+    pieces: Iterable[bytes], progress: FileProgress, is_wanted: Callable[[], bool], now_us: Callable[[], int]
+) -> NearEnd | None:
     """Take the pieces of one answer; None where all of it was of use."""
     had_index, opened = progress.has_index, bytearray()
     for piece in pieces:
@@ -56,9 +69,10 @@ def _take(pieces: Iterable[bytes], progress: FileProgress, is_wanted: Callable[[
         if len(opened) > progress.next_bytes + CHUNK_BYTES:
             return NearEnd.WRONG  # a reader gives pieces of at most a chunk, so that is more than was asked for
         while len(opened) >= progress.next_bytes:
-            chunk = bytes(opened[: progress.next_bytes])
+            with memoryview(opened) as view:
+                chunk = bytes(view[: progress.next_bytes])
             del opened[: len(chunk)]
-            if not progress.keep(chunk):
+            if not progress.keep(chunk, now_us()):
                 return NearEnd.NO_ROOM
             if progress.has_index is not had_index or progress.is_complete:
                 return None

@@ -1,27 +1,32 @@
 """What is here of one file, and what of it comes next: the index, by its own hash, then each chunk by the index.
 
-Whoever brings bytes, relay, peer or store, brings them here: a chunk is verified before it is kept, and kept durably
-before the next one counts.
+Whoever brings bytes, relay, peer or store, brings them here: a chunk is verified before it is kept. What is kept is
+brought to the disk in groups: as often as that takes no more than a share of the time, so that on a slow link each
+chunk is there before the next one comes, and a quick one is not held up by a disk that takes as long for a chunk as for
+a megabyte. A group is bounded; after a power cut the index tells what of it is there.
 """
 
 from __future__ import annotations
 
-from covey.core.content.records import ContentRecords, WantedFile
+from covey.core.content.records import PartRecords, WantedFile
 from covey.core.crypto import blake3_hash, same
 from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash
 from covey.errors import WrongContentError
-from covey.limits.content import CHUNK_BYTES
+from covey.limits.content import CHUNK_BYTES, SYNC_GROUP_BYTES, SYNC_SHARE
 
 
 class FileProgress:
     """One file, of which `position` bytes are here; the index counts by itself, and is asked for under its own hash."""
 
-    def __init__(self, wanted: WantedFile, records: ContentRecords) -> None:
+    def __init__(self, wanted: WantedFile, records: PartRecords) -> None:
         self.wanted = wanted
         self._records = records
         self._index = records.index(wanted)
         self.position = records.fetched(wanted) if self._index is not None else 0
+        self._open_bytes = 0
+        """Kept, and not known to be on the disk."""
+        self._sync_after_us = 0
 
     @property
     def is_complete(self) -> bool:
@@ -49,8 +54,8 @@ class FileProgress:
         """How many bytes are verified at once next."""
         return self.end if self._index is None else min(CHUNK_BYTES, self.wanted.sealed_size - self.position)
 
-    def keep(self, chunk: bytes) -> bool:
-        """Keep what comes next, all of it; False where the disk has no room for it.
+    def keep(self, chunk: bytes, now_us: int) -> bool:
+        """Keep what comes next, all of it; False where the disk has no room for it. `now_us` is monotonic.
 
         Raises:
             WrongContentError: it is not of the file.
@@ -66,7 +71,20 @@ class FileProgress:
             if not self._records.append(self.wanted, self.position, chunk):
                 return False
             self.position += len(chunk)
+            self._open_bytes += len(chunk)
+            if now_us >= self._sync_after_us or self._open_bytes >= SYNC_GROUP_BYTES:
+                took_us = self._records.synchronise(self.wanted, wait=False)
+                self._open_bytes, self._sync_after_us = 0, now_us + (took_us or 0) * SYNC_SHARE
+                return took_us is not None
         return True
+
+    def synchronise(self) -> bool:
+        """Wait until what is kept is on the disk; False where that refuses."""
+        return not self.position or self._records.synchronise(self.wanted, wait=True) is not None
+
+    def prove(self) -> None:
+        """Compare the hash of the whole, so that `complete` need not: that takes a while, and need not be in a turn."""
+        self._records.prove(self.wanted)
 
     @property
     def _next_hash(self) -> bytes:

@@ -19,11 +19,8 @@ class WantedFile:
     author: DeviceKey
 
 
-class ContentRecords(Protocol):
-    """Sealed files, whole and in part. What is not whole counts as not here, but for who fetches it."""
-
-    def wanted(self) -> list[WantedFile]:
-        """Return what is to be fetched, what was asked for first, first."""
+class PartRecords(Protocol):
+    """What has come of files; whoever fetches one, in the loop or in a thread, is alone with it."""
 
     def index(self, wanted: WantedFile) -> bytes | None:
         """Return the hashes of a file's chunks, verified; None where it is not here yet."""
@@ -35,7 +32,31 @@ class ContentRecords(Protocol):
         """Return how many bytes of a file, from its first on, are here and verified: a number of whole chunks."""
 
     def append(self, wanted: WantedFile, position: int, chunk: bytes) -> bool:
-        """Keep one more chunk durably, at the end of what is here; False where the disk refuses."""
+        """Keep one more chunk, at the end of what is here, durably from the next `synchronise` on.
+
+        Returns False where the disk refuses.
+        """
+
+    def synchronise(self, wanted: WantedFile, *, wait: bool) -> int | None:
+        """Begin to bring the chunks of a file that are kept to the disk, when what was begun before has ended.
+
+        `wait`: until this one has ended, too. Returns the microseconds that the last one took which has ended, 0 for
+        none; None: the disk refuses, and what of the chunks is there, `fetched` of a new start tells.
+        """
+
+    def prove(self, wanted: WantedFile) -> None:
+        """Read a file of which all chunks are here, and remember in this process if it has the hash that it should."""
+
+
+class ContentRecords(Protocol):
+    """Sealed files, whole and in part. What is not whole counts as not here, but for who fetches it."""
+
+    @property
+    def parts(self) -> PartRecords:
+        """What has come of what is wanted."""
+
+    def wanted(self) -> list[WantedFile]:
+        """Return what is to be fetched, what was asked for first, first."""
 
     def complete(self, wanted: WantedFile) -> bool:
         """Take a file of which all chunks are here for whole; False where it has another hash: then it is deleted."""

@@ -14,6 +14,7 @@ import pytest
 from covey.adapters.lan.peer import LanPeer
 from covey.adapters.lan.server import LanServer
 from covey.adapters.lan.tags import CONTENT_PATH, SALT_PATH, is_near, tag_of
+from covey.core.crypto import blake3_hash
 from covey.core.ids import ContentHash
 from covey.errors import ConfigurationError, PeerError
 from covey.limits.content import CHUNK_BYTES, LAN_CLIENTS
@@ -23,8 +24,17 @@ from tests.waiting import GUARD_S, wait_until
 HOST = "127.0.0.1"
 OWN = b"\xff" * 16
 """A salt that waits for all others."""
-HASH = ContentHash(bytes(range(32)))
 CONTENT = random.Random(1).randbytes(3 * CHUNK_BYTES + 5)
+HASH = ContentHash(blake3_hash(CONTENT))
+INDEX = b"".join(blake3_hash(CONTENT[at : at + CHUNK_BYTES]) for at in range(0, len(CONTENT), CHUNK_BYTES))
+INDEX_HASH = ContentHash(blake3_hash(INDEX))
+
+
+def _given(path: Path, part: Path, *, looked_for: bool = False) -> GivenFile:
+    """Return a file with its index beside it."""
+    index = path.with_name("index")
+    index.write_bytes(INDEX)
+    return GivenFile(path, part, len(CONTENT), index, INDEX_HASH, looked_for)
 
 
 @pytest.fixture
@@ -32,7 +42,7 @@ def server(tmp_path: Path) -> Iterator[LanServer]:
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
     opened = LanServer(HOST, 0)
-    opened.offer({HASH: GivenFile(path, path, len(CONTENT))})
+    opened.offer({HASH: _given(path, path)})
     yield opened
     opened.close()
 
@@ -98,17 +108,17 @@ def test_a_range_that_is_none_of_the_file_is_refused(server: LanServer, asked: b
 def test_a_tag_is_good_for_one_peer_alone(server: LanServer, tmp_path: Path) -> None:
     """Who listens on the network learns no hash, and can ask nobody else for the file."""
     with closing(LanServer(HOST, 0)) as other:
-        other.offer({HASH: GivenFile(tmp_path / "file", tmp_path / "file", len(CONTENT))})
+        other.offer({HASH: _given(tmp_path / "file", tmp_path / "file")})
         assert other.offered(tag_of(HASH, other.salt)) is not None
         assert other.offered(tag_of(HASH, server.salt)) is None
 
 
 def test_a_peer_that_fetches_a_file_gives_what_has_come_to_who_waits_for_it(server: LanServer, tmp_path: Path) -> None:
     part, whole = tmp_path / "part", tmp_path / "whole"
-    server.offer({HASH: GivenFile(whole, part, len(CONTENT), looked_for=True)})
+    server.offer({HASH: _given(whole, part, looked_for=True)})
     with closing(LanPeer(HOST, server.port, bytes(16))) as first:
         assert first.read(HASH, 0, len(CONTENT)) is None, "it asks elsewhere"
-        server.offer({HASH: GivenFile(whole, part, len(CONTENT))})
+        server.offer({HASH: _given(whole, part)})
         assert first.read(HASH, 0, len(CONTENT)) is not None, "it waits for who asks at a relay"
     with closing(LanPeer(HOST, server.port, OWN)) as second:
         pieces = second.read(HASH, 0, len(CONTENT))
@@ -121,6 +131,40 @@ def test_a_peer_that_fetches_a_file_gives_what_has_come_to_who_waits_for_it(serv
         part.write_bytes(CONTENT)
         part.rename(whole)
         assert come + b"".join(pieces) == CONTENT
+
+
+@pytest.mark.parametrize("damaged", [0, CHUNK_BYTES, 2 * CHUNK_BYTES + 7])
+def test_what_is_damaged_here_is_not_given(server: LanServer, tmp_path: Path, damaged: int) -> None:
+    """003.72: a chunk is compared with the index before it is given."""
+    path = tmp_path / "file"
+    with path.open("r+b") as file:
+        file.seek(damaged)
+        file.write(bytes([CONTENT[damaged] ^ 1]))
+    come = b""
+    with closing(LanPeer(HOST, server.port, OWN)) as peer:
+        try:
+            for piece in peer.read(HASH, 0, len(CONTENT)) or []:
+                come += piece
+        except PeerError:
+            assert damaged, "it says at once that it does not have it"
+        assert CONTENT.startswith(come)
+        assert len(come) <= damaged
+        assert _read(peer, HASH, damaged, len(CONTENT)) is None, "it says so where it is asked for that"
+    (tmp_path / "index").write_bytes(INDEX[:-1] + b"\0")
+    with closing(LanPeer(HOST, server.port, bytes(16))) as peer:
+        assert peer.read(HASH, 0, 1) is None, "nothing is given that cannot be compared"
+
+
+def test_an_index_is_given_and_the_file_after_it_by_one_connection(server: LanServer, tmp_path: Path) -> None:
+    """Whoever has the last byte of an answer asks on at once."""
+    given = _given(tmp_path / "file", tmp_path / "file")
+    index = tmp_path / "index"
+    server.offer({HASH: given, INDEX_HASH: GivenFile(index, index, len(INDEX), None, INDEX_HASH)})
+    with closing(LanPeer(HOST, server.port, OWN)) as peer:
+        pieces = peer.read(INDEX_HASH, 0, len(INDEX))
+        assert pieces is not None
+        assert next(pieces) == INDEX
+        assert _read(peer, HASH, 0, len(CONTENT)) == CONTENT
 
 
 def test_more_connections_than_there_are_places_are_turned_away(server: LanServer) -> None:
