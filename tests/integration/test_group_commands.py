@@ -161,6 +161,13 @@ def test_a_banned_device_does_not_come_back_until_it_is_unbanned(new_gateway: Ne
     one.invite(two)
     assert len(one.json("group", "show")["members"]) == 2
 
+    one.ok("group", "ban", name, "--yes")
+    before = one.counters().get("dropped_not_a_member", 0)
+    two.ok("group", "destroy", "--yes")  # it has not heard of the ban: the one crosses the other
+    two.start("run", "--no-sensors")
+    wait_until(lambda: one.counters().get("dropped_not_a_member", 0) > before, "one hears of the destruction")
+    assert [member["label"] for member in one.json("group", "show")["members"]] == ["one"]
+
 
 def test_a_public_group_is_joined_by_its_uri(new_gateway: NewGateway) -> None:
     # accepts: 003.07, 003.09, 003.86

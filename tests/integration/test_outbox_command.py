@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def test_a_stick_carries_messages_and_acknowledgements(shell: Shell) -> None:
     code, done = shell.run("ann", "outbox", "export", str(shell.stick))
     assert code == 0
     assert done["recipients"][0]["messages"] == 5
+    assert {stat.S_IMODE(each.stat().st_mode) for each in shell.stick.rglob("*") if each.is_file()} == {0o600}
     code, done = shell.run("ben", "outbox", "import", str(shell.stick))
     assert code == 0
     assert done["total"]["taken"] >= 5

@@ -59,6 +59,8 @@ class Governed:
         self._destroyed = False
         self._issuers: set[DeviceKey] = set()
         """Who has destroyed the group."""
+        self._had_banned: list[Device] = []
+        """Who held the ban of whoever destroyed the group first, when that one did: its word crosses the ban."""
 
     # -- persons ------------------------------------------------------------------------------------------------------
 
@@ -83,14 +85,19 @@ class Governed:
         self._world.trace(person.name, f"votes {action.name} {target.hex()[:6]}: {voting.votes} of {voting.needed}")
 
     def _destroy(self, person: Device) -> None:
+        key = person.identity.signing_public
+
         def work(store: SimStore, node: Node, now: Now) -> None:
             with store.transaction():
                 node.actions.destroy(self.group_id, now)
                 store.on_commit(noted)
 
         def noted() -> None:
+            if not self._destroyed:
+                views = [(each, self._view(each)) for each in self._world.devices]
+                self._had_banned = [each for each, view in views if view and view.member(key) is None]
             self._destroyed = True
-            self._issuers.add(person.identity.signing_public)
+            self._issuers.add(key)
             self._world.ledger.parted.add(self._guest.identity.signing_public)
             self._world.trace(person.name, "destroys the group")
 
@@ -115,12 +122,43 @@ class Governed:
             self._check_votes()
             self._probe()
         if self._may_destroy:
+            self._destroy_beside_a_ban()
+            self._check_bans_hold()
             self._wait(self._kept_without_issuers, _FORGETS_US, "a destruction is not obeyed by who lists its issuer")
             while not self._destroyed or self._inside():
                 self._destroy_and_go(self._chance.choice(self._inside()))
             self._wait(self._forgotten, _FORGETS_US, "a group that was destroyed is kept")
             self._replay(self._admins)
             check(self._forgotten(), "a group that was destroyed is back")
+
+    def _destroy_beside_a_ban(self) -> None:
+        """Let an admin destroy the group that was banned while it was asleep, before it can hear of that."""
+        inside = [each for each in self._admins if self._view(each) is not None]
+        if self._destroyed or len(inside) < len(self._admins) or self.acts % 2:
+            return
+        outcast, *others = inside
+        target = outcast.identity.signing_public
+        outcast.sleep(_SLEEPS_US)
+        for person in others:
+            person.in_another_process(
+                lambda store, node, now, person=person: self._vote(person, target, store, node, now)
+            )
+
+        def banned() -> bool:
+            views = [self._view(each) for each in others]
+            return all(view is not None and view.member(target) is None for view in views)
+
+        self._wait(banned, _AGREES_US, "two votes of three do not decide")
+        self._destroy(outcast)
+        self._wait(lambda: outcast.alive, _GONE_US, "a device stays away")
+        self._world.agenda.run(self._world.agenda.now_us + _SLEEPS_US)
+
+    def _check_bans_hold(self) -> None:
+        """Check that who held the ban of whoever destroyed the group has kept it, unless it was removed itself."""
+        for device in self._had_banned if len(self._issuers) == 1 else ():
+            groups = device.store.groups
+            kept = groups.manifests_from(self.group_id, 1) and not groups.revocations()
+            check(bool(kept), "a destruction by who was banned has ended the group of who knew that")
 
     def _kept_without_issuers(self) -> bool:
         """Say whether those who are inside after a destruction had banned its issuer before they heard of it."""

@@ -328,6 +328,26 @@ def _secret_for_all(spreading: Spreading, _before: Any, manifest: Any, news: Any
     return [spreading._send(each, manifest.group_id, bundle.to_wire()) for each in sorted(audience)]
 
 
+def _withdrawn_without_a_word(
+    queue: SendQueue, recipient: DeviceKey, place: Place, now: Now, code: str = "too_large", **_notify: bool
+) -> None:
+    queue._records.outbox.withdraw(recipient, place, code, now.wall_us, None)
+
+
+def _whoever_destroys(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> None:
+    """Obey a Revoke of whoever is a member no more."""
+    if manifest.member(revoke.issuer) is not None:
+        _check_revoke(revoke, manifest, own)
+
+
+def _member_or_not(membership: Membership, message: Message) -> None:
+    """Hear a Revoke of anybody."""
+    if message.type is not MessageType.REVOKE:
+        _check_member(membership, message)
+
+
+_check_member = authorisation._check_member
+
 _OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 161, 2_917
 
 
@@ -420,5 +440,23 @@ MUTANTS = (
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
     Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 7_200_098),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
+    Mutant(
+        "who is out of a group is deaf to whom it takes to be out", {(Addresses, "to_answer"): Addresses.of}, 22_000_767
+    ),
+    Mutant(
+        "a request for manifests waits for who is out",
+        {(send_queue_module, "_OF_MEMBERS"): send_queue_module._OF_MEMBERS - {MessageType.GROUP_PULL}},
+        31_000_706,
+    ),
+    Mutant(
+        "a destruction that crosses the ban of its issuer ends the group",
+        {(membership_module, "check_revoke"): _whoever_destroys, (authorisation, "_check_member"): _member_or_not},
+        9,
+    ),
+    Mutant(
+        "a request to join goes as seldom as all else", {(Addresses, "longest_retries_us"): lambda *_: {}}, 20_001_026
+    ),
+    Mutant("what no relay takes is sent for ever", {(Node, "withdraw"): _nothing}),
+    Mutant("what no relay takes is lost without a word", {(SendQueue, "withdraw"): _withdrawn_without_a_word}),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )

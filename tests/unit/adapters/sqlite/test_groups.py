@@ -1,0 +1,67 @@
+"""What is kept of groups that cannot be used yet is bounded, whoever sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.crypto import Identity
+from covey.core.ids import INCARNATION_BYTES, GroupId, Incarnation, LinkSeq, ManifestHash
+from covey.core.wire.message import Message, MessageType, read_message, write_message
+from covey.limits.group import (
+    MAXIMUM_EARLY_BYTES,
+    MAXIMUM_EARLY_MANIFESTS,
+    MESSAGES_AHEAD,
+    MESSAGES_AHEAD_OF_ONE,
+)
+from tests.fleet import identity, open_store
+
+_GROUP = GroupId(bytes(32))
+_INCARNATION = Incarnation(bytes(INCARNATION_BYTES))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = open_store(tmp_path / "state", _INCARNATION)
+    yield opened
+    opened.close()
+
+
+def _vote(author: Identity, number: int) -> Message:
+    me = identity("ann").signing_public
+    raw = write_message(
+        author, MessageType.GROUP_VOTE, me, _GROUP, _INCARNATION, number, LinkSeq(number), 1, b"comes too early"
+    )
+    return read_message(raw, verify=False)
+
+
+def test_what_comes_too_early_is_bounded_for_each_author_and_in_all(store: SqliteStore) -> None:
+    authors = -(-MESSAGES_AHEAD // MESSAGES_AHEAD_OF_ONE) + 1
+    with store.transaction():
+        kept = [
+            [
+                store.ahead.keep(_vote(identity(f"member {each}"), number))
+                for number in range(1, 2 * MESSAGES_AHEAD_OF_ONE)
+            ]
+            for each in range(authors)
+        ]
+    assert all(sum(of_one) <= MESSAGES_AHEAD_OF_ONE for of_one in kept)
+    assert len(store.ahead.of_group(_GROUP)) == sum(map(sum, kept)) == MESSAGES_AHEAD
+    with store.transaction():
+        store.ahead.drop(store.ahead.of_group(_GROUP)[0][0])
+        assert store.ahead.keep(_vote(identity(f"member {authors}"), 1)), "what was taken makes room"
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1, MAXIMUM_EARLY_MANIFESTS), (10_000, MAXIMUM_EARLY_BYTES // 10_000)])
+def test_of_manifests_that_follow_something_unknown_the_lowest_are_kept(
+    store: SqliteStore, size: int, kept: int
+) -> None:
+    versions = range(2 * MAXIMUM_EARLY_MANIFESTS, 0, -1)
+    with store.transaction():
+        for version in versions:
+            marked = ManifestHash(version.to_bytes(32))
+            store.groups.keep_early_manifest(_GROUP, marked, version, bytes([version]) * size)
+    assert [raw[0] for raw in store.groups.early_manifests(_GROUP)] == [*range(1, kept + 1)]
