@@ -72,3 +72,35 @@ def test_what_a_transaction_dropped_that_was_rolled_back_is_still_sent(make: Mak
     assert len(collector.store.landing.until(1_000)) == 6
     assert ann.store.outbox.totals()[0] == 6  # the vault has not got them yet
     assert collector.store.counters.values().get("lost_messages", 0) == 0
+
+
+@pytest.mark.parametrize("away", ["both", "recipient"])
+def test_a_queue_drains_within_seconds_of_a_connection_that_flapped(make: Make, away: str) -> None:
+    """Ten minutes in which each connection breaks before anything has come: no back-off of theirs is waited for."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    with ann.store.transaction():
+        for number in range(200):
+            ann.node.send_blob(group_id, b"%d" % number, ann.now)
+    for _ in range(100):
+        ann.sends()  # and it is lost
+        ann.wait(1)
+        if away == "both":
+            ann.node.connection_lost()
+            ann.wait(5)
+            ann.node.connected(ann.now)
+        else:
+            ann.wait(5)
+    ben.now = ann.now
+    ben.node.connection_lost()
+    ben.node.connected(ben.now)
+    seconds = 0.0
+    while ann.store.outbox.totals()[0]:
+        seconds += 0.25
+        assert seconds < 10
+        for device, other in ((ann, ben), (ben, ann)):
+            device.wait(0.25)
+            device.maintain()
+            for outgoing in device.sends():
+                other.receive(outgoing.envelope)
+    assert sorted(int(body) for body in ben.inbox()) == [*range(200)]

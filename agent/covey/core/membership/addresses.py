@@ -53,7 +53,7 @@ class Addresses:
             accepted[pending.inviter.signing_public] = pending.inviter.noise_public
         self._asked = {pending.inviter.signing_public: pending.expires_at_us for pending in joins}
         self._left_behind = {member.keys.signing_public: member.keys.noise_public for member in left_behind}
-        self._accepted_authors = frozenset(accepted) | self._left_behind.keys()
+        self._accepted_authors = frozenset(accepted)
         self._noise = dict(self._records.departures.addresses()) | accepted
 
     def of(self, signing_public: DeviceKey) -> NoisePublic | None:
@@ -66,7 +66,7 @@ class Addresses:
 
     def hears(self, signing_public: DeviceKey) -> bool:
         """Say whether a device may speak of its link with this one: it is no stranger, and was not removed."""
-        return signing_public in self._accepted_authors
+        return signing_public in self._accepted_authors or signing_public in self._left_behind
 
     def longest_retries_us(self, now_us: int) -> dict[DeviceKey, int]:
         """Return how long at most what waits for each inviter waits to go again: it is of no use after the invite."""
@@ -109,7 +109,7 @@ class Addresses:
 
     def receive_visitor(self, visitor: DeviceKeys) -> bool:
         """Give a device that asks for a public group an address for a while; False where too many have one."""
-        if self.hears(visitor.signing_public):
+        if visitor.signing_public in self._accepted_authors:
             return True  # it shares a group with us
         if self.of(visitor.signing_public) is None and self._records.departures.visitors() >= PUBLIC_VISITORS:
             return False

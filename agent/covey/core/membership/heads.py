@@ -253,7 +253,7 @@ class HeadsExchange:
             RemoteError: malformed, or by a stranger.
         """
         device = message.author
-        if not self._groups.hears(device):
+        if not self._groups.hears(device) or self._groups.address(device) is None:  # heard as we are out of its group
             return self._former.receive(message, now)
         report = HeadsReport.from_wire(message.body)
         self._records.heads.note(device, message.group_id, message.body, now.wall_us)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.group.manifest import Mode
 from covey.core.group.messages import GroupSend, pull_to_wire
 from covey.core.ids import GroupId, Place
+from covey.core.pairing.group_uri import GroupUri
 from covey.core.wire.message import MessageType, read_message
 from tests.fleet import Device, carry, found
 
@@ -42,6 +44,23 @@ def _quieten(*devices: Device, turns: int = 8) -> None:
         carry(*devices)
 
 
+def _remove_amid_a_conflict(
+    group_id: GroupId, ann: Device, ben: Device, cid: Device, mal: Device
+) -> tuple[Device, Device]:
+    """Let two remove each other while a third removes mal; return whom of the two it takes to be in, and out."""
+    _remove(ann, ben, group_id)
+    _remove(ben, ann, group_id)
+    _remove(cid, mal, group_id)
+    for issuer in (ann, ben, cid):
+        for outgoing in issuer.sends():
+            if outgoing.recipient == mal.key:
+                mal.receive(outgoing.envelope)
+    [believed] = mal.node.groups.removed_from()
+    wrong, right = (ann, ben) if believed.member(ann.key) else (ben, ann)
+    assert believed.member(right.key) is None
+    return wrong, right
+
+
 def test_who_is_removed_amid_a_conflict_answers_whom_it_takes_to_be_out(make: Make) -> None:
     """How the conflict ended nobody tells it: of two that removed each other it believes in the wrong one."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
@@ -50,16 +69,7 @@ def test_who_is_removed_amid_a_conflict_answers_whom_it_takes_to_be_out(make: Ma
     for device in (ann, ben):
         device.blob(group_id, b"never comes")
         device.sends()
-    _remove(ann, ben, group_id)
-    _remove(ben, ann, group_id)
-    _remove(cid, mal, group_id)
-    for issuer in (ann, ben, cid):
-        for outgoing in issuer.sends():
-            if outgoing.recipient == mal.key:
-                mal.receive(outgoing.envelope)
-    believed = mal.node.groups.removed_from()[0]
-    wrong, right = (ann, ben) if believed.member(ann.key) else (ben, ann)
-    assert believed.member(right.key) is None
+    wrong, right = _remove_amid_a_conflict(group_id, ann, ben, cid, mal)
     _remove(cid, wrong, group_id)
     carry(cid, right)
     assert {member.keys.signing_public for member in right.node.groups.group(group_id).members} == {cid.key, right.key}
@@ -153,3 +163,35 @@ def test_who_has_left_is_owed_no_loss_record(make: Make) -> None:
     assert mal.store.groups.manifests() == []
     _quieten(ann, ben, mal)
     assert _waiting(ben, mal) == []
+
+
+def test_who_is_heard_for_one_group_is_told_that_it_was_removed_from_another(make: Make) -> None:
+    """Of the one group, which both are out of, mal knows no address to tell it at."""
+    ann, ben, cid, dan, mal = (make(name) for name in ("ann", "ben", "cid", "dan", "mal"))
+    group_id, other = found(ann, ben, cid, mal), found(dan, ann, ben, mal)
+    carry(ann, ben, cid, dan, mal)
+    _, right = _remove_amid_a_conflict(group_id, ann, ben, cid, mal)
+    _remove(dan, right, other)
+    carry(dan, mal)
+    _later(mal, 1_200_000_000)
+    assert mal.node.groups.address(right.key) is None
+    assert any(group.group_id == other for group in right.node.groups.joined())
+    _quieten(right, mal, turns=60)  # dan is gone
+    assert all(group.group_id != other for group in right.node.groups.joined())
+
+
+def test_who_is_heard_for_a_group_that_is_left_behind_is_answered_as_a_visitor(make: Make) -> None:
+    """It lets itself into a public group of who is out of another one together with it."""
+    ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
+    group_id = found(ann, ben, cid, mal)
+    carry(ann, ben, cid, mal)
+    _, right = _remove_amid_a_conflict(group_id, ann, ben, cid, mal)
+    _later(mal, 1_200_000_000)
+    assert mal.node.groups.hears(right.key)
+    with mal.store.transaction():
+        public = mal.node.membership.create("mal", (), mal.now.wall_us, Mode.PUBLIC).group_id
+    with right.store.transaction():
+        uri = GroupUri(public, (mal.identity.keys,), "")
+        right.node.actions.request_visit(uri, right.name, right.now)
+    _quieten(right, mal)
+    assert right.node.groups.group(public).member(right.key) is not None
