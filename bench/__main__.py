@@ -25,6 +25,7 @@ BENCHES = {
     "mailbox": "envelopes/s that a mailbox keeps, against a bare table; its memory and a PULL at a million",
     "content_nearby": "MB/s of a file from a peer of one network, against curl; what a patch of this package saves",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
+    "serial": "bytes/s of messages of 200 bytes on a serial line, against the bare line; a million frames with faults",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",
     "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",
     "hostile": "hostile envelopes/s that an agent survives, and an honest message's p99 beside them",

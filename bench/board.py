@@ -70,6 +70,7 @@ def main():
 _ENVELOPES = """
 import sys, time
 sys.path.append(".")
+import link_keys
 import messages
 from identity import Identity
 
@@ -94,7 +95,7 @@ message = write()
 print(
     milliseconds(write),
     milliseconds(lambda: messages.seal(message, identity.noise_public, key, nonce)),
-    milliseconds(lambda: messages.seal_by_link(message, tag, key, 1)),
+    milliseconds(lambda: link_keys.seal_by_link(message, tag, key, 1)),
 )
 """
 

@@ -24,6 +24,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "mailbox": {"_BLOBS": 20_000, "_PULLS": 5},
     "content_nearby": {"_SIZE": 1_000_000, "_ROUNDS": 1},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
+    "serial": {"_MESSAGES": 60, "_ROUNDS": 1, "_FRAMES": 3_000},
     "crypto_instructions": {},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
     "hostile": {"_SECONDS": 0.5, "_PREPARED": 600},

@@ -183,7 +183,7 @@ class Gateway:
 
     def __init__(self, rng, collector):
         self.collector = collector
-        self.link = link_machine.Link(rng.bytes(8), mtu=256)
+        self.link = link_machine.Link(rng.bytes(8), mtu=256, window=8)
         self.reports = 0
         self.troubles = []
         self.identified = False
@@ -288,7 +288,7 @@ class World:
 
 def simulate(seed, permille, seconds=40, restarts=0):
     """Live through a damaged line and restarts; every reading that a restart did not take arrives once."""
-    world = World(seed, permille, interval_us=500_000, batch_us=2_000_000)
+    world = World(seed, permille, interval_us=500_000, batch_us=2_000_000, window_bytes=(0, 1_500, 4_000)[seed % 3])
     for _ in range(restarts):
         world.run(seconds // (restarts + 1) + world.rng.below(3000) / 1000)
         world.boot()

@@ -30,8 +30,8 @@ class Random:
 class End:
     """One end with its owner: what it still wants delivered, what it has received, what it acknowledges late."""
 
-    def __init__(self, rng, mtu, messages):
-        self.rng, self.mtu = rng, mtu
+    def __init__(self, rng, mtu, messages, window=1):
+        self.rng, self.mtu, self.window = rng, mtu, window
         self.outbox = list(messages)
         self.received = []
         self.downs = 0
@@ -39,7 +39,7 @@ class End:
 
     def boot(self):
         """Start anew with what is stored: the outbox."""
-        self.link = link_machine.Link(self.rng.bytes(8), mtu=self.mtu)
+        self.link = link_machine.Link(self.rng.bytes(8), mtu=self.mtu, window=self.window)
         self.numbers = {}
         self.late = []
         self.refill()
@@ -63,10 +63,8 @@ class End:
         while event is not None:
             self.handle(event, now)
             event = self.link.next_event()
-        for due, token in self.late:
-            if now >= due:
-                self.link.acknowledge(token)
-        self.late = [entry for entry in self.late if now < entry[0]]
+        while self.late and now >= self.late[0][0]:
+            self.link.acknowledge(self.late.pop(0)[1])
 
     def handle(self, event, now):
         """Store a message, acknowledge it a little later, and drop from the outbox what was delivered."""
@@ -82,7 +80,7 @@ class End:
     def next_time(self):
         """Return when this end has something to do."""
         deadline = self.link.next_deadline()
-        times = [due for due, _ in self.late]
+        times = [due for due, _ in self.late[:1]]
         return min(times + [NEVER if deadline is None else deadline])  # noqa: RUF005 - not on MicroPython
 
 
@@ -116,15 +114,16 @@ def _messages(rng, name, count):
     return [name + b"%d:" % i + rng.bytes(rng.below(120)) for i in range(count)]
 
 
-def simulate(seed, count=8, permille=100, resets=0, mtu=64, limit_ms=600_000):
+def simulate(seed, count=8, permille=100, resets=0, mtu=64, limit_ms=600_000, windows=(1, 1)):
     """Send `count` messages each way over a line that damages bursts; `resets` times one end restarts.
 
     Every message arrives, in order; exactly once if nobody restarts. Returns the two ends and the time.
     """
     rng = Random(seed)
     sent = [_messages(rng, b"a", count), _messages(rng, b"b", count)]
-    ends = [End(rng, mtu, sent[0]), End(rng, mtu + 16, sent[1])]
+    ends = [End(rng, mtu, sent[0], windows[0]), End(rng, mtu + 16, sent[1], windows[1])]
     flying = []  # arrival, destination, bytes
+    arrived = [0, 0]  # when the last that is under way to each end comes: a line overtakes nothing
     now = 0
     reset_times = [rng.below(1000 * (i + 1)) for i in range(resets)]
     while ends[0].outbox or ends[1].outbox:
@@ -137,9 +136,11 @@ def simulate(seed, count=8, permille=100, resets=0, mtu=64, limit_ms=600_000):
             ends[rng.below(2)].boot()
         for i in range(2):
             ends[i].turn(now)
-            raw = damage(rng, ends[i].link.bytes_to_send(now), permille)
-            if raw:
-                flying.append((now + 3 + rng.below(10), 1 - i, raw))
+            raw = ends[i].link.bytes_to_send(now)
+            while raw:
+                arrived[1 - i] = max(arrived[1 - i], now + 3 + rng.below(10))
+                flying.append((arrived[1 - i], 1 - i, damage(rng, raw, permille)))
+                raw = ends[i].link.bytes_to_send(now)
         now = max(now + 1, min([ends[0].next_time(), ends[1].next_time()] + [entry[0] for entry in flying]))
     for i in range(2):
         received = ends[1 - i].received
@@ -152,7 +153,9 @@ def run(seeds, resets):
     """Simulate a range of seeds; print what would otherwise only be seen on failure."""
     repetitions = downs = 0
     for seed in range(seeds):
-        a, b, _ = simulate(seed, permille=(0, 10, 100, 300)[seed & 3], resets=resets if seed & 1 else 0)
+        faults = (0, 10, 100, 300)[seed & 3]
+        windows = (1, 1 + seed % 8)
+        a, b, _ = simulate(seed, permille=faults, resets=resets if seed & 1 else 0, windows=windows)
         repetitions += a.link.statistics.repetitions + b.link.statistics.repetitions
         downs += a.downs + b.downs
     print("simulated", seeds, "repetitions", repetitions, "downs", downs)

@@ -7,11 +7,13 @@ import json
 import struct
 
 try:
+    from covey_boards.device import link_keys
     from covey_boards.device.identity import Identity
     from covey_boards.shared import batch, cbor, messages
 except ImportError:
     import batch
     import cbor
+    import link_keys
     import messages
     from identity import Identity
 from binascii import hexlify, unhexlify
@@ -56,7 +58,7 @@ FUNCTIONS = {
     "cbor": lambda raw: _hex(cbor.encode(cbor.decode(_bytes(raw), 4096))),
     "seal": lambda *fields: _hex(messages.seal(*[_bytes(field) for field in fields])),
     "link": lambda message, tag, key, counter: _hex(
-        messages.seal_by_link(_bytes(message), _bytes(tag), _bytes(key), int(counter))
+        link_keys.seal_by_link(_bytes(message), _bytes(tag), _bytes(key), int(counter))
     ),
     "open": lambda *fields: _hex(messages.open_sealed(*[_bytes(field) for field in fields])),
     "padded": lambda length: str(messages.padded_length(int(length))),

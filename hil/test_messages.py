@@ -22,7 +22,10 @@ def test_on_a_board(board: Driver, source: str) -> None:
     if board.name == "microbit":
         pytest.skip("9.5 KB of heap do not hold the messages")
     lines = list(message_vectors.SOURCES[source]())
-    files = {path.name: path.read_bytes() for path in (*board_modules(), DEVICE / "identity.py", RUNNER)}
+    files = {
+        path.name: path.read_bytes()
+        for path in (*board_modules(), DEVICE / "identity.py", DEVICE / "link_keys.py", RUNNER)
+    }
     printed = board.run(PROGRAM, files | {"lines.txt": "\n".join(lines).encode() + b"\n"})
     assert printed.split("\n")[-2] == f"messages {len(lines)}/{len(lines)}", printed
 

@@ -32,6 +32,10 @@ _BOOT_ID_BYTES = 8
 _MTU = 512
 """Bytes of a frame from a board: what a damaged one costs to send again, at 115,200 baud 45 ms."""
 
+_WINDOW = 8
+"""Such frames that a board may send ahead of their acknowledgement: a terminal's buffer holds them, and this thread
+takes them at once. With 200 bytes in each, 115,200 baud leave a seventh of a second to a commit."""
+
 _LOOK_S = 0.5
 """How soon a port that is back is noticed."""
 
@@ -55,7 +59,7 @@ _WAITING_MESSAGES = 16
 """For the board, until the link has room for them."""
 
 _EVENTS = 64
-"""For the owner. A link has one message under way at most; what goes here came before a session that is over."""
+"""For the owner. A link has `_WINDOW` messages under way at most; what goes here came before a session that is over."""
 
 _COUNTERS = ("frames_sent", "repetitions", "duplicates", "strays", "sessions", "downs")
 _COUNTERS_OF_MESSAGES = ("messages_sent", "messages_received")
@@ -170,7 +174,7 @@ class SerialPortLink:
         with serial.Serial(found.device, self._baud, timeout=0, write_timeout=_WRITE_S, exclusive=True) as port:
             self._usb = found if found.identity else self._usb
             self._opened += 1
-            link = link_machine.Link(secrets.token_bytes(_BOOT_ID_BYTES), mtu=_MTU)
+            link = link_machine.Link(secrets.token_bytes(_BOOT_ID_BYTES), mtu=_MTU, window=_WINDOW)
             before = self.statistics()
             try:
                 while not self._stopping.is_set():
@@ -187,8 +191,7 @@ class SerialPortLink:
         if deadline is not None and now >= deadline:
             link.handle_deadline(now)
         self._take_requests(link)
-        raw = link.bytes_to_send(now)
-        if raw:
+        while raw := link.bytes_to_send(now):
             port.write(raw)
         self._note(link, before)
         deadline = link.next_deadline()

@@ -1,4 +1,4 @@
-"""Firmware with short private names: a board keeps every name that it loads on its heap.
+"""Firmware with short private names: a board keeps every name that it loads on its heap, parameters among them.
 
 A name takes its letters and six bytes, and MicroPython doubles the table of names when it is full: with the names of
 people, the whole firmware fills two kilobytes with letters, and passes the 620th name, which costs four more.
@@ -6,11 +6,15 @@ people, the whole firmware fills two kilobytes with letters, and passes the 620t
 1. What begins with one underscore, a constant, function or attribute, is renamed the same in all files.
 2. A name that one file alone has shares its short one with those of other files. So no class may inherit from one of
    another file; `tests/unit/covey_boards/test_short_names.py` looks.
-3. Public names, text, comments and lines stay: whoever reads a board's file finds the place in the source.
+3. A parameter is private if nothing but its function can mean it: no call of any file names it, it is neither a
+   constructor's, which settings name, nor has a default in a public function, and its file has no other use for it.
+4. Public names, text, comments and lines stay: whoever reads a board's file finds the place in the source.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
 import io
 import string
 import tokenize
@@ -27,11 +31,15 @@ def shortened(sources: Mapping[str, str]) -> dict[str, str]:
     files = Counter(each for names in private.values() for each in names)
     names = _short_names()
     shared = {each: next(names) for each in sorted(files) if files[each] > 1}
-    own = [next(names) for _ in range(max((len(found - shared.keys()) for found in private.values()), default=0))]
-    return {
-        name: _renamed(source, shared | dict(zip(sorted(private[name] - shared.keys()), own, strict=False)))
-        for name, source in sources.items()
-    }
+    trees = {name: ast.parse(source) for name, source in sources.items()}
+    named = {each for tree in trees.values() for each in _named_in_calls(tree)}
+    result = {}
+    for name, source in sources.items():
+        wanted = sorted(private[name] - shared.keys()) + sorted(_private_parameters(trees[name]) - named)
+        taken = {shared[each] for each in private[name] & shared.keys()}
+        own = (each for each in _short_names() if each not in taken)
+        result[name] = _renamed(source, shared | dict(zip(wanted, own, strict=False)))
+    return result
 
 
 def _short_names() -> Iterator[str]:
@@ -51,6 +59,49 @@ def _private_names(source: str) -> set[str]:
             if token.line.lstrip().startswith(f"import {token.string}"):
                 named_by_port.add(token.string)
     return found - named_by_port
+
+
+def _named_in_calls(tree: ast.AST) -> set[str]:
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {keyword.arg for call in calls for keyword in call.keywords if keyword.arg}
+
+
+def _private_parameters(tree: ast.Module) -> set[str]:
+    """Rule 3, as far as one file tells."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    parameters = {argument.arg for function in functions for argument in function.args.args}
+    public = {argument.arg for function in functions for argument in _public_parameters(function)}
+    return parameters - public - _not_local(tree) - set(dir(builtins)) - {"self"}
+
+
+def _public_parameters(function: ast.FunctionDef) -> list[ast.arg]:
+    arguments = function.args.args
+    if function.name == "__init__":
+        return arguments
+    return [] if function.name.startswith("_") else arguments[len(arguments) - len(function.args.defaults) :]
+
+
+def _not_local(tree: ast.Module) -> set[str]:
+    """Return attributes and whatever modules and classes define, import or use outside of functions."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+        elif isinstance(node, ast.Global):
+            found.update(node.names)
+    outside: list[ast.AST] = [tree]
+    while outside:
+        node = outside.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            continue
+        outside += ast.iter_child_nodes(node)
+    return found
 
 
 def _renamed(source: str, names: Mapping[str, str]) -> str:

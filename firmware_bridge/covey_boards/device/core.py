@@ -3,8 +3,8 @@
 1. The identity is drawn here at the first start, stored before anybody is told of it, and never leaves.
 2. Every start draws a new incarnation, so that no sequence is ever used twice, whatever the power does.
 3. Until a gateway's ENROL has named a collector nothing is sampled. One that has been named stays.
-4. Readings → batch → signed message → `outbox` → envelope for the collector → CARRY, one at a time. Envelopes are
-   sealed with a fresh key each until `link_keys` has one, which spares them the X25519.
+4. Readings → batch → signed message → `outbox` → envelope for the collector → CARRY, one at a time, or as many as
+   `window_bytes` holds. Envelopes are sealed with a fresh key each until `link_keys` has one, which spares the X25519.
 5. A computation that takes long begins one turn after BUSY has told the gateway so; one in each turn.
    While the line is up, closing batches and sending go by turns: who cannot keep up samples less, and drops nothing.
 6. Time is the gateway's word, with its doubts: without a TIME, or an hour after it, batches say UNSYNCHRONISED.
@@ -41,41 +41,32 @@ _SYNCHRONISED_US = const(3_600_000_000)  # section 18
 _BUSY_MS = const(4_000)  # verifying a signature on a Cortex-M0, twice over
 _WAIT_US = const(1_000_000)  # before the line's full queue is tried again
 _STUMBLES_MAX = const(10)
-_AHEAD = const(2)  # batches closed before the line has taken one
+_AHEAD = const(2)  # batches closed before the line has taken one, or one more than it has under way
+_CARRY_BYTES = const(320)  # what a CARRY has beside the message, padding apart
 _TURN_US = const(10_000_000)  # a gateway that takes nothing for so long stops no batch
 
 
 class Settings:
     """How often a board samples and sends, and how much memory it spends on it; how often it samples at all."""
 
-    def __init__(
-        self,
-        interval_us=10_000_000,
-        batch_us=60_000_000,
-        report_us=300_000_000,
-        batch_bytes=2_560,
-        outbox_bytes=8_192,
-        mtu=256,
-        samples=None,
-        link_keys=True,
-    ):
-        self.interval_us = interval_us
-        self.report_us = report_us
-        self.samples = samples
-        self.link_keys = link_keys
-        self.batch_us = batch_us
-        self.batch_bytes = batch_bytes
-        self.outbox_bytes = outbox_bytes
-        self.mtu = mtu
+    interval_us = 10_000_000
+    batch_us = 60_000_000
+    report_us = 300_000_000
+    batch_bytes = 2_560
+    outbox_bytes = 8_192
+    window_bytes = 0  # of messages on the line: what is not the first goes only if it fits
+    mtu = 256
+    samples = None
+    link_keys = True
+
+    def __init__(self, **given):
+        for name in given:
+            setattr(self, name, given[name])
 
 
-def _link_keys():
-    """Return a board's link keys; loaded late, as a small heap does without them."""
-    try:
-        from .link_keys import LinkKeys
-    except ImportError:
-        from link_keys import LinkKeys
-    return LinkKeys()
+def _late(name):
+    """Return a module beside this one that small heaps, or most boards, do without until now."""
+    return __import__(__name__[:-4] + name, None, None, ("*",))
 
 
 class Core:
@@ -100,14 +91,14 @@ class Core:
         self._collector = self._stored_collector()
         self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
         self.reporting = Reporting(identity, self.link, self.counters)
-        self._links = _link_keys() if settings.link_keys else None
+        self._links = _late("link_keys").LinkKeys() if settings.link_keys else None
         self._batch = batch.Batch(self._settings.batch_bytes)
         self._closed = None  # the body of a batch that is not signed yet
         self._ahead = 0  # batches closed since, less messages that the line took: `_AHEAD` at most
         self._turn_us = 0  # when it is a batch's turn in any case
         self._sampling = Sampling(sensors, settings, self._failed)
         self._time = None  # (wall, now, synchronised) of the last TIME
-        self._carry = None  # (number on the line, entry or None) of the CARRY under way
+        self._carries = []  # (number on the line, entry or None) of each CARRY under way
         self._carry_at_us = 0
         self._delivered = None  # (token, kind, envelope or order) that waits to be dealt with
         self._operators = None  # whom an ENROL that comes is to pin
@@ -181,11 +172,7 @@ class Core:
     def restart(self, now_us):
         """Restart once the gateway has what was measured (rule 9)."""
         if self._restarting is None:
-            try:
-                from .restarting import Restarting
-            except ImportError:
-                from restarting import Restarting
-            self._restarting = Restarting(now_us)
+            self._restarting = _late("restarting").Restarting(now_us)
 
     def sample_now(self, sensors=None):
         """Begin anew with how often the sensors are read, or with other ones."""
@@ -195,7 +182,7 @@ class Core:
 
     def is_at_gateway(self):
         """Say whether all that was measured has been taken by the gateway."""
-        waits = self._sampling.readings or self._batch.count or self._closed is not None or self._reply or self._carry
+        waits = self._sampling.readings or self._batch.count or self._closed is not None or self._reply or self._carries
         return not waits and all([entry.times for entry in self.outbox.entries])
 
     def failed(self, reason):
@@ -223,7 +210,9 @@ class Core:
         if isinstance(event, link_machine.LinkUp):
             self.reporting.begin(event.restarted)
             if event.restarted:  # what still waits for this gateway comes before our name, and is dropped
-                self._carry = self.outbox.carried = None
+                self._carries = []
+                for entry in self.outbox.entries:
+                    entry.carried = False
         elif isinstance(event, link_machine.Delivered):
             self._note_delivered(event.number, now_us)
         elif isinstance(event, link_machine.Message):
@@ -234,13 +223,12 @@ class Core:
         if self._restarting is not None:
             self._restarting.taken(now_us)
         self.reporting.taken(number)
-        if self._carry is not None and number == self._carry[0]:
-            entry = self._carry[1]
+        if self._carries and number == self._carries[0][0]:
+            entry = self._carries.pop(0)[1]
             if entry is not None:
                 self.outbox.taken(entry, now_us)
                 self._ahead = max(0, self._ahead - 1)
                 self._note_losses()
-            self._carry = self.outbox.carried = None
 
     def _receive(self, event, now_us):
         try:
@@ -288,7 +276,7 @@ class Core:
     def _batch_is_due(self, now_us):
         if self._restarting is not None and (self._closed is not None or self._batch.count):
             return True
-        if self._up and self._ahead >= _AHEAD and now_us < self._turn_us:
+        if self._up and self._ahead >= self._ahead_max() and now_us < self._turn_us:
             return False
         if self._closed is not None:
             return True
@@ -298,6 +286,9 @@ class Core:
 
     def _is_synchronised(self, now_us):
         return bool(self._time and self._time[2] and now_us - self._time[1] <= _SYNCHRONISED_US)
+
+    def _ahead_max(self):
+        return max(_AHEAD, len(self._carries) + 1)
 
     def _wall_us(self, now_us):
         return self._time[0] + now_us - self._time[1] if self._time else now_us
@@ -311,24 +302,20 @@ class Core:
             self._batch = batch.Batch(self._settings.batch_bytes)
         self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], self._closed, now_us))
         self._closed = None
-        self._ahead, self._turn_us = min(self._ahead + 1, _AHEAD), now_us + _TURN_US
+        self._ahead, self._turn_us = min(self._ahead + 1, self._ahead_max()), now_us + _TURN_US
         self._note_losses()
 
     def _load_losses(self):
-        try:
-            from .losses import Outages
-        except ImportError:
-            from losses import Outages
-        self._losses = Outages(self._storage, self._incarnation)
+        self._losses = _late("losses").Outages(self._storage, self._incarnation)
 
     def _note_losses(self, restarted=False):
         """Rule 10; `restarted` says that this life is over."""
         untaken = self.outbox.untaken()
         try:
-            if self._losses is None and untaken and (restarted or not self._up or self._ahead >= _AHEAD):
+            if self._losses is None and untaken and (restarted or not self._up or self._ahead >= self._ahead_max()):
                 self._load_losses()
             if self._losses is not None:
-                self._losses.note(untaken, self._up, restarted)
+                self._losses.note(untaken, self._up, restarted, self._ahead_max())
         except (OSError, MemoryError) as error:  # then the next life knows less
             self.reporting.trouble = messages.trouble(messages.LOSSES_FILE, error)
 
@@ -367,7 +354,7 @@ class Core:
             return None
         if self._batch_is_due(now_us):
             return self._close_batch
-        if not self._up or self._carry is not None or self.reporting.identify_due or now_us < self._carry_at_us:
+        if not self._up or self.reporting.identify_due or now_us < self._carry_at_us or self._line_is_full(now_us):
             return None
         if self._reply:
             return self._send_reply
@@ -378,6 +365,14 @@ class Core:
         if self._links is not None and self._links.wanted and self.counters["acknowledgements"]:
             return self._write_link
         return self._send_due if self.outbox.due(now_us) else None
+
+    def _line_is_full(self, now_us):
+        """Say whether what is under way to the gateway leaves no room for more (rule 4)."""
+        if not self._carries:
+            return False
+        room = self._settings.window_bytes - _CARRY_BYTES - self.link.queued_bytes()
+        entry = self.outbox.due(now_us) if room > 0 and not self._reply else None
+        return room < (len(entry.message) if entry is not None else 0)
 
     def _write_loss(self, now_us):
         loss = self.outbox.loss_to_write()
@@ -416,9 +411,8 @@ class Core:
             self._carry_at_us = now_us + _WAIT_US
         else:
             if entry is not None:
-                entry.sent = True
-            self.outbox.carried = entry
-            self._carry = number, entry
+                entry.sent = entry.carried = True
+            self._carries.append((number, entry))
 
     def _open(self, now_us):
         """Deal with an envelope, where only what the collector itself has written has an effect, or with an order."""
@@ -436,10 +430,7 @@ class Core:
 
     def _obey(self, raws, now_us):
         """Deal with an order, by what is loaded for it and let go of (rule 11)."""
-        try:
-            from .orders import obey
-        except ImportError:
-            from orders import obey
+        obey = _late("orders").obey
         clock = self._wall_us(now_us), self._is_synchronised(now_us)
         self.reporting.say(messages.RESULT, *obey(self, self._storage, self._settings, clock, raws, now_us))
 
@@ -457,16 +448,12 @@ class Core:
     def _take(self, *message):
         """Leave what is no acknowledgement to `inbox`, which most boards never need, and so load it late."""
         if self._inbox is None:
-            try:
-                from .inbox import Inbox
-            except ImportError:
-                from inbox import Inbox
-            self._inbox = Inbox(self, self._storage, self._settings, self.counters)
+            self._inbox = _late("inbox").Inbox(self, self._storage, self._settings, self.counters)
         return self._inbox.take(*message)
 
     def believe(self, noise_public):
         """Seal for the collector's new noise key from now on; no key that was given under the old one is used."""
-        self._links = _link_keys() if self._links is not None else None
+        self._links = _late("link_keys").LinkKeys() if self._links is not None else None
         self._collector = self._collector[:2] + [noise_public]
         self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + self._collector))
 

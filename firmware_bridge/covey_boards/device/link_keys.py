@@ -8,9 +8,12 @@ The agent's are in core/link/link_keys.py; `device/__init__.py` says why they ar
 """
 
 try:
-    from covey_boards.shared import messages
+    from covey_boards.shared import cbor, messages
+    from covey_boards.shared import tweetnacl as nacl
 except ImportError:
+    import cbor
     import messages
+    import tweetnacl as nacl
 try:
     from micropython import const
 except ImportError:
@@ -19,6 +22,12 @@ except ImportError:
 _AFTER = const(8)  # sealed envelopes within a key's life, before one is drawn: a LINK costs as much as one
 _ENVELOPES = const(65_536)  # LINK_KEY_ENVELOPES in agent/covey/limits/; LINK_KEY_US is the hour below
 _EIGHTH_US = const(450_000_000)
+
+
+def seal_by_link(message, tag, key, counter):
+    """Return a link envelope; no `counter` may be used twice with one tag (16) and key (32)."""
+    nonce = tag + counter.to_bytes(8, "big")
+    return cbor.encode([2, tag, counter, nacl.crypto_secretbox(messages.padded(message), nonce, key)])
 
 
 class LinkKeys:
@@ -45,7 +54,7 @@ class LinkKeys:
         used[2] += 1
         if self.entry is None and (eighths == 7 if used[0] else used[2] >= _AFTER):
             self.wanted = True
-        return messages.seal_by_link(message, *used[:3]) if used[0] else None
+        return seal_by_link(message, *used[:3]) if used[0] else None
 
     def begin(self, tag, key, entry, now_us):
         """Note that a key's LINK is in the outbox."""

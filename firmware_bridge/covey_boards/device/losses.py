@@ -21,7 +21,6 @@ except ImportError:
     const = int
 
 _NOTES_MAX = const(8)  # lives without a gateway; the oldest are forgotten
-_AHEAD = const(3)  # batches that a gateway may lack without an outage
 
 
 def _read(storage):
@@ -48,15 +47,17 @@ class Outages:
         self.entry = None  # the record that waits for its acknowledgement
         self._noted = None  # of this life
 
-    def note(self, untaken, up, now):
+    def note(self, untaken, up, now, ahead):
         """Note what no gateway has, as `Outbox.untaken` gives it; `now` says that a restart comes.
+
+        Of a gateway that is there, one batch more than `ahead` may be missing without an outage.
 
         Raises:
             OSError: the flash refused.
         """
         count = untaken[3] - untaken[2] + 1 if untaken else 0
         noted = self._noted[3] - self._noted[2] + 1 if self._noted else 0
-        grown = count >= noted + max(1, noted // 2) and (noted or not up or count > _AHEAD)
+        grown = count >= noted + max(1, noted // 2) and (noted or not up or count > ahead + 1)
         if untaken != self._noted and (now or grown or not count):
             self._write(self._notes, untaken)
             self._noted = untaken

@@ -26,15 +26,15 @@ _LOSS_RANGES_MAX = const(16)
 
 
 class Entry:
-    """A signed message, whether it was sent, how often the gateway has taken it, and when it did last."""
+    """A signed message, whether it was sent and is under way, how often the gateway has taken it, and when it did last."""
+
+    sent = carried = False
+    times = taken_us = 0
 
     def __init__(self, link_seq, message, is_telemetry):
         self.link_seq = link_seq
         self.message = message
         self.is_telemetry = is_telemetry
-        self.sent = False
-        self.times = 0
-        self.taken_us = 0
 
 
 def without(ranges, others):
@@ -75,7 +75,6 @@ class Outbox:
         self.bytes_max = bytes_max
         self.next_seq = 1
         self.entries = []
-        self.carried = None  # the entry that is on its way to the gateway: it stays
         self.size = self.repeated = self.dropped = 0
         self._between = between
         self.next_number = 1  # of a telemetry batch
@@ -119,7 +118,7 @@ class Outbox:
     def drop_oldest(self):
         """Rule 3; return whether there was one. Neither a record, nor the newest message, nor what is on its way."""
         for entry in self.entries[:-1]:
-            if entry.is_telemetry and entry is not self.carried:
+            if entry.is_telemetry and not entry.carried:
                 seq = entry.link_seq
                 if entry.times:
                     self._entrusted = with_range(self._entrusted, seq, seq)
@@ -156,10 +155,12 @@ class Outbox:
         return [first, self.next_seq - 1, self.numbers_of([(first, first)])[0][0], self.next_number - 1]
 
     def due(self, now_us):
-        """Return the entry that should go to the gateway now, or None."""
+        """Return the entry that should go to the gateway now, or None; again goes only what nothing is under way beside."""
         for entry in self.entries:
-            if not entry.times:
+            if not entry.times and not entry.carried:
                 return entry
+        if [entry for entry in self.entries if entry.carried]:
+            return None
         for entry in self.entries:  # section 8, sending, 5
             wait_us = min(_RETRY_US_MAX, _RETRY_US // 2 << min(entry.times - 1, 8))
             if entry.link_seq < self._top and now_us >= entry.taken_us + wait_us:
@@ -171,6 +172,7 @@ class Outbox:
 
     def taken(self, entry, now_us):
         """Note that the gateway has an entry."""
+        entry.carried = False
         if entry.times:
             self.repeated += 1
             if self._retry_at_us is not None and now_us >= self._retry_at_us:

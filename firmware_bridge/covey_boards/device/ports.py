@@ -85,9 +85,10 @@ def run(board, line, clock, watchdog=None, seconds=None):
     Raises:
         EOFError: nobody is at the line any more.
     """
+    out = b""
     while not board.restart_wanted and (seconds is None or clock.now_us() < 1_000_000 * seconds):
         try:
-            raw = line.read(_WAIT_MS)
+            raw = line.read(0 if out else _WAIT_MS)  # there may be more to write
             if raw:
                 board.feed(raw, clock.now_us())
             out = board.tick(clock.now_us())

@@ -44,6 +44,7 @@ def start(files, settings, wrong):
         mtu=settings.get("mtu", 256),
         samples=settings.get("samples"),
         link_keys=settings.get("link_keys", free >= _LINK_KEYS_FREE),
+        window_bytes=free // 16 if free >= _LINK_KEYS_FREE else 0,
     )
     identity = load_identity(files)
     gc.collect()

@@ -7,14 +7,17 @@ Both ends run the same code. `now` is a count of milliseconds that never goes ba
 2. A new boot id of the peer ends the session: sequences start again, and what was not yet acknowledged is sent again
    from its first byte. So a message arrives at least once across a reset, and exactly once within a session.
 3. DATA and ACK carry a tag of both boot ids. Frames of another session are answered with a HELLO and change nothing.
-4. Stop and wait: one DATA at a time, repeated until its ACK. A repeated DATA is acknowledged again, not delivered again.
-5. The last fragment of a message is acknowledged when the owner says so (`acknowledge`): commit, then release. Until
-   then a repetition is answered with BUSY. The token in `Message` keeps an owner who is late from releasing the peer from a
-   message of the next session.
+4. As many DATA go ahead of their ACK as the peer's HELLO allows, one where it says nothing. A receiver takes them in
+   order only, so it holds nothing for a gap: it names the one that it lacks by RESEND, once for each time that it was
+   passed over, and from there on all go again. A repeated DATA is acknowledged again, not delivered again.
+5. The last fragment of a message is acknowledged when the owner says so (`acknowledge`): commit, then release. What
+   follows it is acknowledged after it, by one ACK for all up to its sequence. Until then a repetition is answered with
+   BUSY. The token in `Message` keeps an owner who is late from releasing the peer from a message of the next session.
 6. BUSY postpones the peer's repetitions, by ten seconds at most, without counting as silence: a peer that is busy
    again and again may never have got the frame.
-7. The repetition timer follows the measured round trip (RFC 6298, with Karn's rule) between 50 ms and 2 s, and doubles
-   with every repetition. Eight in vain: the link is down, and HELLOs look for the peer.
+7. The repetition timer follows the measured round trip (RFC 6298, with Karn's rule) between 50 ms and 2 s, doubles
+   with every repetition, and is of the oldest DATA alone: what followed it goes again if that is answered by an ACK,
+   not if it is by BUSY. Eight in vain: the link is down, and HELLOs look for the peer.
 8. Nothing that arrives can raise; nothing grows beyond the bounds below.
 9. A board's heap may end anywhere: what needs room comes before what is noted, so that a repetition finds the link as
    it was. `MemoryError` alone leaves this module.
@@ -44,12 +47,14 @@ _MTU_MIN = const(48)  # bursts that a micro:bit's receive ring takes whole
 MTU_MAX = 4_096
 MESSAGE_BYTES_MAX = 4_096  # covey/limits/board.py: the longest message of a board
 _QUEUE_BYTES_MAX = const(8_192)
+_WINDOW_MAX = const(8)  # DATA ahead of their ACK, whatever a peer says: a tenth of a second at 115,200 baud with 200 bytes each
 
 _HELLO = const(1)
 _DATA = const(2)
 _DATA_LAST = const(3)
 _ACK = const(4)
 _BUSY = const(5)
+_RESEND = const(6)
 _HEADER_BYTES = const(4)  # kind, sequence, session tag
 _HELLO_BYTES = const(24)
 _NOBODY = bytes(8)
@@ -88,18 +93,16 @@ Delivered = namedtuple("Delivered", ("number",))
 class Statistics:
     """Counters since the start; what the decoder counts is in `Link.decoder`."""
 
-    def __init__(self):
-        self.frames_sent = self.repetitions = self.duplicates = self.strays = 0
-        self.busy_received = self.sessions = self.downs = self.messages_sent = self.messages_received = 0
+    frames_sent = repetitions = duplicates = strays = 0
+    busy_received = sessions = downs = messages_sent = messages_received = 0
 
 
 class _Timer:
     """The repetition timer of RFC 6298 in whole milliseconds."""
 
-    def __init__(self):
-        self.rto = 500
-        self._smoothed = None
-        self._variation = 0
+    rto = 500
+    _smoothed = None
+    _variation = 0
 
     def measure(self, value):
         """Take a round trip of something that was sent once."""
@@ -115,10 +118,6 @@ class _Timer:
         self.rto = min(2 * self.rto, _RTO_MS_MAX)
 
 
-def _mtu_of(value):
-    return min(max(value, _MTU_MIN), MTU_MAX)
-
-
 class Link:
     """One end of the line.
 
@@ -126,12 +125,14 @@ class Link:
         boot_id: 8 random bytes, new with every start.
         mtu: bytes that our receive buffer takes in one burst.
         message_bytes_max: the longest message that we accept.
+        window: frames of `mtu` that our receive buffer takes while we are not looking, 1 to 8.
     """
 
-    def __init__(self, boot_id, mtu=256, message_bytes_max=MESSAGE_BYTES_MAX):
+    def __init__(self, boot_id, mtu=256, message_bytes_max=MESSAGE_BYTES_MAX, window=1):
         self.boot_id = bytes(boot_id)
-        self.mtu = _mtu_of(mtu)
+        self.mtu = min(max(mtu, _MTU_MIN), MTU_MAX)
         self.message_bytes_max = min(message_bytes_max, MESSAGE_BYTES_MAX)
+        self.window = window
         self.state = SEARCHING
         self.statistics = Statistics()
         self.decoder = Decoder(self.mtu)
@@ -141,6 +142,7 @@ class Link:
         self._next_number = 0
         self._fresh = True  # the peer has not been up in this session
         self._peer_mtu = _MTU_MIN
+        self._peer_window = 1
         self._peer_message_bytes_max = MESSAGE_BYTES_MAX
         self._version = 0
         self._hello_at = 0
@@ -159,21 +161,22 @@ class Link:
         """
         if len(message) > self._peer_message_bytes_max:
             raise ValueError("message too long")
-        if self._queue and sum([len(data) for _, data in self._queue]) + len(message) > _QUEUE_BYTES_MAX:
+        if self._queue and self.queued_bytes() + len(message) > _QUEUE_BYTES_MAX:
             return None
         number = self._next_number
         self._next_number += 1
         self._queue.append((number, bytes(message)))
         return number
 
-    def acknowledge(self, token):
-        """Release the peer from the message that came with `token`: it is stored or done."""
-        if token == self._held_token():
-            sequence, self._held_sequence = self._held_sequence, None
-            self._emit(_ACK, sequence)
+    def queued_bytes(self):
+        """Return the bytes of messages that are not delivered yet."""
+        return sum([len(data) for _, data in self._queue])
 
-    def _held_token(self):
-        return (self.statistics.sessions, self._held_sequence)
+    def acknowledge(self, token):
+        """Release the peer from the message that came with `token`: it is stored or done. In the order of their coming."""
+        if self._held and token == (self.statistics.sessions, self._held[0]):
+            self._held.pop(0)
+            self._emit(_ACK, self._released(), b"")
 
     def busy(self, duration_ms):
         """Tell the peer that answers will take so long: before a long computation."""
@@ -193,8 +196,9 @@ class Link:
         return self._events.pop(0) if self._events else None
 
     def bytes_to_send(self, now):
-        """Return what is to be written to the line now."""
-        self._send_data(now)
+        """Return what is to be written to the line now, one DATA at most; b"" when that is all for now."""
+        if self.state == UP:
+            self._send_data(now)
         frames, self._frames = self._frames, []
         self.statistics.frames_sent += len(frames)
         return frames[0] if len(frames) == 1 else b"".join(frames)
@@ -224,10 +228,14 @@ class Link:
         self._assembled = bytearray()
         self._peer = peer
         self._send_sequence = self._receive_sequence = 0
-        self._held_sequence = None
-        self._offset = 0  # of the next fragment in the first message of the queue
-        self._outstanding = None  # (kind, end in that message) of the fragment that is sent and not acknowledged
-        self._sent_at = None  # None once it was repeated
+        self._held = []  # sequences of the DATA_LAST that our owner has not acknowledged
+        self._passed = 127  # how far beyond the sequence that we lack the peer was last
+        self._place = self._offset = 0  # of the fragment that was not sent yet: in the queue, and in its message
+        self._outstanding = []  # sent and not acknowledged: (kind, message, start, end)
+        self._sent = 0  # of these, all but those that are to go again
+        self._suspect = False  # the oldest has been repeated, and what followed it may be lost as well
+        self._sent_at = None  # when the one was sent whose ACK is timed, None if that was repeated
+        self._timed = 0  # its place among those outstanding
         self._repeat_at = None
         self._patient_until = 0  # BUSY postpones the repetition no further
         self._repetitions = 0
@@ -235,7 +243,7 @@ class Link:
     def _say_hello(self):
         wants_answer = 0 if self.state == UP else 1
         numbers = self.mtu.to_bytes(2, "little") + self.message_bytes_max.to_bytes(2, "little")
-        hello = bytes([_VERSION_MIN, _VERSION_MAX, wants_answer, 0]) + numbers + self.boot_id + self._peer
+        hello = bytes([_VERSION_MIN, _VERSION_MAX, wants_answer, self.window]) + numbers + self.boot_id + self._peer
         self._emit(_HELLO, 0, hello)
 
     def _receive_hello(self, payload, now):
@@ -251,7 +259,8 @@ class Link:
         if restarted:
             self._meet(payload, now)
         self._version = version
-        self._peer_mtu = _mtu_of(int.from_bytes(payload[4:6], "little"))
+        self._peer_window = min(max(payload[3], 1), _WINDOW_MAX)  # 0 before there were windows
+        self._peer_mtu = min(max(int.from_bytes(payload[4:6], "little"), _MTU_MIN), MTU_MAX)
         self._peer_message_bytes_max = int.from_bytes(payload[6:8], "little")
         if payload[16:24] == self.boot_id:
             self._follow(_NAMED, now)
@@ -283,13 +292,13 @@ class Link:
             self._events.append(LinkUp(self._peer, self._version, self._peer_mtu, self._fresh))
             self._fresh = False
             self._repetitions = 0
-            if self._outstanding is not None:
+            if self._outstanding:
                 self._repeat_at = now  # the peer may have missed it while it was away
         self.state = state
 
     # Frames
 
-    def _emit(self, kind, sequence, payload=b""):
+    def _emit(self, kind, sequence, payload):
         self._frames.append(encode(bytes([kind, sequence]) + self._tag, payload))
 
     def _receive_body(self, body, now):
@@ -306,6 +315,8 @@ class Link:
                 self._receive_ack(sequence, now)
             elif kind == _BUSY and len(payload) >= 2:
                 self._receive_busy(int.from_bytes(payload[:2], "little"), now)
+            elif kind == _RESEND:
+                self._receive_resend(sequence, now)
             else:
                 self.statistics.strays += 1
 
@@ -316,68 +327,112 @@ class Link:
             self._answered_at = now
             self._say_hello()
 
+    def _released(self):
+        """Return the sequence up to which the peer is acknowledged."""
+        return ((self._held[0] if self._held else self._receive_sequence) - 1) & 255
+
     def _receive_data(self, kind, sequence, payload):
-        if sequence == (self._receive_sequence - 1) & 255:
+        ahead = (sequence - self._receive_sequence) & 255
+        waiting = (self._receive_sequence - 1 - self._released()) & 255  # for our owner
+        if ahead > 127:
             self.statistics.duplicates += 1
-            if self._held_sequence is None:
-                self._emit(_ACK, sequence)
+            if 256 - ahead > waiting:
+                self._emit(_ACK, self._released(), b"")
             else:
                 self.busy(_RTO_MS_MAX)
-        elif sequence != self._receive_sequence:
+        elif ahead:
             self.statistics.strays += 1
-        elif self._held_sequence is None and len(self._assembled) + len(payload) <= self.message_bytes_max:
+            if ahead <= self._passed:
+                self._emit(_RESEND, self._receive_sequence, b"")
+            self._passed = ahead
+        elif waiting < self.window and len(self._assembled) + len(payload) <= self.message_bytes_max:
+            self._passed = 127
+            following = (sequence + 1) & 255
             if kind == _DATA:
                 self._assembled += payload
-                self._receive_sequence = (sequence + 1) & 255
-                self._emit(_ACK, sequence)
+                self._receive_sequence = following
+                if not waiting:
+                    self._emit(_ACK, sequence, b"")
             else:
-                token = self.statistics.sessions, sequence
-                self._events.append(Message(bytes(self._assembled) + payload, token))
-                self._receive_sequence = (sequence + 1) & 255
-                self._held_sequence = sequence
+                held = self._held + [sequence]
+                self._events.append(Message(bytes(self._assembled) + payload, (self.statistics.sessions, sequence)))
+                self._held, self._receive_sequence = held, following
                 self.statistics.messages_received += 1
                 self._assembled = bytearray()
         else:
-            self.statistics.strays += 1  # a second message before the first was acknowledged, or one without end
+            self.statistics.strays += 1  # more than our window before the first was acknowledged, or one without end
 
     def _receive_ack(self, sequence, now):
-        if self._outstanding is None or sequence != self._send_sequence:
+        count = ((sequence - self._send_sequence) & 255) + 1
+        if count > len(self._outstanding):
             self.statistics.strays += 1
             return
-        kind, end = self._outstanding
-        if kind == _DATA_LAST:
-            self._events.append(Delivered(self._queue[0][0]))
-            self._queue.pop(0)
-            self.statistics.messages_sent += 1
-            end = 0
-        self._offset = end
-        if self._sent_at is not None:
+        for _ in range(count):
+            if self._outstanding[0][0] == _DATA_LAST:
+                self._events.append(Delivered(self._queue[0][0]))
+                self._queue.pop(0)
+                self._place -= 1
+                self.statistics.messages_sent += 1
+            self._outstanding.pop(0)
+            self._send_sequence = (self._send_sequence + 1) & 255
+            self._sent = max(0, self._sent - 1)
+            self._timed -= 1
+        if self._sent_at is not None and self._timed < 0:
             self._timer.measure(now - self._sent_at)
-        self._outstanding = self._repeat_at = None
+            self._sent_at = None
+        if self._suspect:
+            self._sent, self._suspect = 0, False
         self._repetitions = 0
-        self._send_sequence = (self._send_sequence + 1) & 255
+        self._wait(now)
+
+    def _wait(self, now):
+        """Begin to wait for the oldest that is outstanding."""
+        self._patient_until = now + _BUSY_MS_MAX
+        self._repeat_at = now + self._timer.rto if self._outstanding else None
 
     def _receive_busy(self, duration_ms, now):
         self.statistics.busy_received += 1
         self._repetitions = 0
+        self._suspect = False
         self._sent_at = None
         if self._repeat_at is not None:
             self._repeat_at = min(now + duration_ms, self._patient_until)
 
-    def _send_data(self, now):
-        """Send the next fragment if nothing is outstanding."""
-        if self.state != UP or self._outstanding is not None or not self._queue:
+    def _receive_resend(self, sequence, now):
+        place = (sequence - self._send_sequence) & 255
+        if place >= len(self._outstanding):
+            self.statistics.strays += 1
             return
-        end = self._offset + body_size_max(self._peer_mtu) - _HEADER_BYTES
-        self._outstanding = (_DATA if end < len(self._queue[0][1]) else _DATA_LAST), end
-        self._sent_at = now
-        self._transmit(now)
+        self._sent, self._suspect = place, False
+        self._repetitions = 0
+        self._repeat_at = now + self._timer.rto
 
-    def _transmit(self, now):
-        kind, end = self._outstanding
-        self._patient_until = now + _BUSY_MS_MAX
-        self._repeat_at = now + self._timer.rto  # first: where the heap has no room for the frame, it goes later
-        self._emit(kind, self._send_sequence, self._queue[0][1][self._offset : end])
+    def _send_data(self, now):
+        """Send what goes again, or the next fragment if the peer's window allows it."""
+        if self._sent < len(self._outstanding):
+            self._sent += 1
+            self._transmit(self._sent - 1, True)
+        elif self._sent < self._peer_window and self._place < len(self._queue):
+            message = self._queue[self._place][1]
+            start, end = self._offset, self._offset + body_size_max(self._peer_mtu) - _HEADER_BYTES
+            kind = _DATA if end < len(message) else _DATA_LAST
+            self._outstanding.append((kind, message, start, end))
+            if self._sent_at is None:
+                self._sent_at, self._timed = now, self._sent
+            self._sent += 1
+            self._offset = end if kind == _DATA else 0
+            self._place += kind == _DATA_LAST
+            if self._sent == 1:
+                self._wait(now)
+            self._transmit(self._sent - 1, False)
+
+    def _transmit(self, place, repeated):
+        """Send what is outstanding at a place. What the heap has no room for counts as sent, and goes later."""
+        if repeated:
+            self.statistics.repetitions += 1
+            self._sent_at = None
+        kind, message, start, end = self._outstanding[place]
+        self._emit(kind, (self._send_sequence + place) & 255, message[start:end])
 
     def _repeat(self, now):
         self._repetitions += 1
@@ -385,7 +440,8 @@ class Link:
             self._repeat_at = None
             self._follow(_SILENCE, now, "silence")
             return
-        self.statistics.repetitions += 1
-        self._sent_at = None
+        self._suspect = True
+        self._sent = max(1, self._sent)
         self._timer.back_off()
-        self._transmit(now)
+        self._wait(now)
+        self._transmit(0, True)

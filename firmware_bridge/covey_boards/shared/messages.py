@@ -45,27 +45,14 @@ def padded_length(length):
     """Return the PADMÉ length of a plaintext, its marker byte counted."""
     if length <= 64:
         return 64
-    exponent = _bits(length) - 1
-    zeros = (1 << exponent - _bits(exponent)) - 1
+    exponent = len(bin(length)) - 3  # of its highest bit, behind "0b"
+    zeros = (1 << exponent - (len(bin(exponent)) - 2)) - 1
     return (length + zeros) & ~zeros
 
 
-def _bits(number):
-    count = 0
-    while number:
-        number >>= 1
-        count += 1
-    return count
-
-
-def _padded(message):
+def padded(message):
+    """Return a plaintext for a box."""
     return message + b"\x80" + bytes(padded_length(len(message) + 1) - len(message) - 1)
-
-
-def seal_by_link(message, tag, key, counter):
-    """Return a link envelope; no `counter` may be used twice with one tag (16) and key (32)."""
-    nonce = tag + counter.to_bytes(8, "big")
-    return encode([2, tag, counter, nacl.crypto_secretbox(_padded(message), nonce, key)])
 
 
 def seal(message, noise_public, secret, nonce):
@@ -79,7 +66,7 @@ def seal(message, noise_public, secret, nonce):
     except nacl.CryptoError:
         raise WireError("decryption")
     ephemeral_public = nacl.crypto_scalarmult_base(secret)  # before copies of the message fill the heap
-    return encode([1, ephemeral_public, nonce, nacl.crypto_secretbox(_padded(message), nonce, key)])
+    return encode([1, ephemeral_public, nonce, nacl.crypto_secretbox(padded(message), nonce, key)])
 
 
 def open_sealed(raw, noise_secret):
@@ -94,11 +81,11 @@ def open_sealed(raw, noise_secret):
     if len(box) < 16 or int.from_bytes(ephemeral_public, "little") >= _FIELD_PRIME:
         raise WireError("decryption")
     try:
-        padded = nacl.crypto_box_open(box, nonce, ephemeral_public, noise_secret)
+        opened = nacl.crypto_box_open(box, nonce, ephemeral_public, noise_secret)
     except nacl.CryptoError:
         raise WireError("decryption")
-    message = padded.rstrip(b"\0")
-    if message[-1:] != b"\x80" or padded_length(len(message)) != len(padded):
+    message = opened.rstrip(b"\0")
+    if message[-1:] != b"\x80" or padded_length(len(message)) != len(opened):
         raise WireError("malformed")
     return message[:-1]
 

@@ -32,19 +32,15 @@ if IMPLEMENTATION == "plain":
     _symmetric = _curve = _load("tweetnacl_plain")
 
 onetimeauth = _symmetric.onetimeauth
+hsalsa20 = _symmetric.hsalsa20  # crypto_core_hsalsa20: 32 bytes derived from a key and 16 bytes
 scalarmult = _curve.scalarmult
 _L_BYTES = b"\xed\xd3\xf5\x5c\x1a\x63\x12\x58\xd6\x9c\xf7\xa2\xde\xf9\xde\x14" + bytes(15) + b"\x10"
-
-
-def hsalsa20(key, block):
-    """Return 32 bytes derived from a key and 16 bytes: crypto_core_hsalsa20."""
-    return _symmetric.hsalsa20(key, block)
 
 
 def box_beforenm(public, secret):
     """Return the key of a box ("Cryptography in NaCl", section 8), or None for a point of small order."""
     shared = scalarmult(secret, public)
-    return None if _equal(shared, bytes(32)) else hsalsa20(shared, bytes(16))
+    return None if verify_32(shared, bytes(32)) else hsalsa20(shared, bytes(16))
 
 
 def _xor_in_place(data, nonce, key):
@@ -84,26 +80,19 @@ def secretbox_open(box, nonce, key):
     return bytes(memoryview(buffer)[32:])
 
 
-def _equal(x, y):
-    """Compare without stopping at the first difference."""
+def verify_32(x, y):
+    """Say whether 32 bytes are equal, in time that does not depend on where they differ."""
     difference = 0
     for a, b in zip(x, y):
         difference |= a ^ b
     return difference == 0
 
 
-def verify_16(x, y):
-    """Say whether 16 bytes are equal, in time that does not depend on where they differ."""
-    return _equal(x, y)
+verify_16 = verify_32
 
 
-def verify_32(x, y):
-    """Say whether 32 bytes are equal, in time that does not depend on where they differ."""
-    return _equal(x, y)
-
-
-def _sha512_parts(*parts):
-    """Hash parts as one message without joining them: a board has no room for a second copy."""
+def sha512(*parts):
+    """Return the 64-byte SHA-512 hash (FIPS 180-4) of parts as one message, unjoined: a board has no room for a copy."""
     state, rest, length = SHA512_INITIAL, b"", 0
     for part in parts:
         length += len(part)
@@ -122,11 +111,6 @@ def _sha512_parts(*parts):
     return _symmetric.sha512_blocks(state, rest + b"\x80" + padding + (length * 8).to_bytes(8, "big"))
 
 
-def sha512(message):
-    """Return the 64-byte SHA-512 hash (FIPS 180-4)."""
-    return _sha512_parts(message)
-
-
 def scalarmult_base(n):
     """Return n times X25519's base point, by the comb: constant in time with viper, and cheaper than the ladder."""
     return _curve.base_montgomery(_clamp(n))
@@ -138,16 +122,16 @@ def _clamp(n):
 
 def sign_seed_keypair(seed):
     """Return public key and 64-byte secret key of a 32-byte seed (RFC 8032, section 5.1.5)."""
-    public = _curve.base_edwards(_clamp(_sha512_parts(seed)[:32]))
+    public = _curve.base_edwards(_clamp(sha512(seed)[:32]))
     return public, bytes(seed) + public
 
 
 def sign_detached(message, secret):
     """Return the 64-byte signature of RFC 8032, section 5.1.6."""
-    expanded = _sha512_parts(secret[:32])
-    r = _symmetric.reduce_scalar(_sha512_parts(expanded[32:], message))
+    expanded = sha512(secret[:32])
+    r = _symmetric.reduce_scalar(sha512(expanded[32:], message))
     point = _curve.base_edwards(r)
-    h = _symmetric.reduce_scalar(_sha512_parts(point, secret[32:], message))
+    h = _symmetric.reduce_scalar(sha512(point, secret[32:], message))
     return point + _symmetric.multiply_add_scalar(h, _clamp(expanded[:32]), r)
 
 
@@ -162,6 +146,6 @@ def sign_verify_detached(signature, message, public):
     point, s = signature[:32], signature[32:]
     if int.from_bytes(s, "little") >= int.from_bytes(_L_BYTES, "little"):
         return False
-    h = _symmetric.reduce_scalar(_sha512_parts(point, public, message))
+    h = _symmetric.reduce_scalar(sha512(point, public, message))
     expected = _curve.verification_point(public, s, h)
-    return expected is not None and _equal(expected, point)
+    return expected is not None and verify_32(expected, point)

@@ -25,27 +25,51 @@ def _names(source: str) -> set[str]:
 
 def test_a_name_of_two_files_is_the_same_in_both_and_others_share_theirs() -> None:
     short = shortened(FILES)
-    (shared,) = _names(short["store.py"]) & _names(short["shop.py"]) - {"_b"}
-    assert f"place.{shared} + _b" in short["shop.py"]
+    (shared,) = _names(short["store.py"]) & _names(short["shop.py"]) - {"_b", "_c"}
+    assert f".{shared} + _b\n" in short["shop.py"]
     assert f"self.{shared} = _port." in short["store.py"]
     assert "_b = 3" in short["store.py"], "a name of one file alone is short in each of them"
     assert "= '_full'  # _full" in short["store.py"], "texts and comments stay"
     assert "import _port" in short["store.py"], "the port has named it"
 
 
-def test_nothing_but_names_changes() -> None:
-    long = {name: source.decode() for name, source in sources().items()}
-    for name, source in shortened(long).items():
-        assert len(source.splitlines()) == len(long[name].splitlines())
-        assert ast.dump(ast.parse(re.sub(r"\b_[a-zA-Z]\w*", "_", source))) == ast.dump(
-            ast.parse(re.sub(r"\b_[a-zA-Z]\w*", "_", long[name]))
-        )
+def _renamings(long: str, short: str) -> set[tuple[str, str]]:
+    """Return which name stands where which stood; all else has to be the same."""
+    pairs = set()
+    tokens = [tokenize.generate_tokens(io.StringIO(source).readline) for source in (long, short)]
+    for before, after in zip(*tokens, strict=True):
+        assert (before.type, before.start[0]) == (after.type, after.start[0])
+        if before.type == tokenize.NAME:
+            pairs.add((before.string, after.string))
+        else:
+            assert before.string == after.string
+    return pairs
 
 
-def test_different_names_of_a_file_stay_different() -> None:
+def test_nothing_but_names_changes_and_different_names_of_a_file_stay_different() -> None:
     long = {name: source.decode() for name, source in sources().items()}
     for name, source in shortened(long).items():
-        assert len(_names(source)) == len(_names(long[name])), name
+        pairs = _renamings(long[name], source)
+        assert len(pairs) == len(dict(pairs)) == len({after for _, after in pairs}), name
+        assert all(after == before or re.fullmatch("_[a-zA-Z]{1,2}", after) for before, after in pairs), name
+
+
+PARAMETERS = {
+    "shop.py": "import store\n\n\nclass Shop:\n    def __init__(self, shelf):\n        self.place = shelf\n\n"
+    "    def sold(self, goods, price=0):\n        return [each for each in goods if store.cost(each, extra=price)]\n\n"
+    "    def _moved(self, place, goods, many=2):\n        return place, goods, many\n",
+    "store.py": "def cost(goods, extra, shop):\n    return goods.shop + extra\n",
+}
+
+
+def test_a_parameter_is_short_where_nothing_else_can_mean_it() -> None:
+    short = shortened(PARAMETERS)
+    assert ("goods", "_b") in _renamings(PARAMETERS["shop.py"], short["shop.py"])
+    assert ("many", "_c") in _renamings(PARAMETERS["shop.py"], short["shop.py"]), "a private function's default"
+    for kept, why in (("shelf", "a constructor's"), ("price", "a default"), ("place", "an attribute, too")):
+        assert (kept, kept) in _renamings(PARAMETERS["shop.py"], short["shop.py"]), why
+    assert ("extra", "extra") in _renamings(PARAMETERS["store.py"], short["store.py"]), "a call names it"
+    assert ("shop", "shop") in _renamings(PARAMETERS["store.py"], short["store.py"]), "an attribute, too"
 
 
 def test_the_firmware_has_few_private_names() -> None:

@@ -30,6 +30,71 @@ def test_lives_on_damaged_lines_lose_and_double_nothing(seed: int) -> None:
     simulation.simulate(seed, (0, 10, 100, 250)[seed % 4], seconds=30, restarts=seed % 3)
 
 
+def _backlog(seed: int, **settings: Any) -> simulation.World:
+    """Return a world whose gateway comes back to a board that has a dozen batches."""
+    world = simulation.World(seed, **QUICK, **settings)
+    world.run(20)
+    world.absent = True
+    world.run(60)
+    world.absent = False
+    return world
+
+
+def test_a_backlog_goes_ahead_of_acknowledgements_as_far_as_there_is_room() -> None:
+    most = {}
+    for window_bytes in (0, 1_500, 8_000):
+        world = _backlog(2, window_bytes=window_bytes)
+        under_way = set()
+        world.run(30, lambda world=world, under_way=under_way: under_way.add(len(world.board._carries)))
+        most[window_bytes] = max(under_way)
+        assert world.board.link.queued_bytes() <= max(window_bytes, 600)
+        world.settle()
+        assert world.collector.values() == list(range(1, world.sensor.count + 1))
+    assert most[0] == 1 < most[1_500] < most[8_000]
+
+
+def test_what_was_under_way_to_a_gateway_that_restarts_goes_again_in_order() -> None:
+    world = _backlog(3, window_bytes=8_000)
+    world.run(30, lambda: len(world.board._carries) > 3)
+    assert len(world.board._carries) > 3
+    world.gateway = simulation.Gateway(world.rng, world.collector)
+    world.run(30)
+    assert not world.board._carries
+    world.settle()
+    assert world.collector.values() == list(range(1, world.sensor.count + 1))
+
+
+def test_what_goes_again_goes_alone() -> None:
+    """One message for each retry time (section 18), however many the line would take."""
+    world = simulation.World(4, **QUICK, window_bytes=8_000)
+    world.run(5)
+    world.gateway.away = True
+    world.run(50)
+    taken = [entry.times for entry in world.board.outbox.entries]
+    assert taken.count(1) > 8
+    assert sum(taken) - len(taken) <= 2, "repeated: one in thirty seconds"
+
+
+class _Slow(simulation.Gateway):
+    """Commits five times a second."""
+
+    def turn(self, now_us: int) -> None:
+        if now_us % 200_000 == 0:
+            super().turn(now_us)
+
+
+def test_with_a_window_batches_go_while_others_wait_for_the_gateways_commit() -> None:
+    sent = {}
+    for window_bytes in (0, 8_000):
+        world = simulation.World(5, interval_us=20_000, batch_us=40_000, window_bytes=window_bytes)
+        world.gateway = _Slow(world.rng, world.collector)
+        world.run(20)
+        sent[window_bytes] = world.board.link.statistics.messages_sent
+        world.settle()
+        assert world.collector.values() == list(range(1, world.sensor.count + 1))
+    assert sent[8_000] > 1.5 * sent[0]
+
+
 def test_the_identity_is_drawn_once_and_stays() -> None:
     world = simulation.World(3, **QUICK)
     public = world.board.identity.signing_public

@@ -118,7 +118,7 @@ def test_a_collector_that_lost_its_keys_is_reached_all_the_same(linked: World) -
 def test_a_gateway_that_restarts_with_an_envelope_under_way_gets_it_sealed(linked: World) -> None:
     linked.run(0.1)
     linked.absent = True
-    linked.run(5, lambda: linked.board._carry is not None)
+    linked.run(5, lambda: linked.board._carries)
     linked.absent = False
     linked.gateway = simulation.Gateway(linked.rng, linked.collector)
     before = len(linked.versions)

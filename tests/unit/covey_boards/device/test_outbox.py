@@ -115,7 +115,7 @@ def test_a_link_is_not_dropped_and_has_no_number() -> None:
 
 def test_what_is_on_its_way_is_not_dropped() -> None:
     outbox = _filled(10)
-    outbox.carried = outbox.entries[0]
+    outbox.entries[0].carried = True
     outbox.add(bytes(100))
     assert _held(outbox) == [1, *range(3, 12)]
 

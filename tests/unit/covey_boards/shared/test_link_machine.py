@@ -261,9 +261,14 @@ def test_any_bytes_leave_both_ends_running_and_in_step(pieces: list[bytes]) -> N
 
 
 @examples(60)
-@given(st.integers(0, 65_535), st.sampled_from([0, 10, 50, 100, 300]), st.integers(0, 4))
-def test_whole_lives_on_a_bad_line(seed: int, permille: int, resets: int) -> None:
-    link_simulation.simulate(seed, permille=permille, resets=resets)
+@given(
+    st.integers(0, 65_535),
+    st.sampled_from([0, 10, 50, 100, 300]),
+    st.integers(0, 4),
+    st.tuples(st.integers(1, 8), st.integers(1, 8)),
+)
+def test_whole_lives_on_a_bad_line(seed: int, permille: int, resets: int, windows: tuple[int, int]) -> None:
+    link_simulation.simulate(seed, permille=permille, resets=resets, windows=windows)
 
 
 def test_one_damaged_burst_in_a_hundred_loses_nothing() -> None:
