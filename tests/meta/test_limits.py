@@ -48,6 +48,7 @@ _OUR_OWN = {
     "EXPIRED_BLOBS_AT_ONCE": "this device's rhythm",
     "MAILBOX_LOOK_US": "this device's rhythm",
     "SYNC_SHARE": "this device's rhythm",
+    "LAN_FOUND_US": "this device's rhythm",
     "GIVEN_CHUNKS": "this device's rhythm",
     "LAN_CLIENTS": "this machine's memory",
     "PATCHED_BYTES": "this machine's memory",

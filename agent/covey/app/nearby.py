@@ -33,7 +33,7 @@ def nearby_role(device: Device) -> NearbyFiles:
         from covey.adapters.lan.server import LanServer
 
         server = LanServer(*_address(config.lan_listen or "0.0.0.0:0", "content.lan_listen"))
-        if not peers or _has_zeroconf():
+        if not config.lan_listen.startswith("127.") and (not peers or _has_zeroconf()):
             from covey.adapters.lan.discovery import LanDiscovery
 
             discovery = LanDiscovery(server.port, report)
@@ -84,6 +84,12 @@ class _Nearby:
             known = self._discovery.peers() if self._discovery is not None else []
             found += [LanPeer(*each, self._server.salt) for each in dict.fromkeys([*known, *self._peers])]
         return found if self._objects is None else [*found, self._objects]
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether there are peers on this network, or may be."""
+        discovery = self._discovery
+        return bool(self._peers) or (discovery is not None and (discovery.is_looking or bool(discovery.peers())))
 
     def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
         """Give these to peers."""

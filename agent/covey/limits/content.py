@@ -63,7 +63,7 @@ them."""
 CONTENT_EXPIRY_S = 30
 """How long a relay keeps what is asked for and given: then it is asked for again."""
 
-LAN_CLIENTS = 8
+LAN_CLIENTS = 32
 """Connections of peers that are served at the same time, a thread each; one more is turned away, and asks elsewhere."""
 
 GIVEN_CHUNKS = 16
@@ -74,6 +74,16 @@ LAN_SILENCE_S = 10.0
 
 LAN_SECONDS = 600.0
 """The longest that one connection is served: a hundred megabytes at 1.4 Mbit/s."""
+
+LAN_FOUND_US = 5_000_000
+"""After a start, within which it is not said yet that this network has no peers: they answer within a second or two."""
+
+NEAR_LOOK_US = 1_500_000
+"""The least time for which peers are looked at before members are asked at a relay: another one that has begun to ask
+there is seen in it, by two looks."""
+
+NEAR_LOOK_SPREAD_US = 2_500_000
+"""And up to so much more, by device and file: so that of ten that begin at once one is through before the others."""
 
 LAN_PEERS = 32
 """Peers of this network that are known at the same time."""

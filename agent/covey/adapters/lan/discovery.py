@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
+import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.lan.tags import is_near
 from covey.adapters.own_addresses import own_addresses
 from covey.errors import MissingPackageError
-from covey.limits.content import LAN_PEERS
+from covey.limits.content import LAN_FOUND_US, LAN_PEERS
 
 if TYPE_CHECKING:
     from covey.ports import Report
@@ -46,6 +47,7 @@ class LanDiscovery:
         self._found: dict[str, tuple[str, int]] = {}
         self._own = f"{secrets.token_hex(8)}.{_SERVICE}"
         self._ended = threading.Event()
+        self._looks_until = time.monotonic() + LAN_FOUND_US / 1e6
         self._thread = threading.Thread(target=self._follow_addresses, name="lan discovery", daemon=True)
         self._thread.start()
 
@@ -53,6 +55,11 @@ class LanDiscovery:
         """Return the addresses and ports of those who are there now."""
         with self._lock:
             return [*dict.fromkeys(self._found.values())]
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it has begun so lately that who is there may not have answered yet."""
+        return time.monotonic() < self._looks_until
 
     def close(self) -> None:
         """Say that this device goes."""

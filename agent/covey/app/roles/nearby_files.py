@@ -2,10 +2,10 @@
 
 1. Peers of this network come first, then the object store; members at a relay are asked where neither has a file.
    The first that delivers is kept until the file is here, or it fails (003.73). Of peers that all want a file which
-   none has, few ask at the relay, and give the others what has come: one that has looked in vain before another one
-   began to ask does not look again before it has rested.
+   none has, one asks at the relay, and gives the others what has come (`core/content/near_first.py`).
 2. One file at a time, in a thread: the loop goes on meanwhile, and measures. What comes is verified and kept as what
-   members send, so the next place goes on where the last one ended.
+   members send, so the next place goes on where the last one ended. Another file that is wanted meanwhile waits for its
+   look a bounded time.
 3. A place that has given what is not of a file is not asked for that one again.
 4. Where no place has a file, it is looked for again after a rest, unless members are giving it by then.
 """
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from covey.core.content.near_first import look_us
 from covey.core.content.nearer import NearEnd, read_from
 from covey.core.content.progress import FileProgress
 from covey.core.content.records import ContentRecords, WantedFile
@@ -34,10 +35,8 @@ _LOOK_US = 20_000
 _OFFER_US = 200_000
 """How soon a file that is here is given to others."""
 
-_ROUNDS = 2
-"""A peer that did not want the file at the first look may be asking for it by the second."""
-
-_BETWEEN_ROUNDS_S = 0.5
+_BETWEEN_LOOKS_S = 0.5
+"""A peer that did not want the file at one look may be asking for it by the next one."""
 
 _DONE = frozenset({NearEnd.WHOLE, NearEnd.NO_ROOM, NearEnd.STOPPED})
 
@@ -74,6 +73,10 @@ class Nearby(Protocol):
         """Give these to peers."""
 
     @property
+    def has_peers(self) -> bool:
+        """Whether there are peers on this network, or may be."""
+
+    @property
     def has_store(self) -> bool:
         """Whether there is an object store."""
 
@@ -103,6 +106,8 @@ class _Work:
 class _Seen:
     """What is known of a file that is asked for."""
 
+    since_us: int
+    looked: bool = False
     next_us: int = 0
     come: int = -1
     liars: set[str] = field(default_factory=set)
@@ -119,6 +124,7 @@ class NearbyFiles:
         self._report = report
         self._work: _Work | None = None
         self._seen: dict[ContentHash, _Seen] = {}
+        self._held: set[ContentHash] = set()
         self._stored: set[ContentHash] = set()
         self._store_us = 0
         self._offer_us = 0
@@ -129,7 +135,8 @@ class NearbyFiles:
             self._nearby.offer(self._content.given_files())
             self._offer_us = now.monotonic_us + _OFFER_US
         wanted = {each.hash: each for each in self._content.all_wanted()}
-        self._seen = {key: self._seen.get(key) or _Seen() for key in wanted}
+        self._seen = {key: self._seen.get(key) or _Seen(now.monotonic_us) for key in wanted}
+        self._hold(node, now)
         if self._work is not None:
             if self._work.wanted is not None and self._work.wanted.hash not in wanted:
                 self._work.stop.set()
@@ -146,6 +153,20 @@ class NearbyFiles:
             self._work.stop.set()
         self._nearby.close()
 
+    def _hold(self, node: Node, now: Now) -> None:
+        """Have members asked for no file that has not been looked for nearby, unless that takes too long."""
+        at_work = None if self._work is None or self._work.wanted is None else self._work.wanted.hash
+        held = {
+            key
+            for key, seen in self._seen.items()
+            if key == at_work or (not seen.looked and now.monotonic_us < seen.since_us + LAN_ROUND_US)
+        }
+        for key in held ^ self._held:
+            self._content.elsewhere(key, held=key in held)
+        if held != self._held:
+            self._held = held
+            node.content.refresh()
+
     def _begin(self, wanted: list[WantedFile], node: Node, now: Now) -> None:
         for each in wanted:
             seen = self._seen[each.hash]
@@ -155,10 +176,9 @@ class NearbyFiles:
             if seen.come not in {-1, come}:  # members give it (rule 4)
                 seen.come, seen.next_us = come, now.monotonic_us + NEAR_REST_US
                 continue
-            self._content.elsewhere(each.hash, held=True)
-            node.content.refresh()
             self._nearby.offer(self._content.given_files())
             self._start(lambda work, each=each, seen=seen: self._fetch(work, each, seen), each)  # type: ignore[misc]
+            self._hold(node, now)
             return
         if now.monotonic_us >= self._store_us:
             missing = [each for each in self._content.put_by(self._own) if each[0] not in self._stored]
@@ -181,22 +201,24 @@ class NearbyFiles:
             self._store_us = now.monotonic_us + (0 if work.end is NearEnd.WHOLE else NEAR_REST_US)
             return
         content = work.wanted.hash
-        self._content.elsewhere(content, held=False)
-        self._nearby.offer(self._content.given_files())
         self._content.remove_unknown(content)
         if content in self._seen:
             seen = self._seen[content]
+            seen.looked = True
             seen.come, seen.next_us = self._content.come(content), now.monotonic_us + NEAR_REST_US
-        node.content.refresh()  # takes it for whole, or has members asked for the rest
+        self._hold(node, now)  # no longer: it is taken for whole, or members are asked for the rest
+        self._nearby.offer(self._content.given_files())
         if work.end is NearEnd.WHOLE:
             self._report("info", f"a file of {work.wanted.sealed_size} bytes came from {work.source}")
 
     # -- in the thread ------------------------------------------------------------------------------------------------
 
     def _fetch(self, work: _Work, wanted: WantedFile, seen: _Seen) -> None:
-        progress = FileProgress(wanted, self._content.parts)
-        for _ in range(_ROUNDS):
-            if self._round(work, progress, seen) or work.stop.wait(_BETWEEN_ROUNDS_S):
+        progress, since_us = FileProgress(wanted, self._content.parts), self._clock.monotonic_us()
+        while not self._round(work, progress, seen):
+            look = look_us(self._own, wanted.hash, has_peers=self._nearby.has_peers)
+            left_us = since_us + look - self._clock.monotonic_us()
+            if left_us <= 0 or work.stop.wait(min(_BETWEEN_LOOKS_S, left_us / 1e6)):
                 return
 
     def _round(self, work: _Work, progress: FileProgress, seen: _Seen) -> bool:

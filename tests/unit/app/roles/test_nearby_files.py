@@ -11,10 +11,10 @@ import pytest
 from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.content import ContentState
 from covey.app.roles.nearby_files import NearbyFiles
-from covey.core.history.files import FileOffer, bound_to, content_key
+from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
 from covey.core.ids import ContentHash
 from covey.errors import PeerError
-from covey.limits.content import CHUNK_BYTES
+from covey.limits.content import CHUNK_BYTES, LAN_ROUND_US
 from covey.ports import ContentPlace, GivenFile
 from tests.fleet import Device, carry, found
 from tests.waiting import wait_until
@@ -70,6 +70,7 @@ class Around:
     """What is nearby: implements `Nearby`."""
 
     has_store = False
+    has_peers = False
 
     def __init__(self) -> None:
         self.there: list[ContentPlace] = []
@@ -93,7 +94,7 @@ class Pair:
 
     def __init__(self, folder: Path) -> None:
         self.ann, self.ben = Device("ann", folder), Device("ben", folder)
-        group_id = found(self.ann, self.ben)
+        group_id = self.group_id = found(self.ann, self.ben)
         for each in (self.ann, self.ben):
             each.compares_on_contact_only()
         self.settle()
@@ -217,6 +218,44 @@ def test_where_no_place_has_it_members_give_it(pair: Pair) -> None:
     assert pair.ben.store.content.all_wanted()
     carry(pair.ann, pair.ben)
     assert pair.state is ContentState.HERE
+
+
+def test_where_peers_are_near_members_are_not_asked_before_these_were_looked_at_again(pair: Pair) -> None:
+    """A peer that begins a moment later asks at the relay, or has the file by then."""
+    pair.around.has_peers = True
+    empty = Place("empty", {}, _as_it_is)
+    pair.around.there.append(empty)
+    pair.role.turn(pair.ben.node, pair.ben.now)
+    wait_until(lambda: empty.asked > 1, "it looks again")
+    assert not [*pair.ben.sends()], "no member is asked"
+    pair.place("later")
+    pair.look()
+    assert pair.state is ContentState.HERE
+    assert any("came from later" in line for line in pair.lines)
+
+
+def test_that_ends_and_then_members_are_asked(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.core.content.near_first.NEAR_LOOK_US", 200_000)
+    monkeypatch.setattr("covey.core.content.near_first.NEAR_LOOK_SPREAD_US", 1)
+    pair.around.has_peers = True
+    pair.look()
+    carry(pair.ann, pair.ben)
+    assert pair.state is ContentState.HERE
+
+
+def test_a_second_file_is_asked_of_nobody_while_the_first_one_is_looked_for(pair: Pair) -> None:
+    pair.around.has_peers = True
+    other = ContentReference(ContentHash(b"other" + bytes(27)), ContentHash(bytes(32)), bytes(24), 5)
+    pair.role.turn(pair.ben.node, pair.ben.now)
+    with pair.ben.store.transaction():
+        pair.ben.store.content.want(pair.group_id, pair.ann.key, other, pair.ben.now.wall_us)
+    pair.ben.node.content.refresh()
+    pair.role.turn(pair.ben.node, pair.ben.now)
+    assert len(pair.ben.store.content.all_wanted()) == 2
+    assert pair.ben.store.content.wanted() == []
+    pair.ben.wait(LAN_ROUND_US / 1e6)
+    pair.role.turn(pair.ben.node, pair.ben.now)
+    assert [each.hash for each in pair.ben.store.content.wanted()] == [other.hash], "not for ever"
 
 
 def test_a_file_that_is_dropped_on_its_way_leaves_nothing(pair: Pair) -> None:
