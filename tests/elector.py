@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 
 from covey.app.roles.checkpoint_signing import CheckpointSigning
 from covey.core.checkpoints.checkpoints import Checkpoint, Checkpoints
-from covey.core.checkpoints.state import CheckpointState, covered_by, state_of
+from covey.core.checkpoints.covered import covered_by
+from covey.core.checkpoints.state import CheckpointState, state_of
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history.bodies import Body, Merge
 from covey.core.history.checkpoint import divided

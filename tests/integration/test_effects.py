@@ -90,6 +90,16 @@ def test_nor_does_a_group_of_two_that_are_both_there(one: Here, tmp_path: Path) 
     assert one.json("invite", "--cancel") == {"cancelled": 0}
 
 
+def test_two_groups_of_the_same_two_are_both_kept(one: Here, tmp_path: Path) -> None:  # accepts: 003.56
+    two = Here(tmp_path, "two")
+    key = two.json("key", "show")["signing_key"]
+    groups = [one.json("group", "create", "--mode", "one-to-one", "--with", key)["group_id"] for _ in range(2)]
+    for group in groups:
+        one.ok("group", "profile", "--group", group, "--title", f"with two, {group[:4]}")
+    found = [one.json("group", "show", "--group", group) for group in groups]
+    assert [each["title"] for each in found] == [f"with two, {group[:4]}" for group in groups]
+
+
 def test_a_banned_device_is_not_added(one: Here, tmp_path: Path) -> None:
     two = Here(tmp_path, "two")
     one.ok("group", "create")

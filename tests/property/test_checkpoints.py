@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import empty_history
-from covey.core.checkpoints.state import CheckpointState, covered_by, state_of
+from covey.core.checkpoints.covered import covered_by
+from covey.core.checkpoints.state import CheckpointState, state_of
 from covey.core.history.bodies import Body, GroupProfile, Merge, Note
 from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval, SettingOrder

@@ -6,24 +6,28 @@ Hypothesis writes a history by anybody, following anything; one device forgets s
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.checkpoints.checkpoints import Checkpoint
+from covey.core.checkpoints.covered import covered_by
 from covey.core.checkpoints.forgetting import count_uncovered, forgettable
-from covey.core.checkpoints.state import covered_by, state_of
+from covey.core.checkpoints.state import state_of
 from covey.core.crypto import Identity
 from covey.core.history.bodies import Body, GroupProfile, Merge, Note
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, sign_operation
-from covey.core.history.orders import Approval, SettingOrder
+from covey.core.history.orders import Approval, CommandOrder, SettingOrder
 from covey.core.history.standing import heads_of, weigh
 from covey.core.ids import DeviceKey, Incarnation, ManifestHash, OperationId
 from covey.core.orders.authority import Pins, weigh_orders
-from covey.core.orders.selector import EVERYBODY
+from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.settings.desired import GroupSettings, desired
 from covey.core.settings.obedience import Desired
 from tests.examples import examples
@@ -33,6 +37,8 @@ from tests.vectors.makers.orders import adds, removes
 
 _PEOPLE = (ALICE, BOB, CAROL, MALLORY)
 _SEALED = b"sealed for some"
+_SHED = Selector(SelectorKind.LABEL, "shed")
+_ORDERS = None, OperationKind.SETTING, OperationKind.COMMAND
 _MEMBERS = frozenset(each.signing_public for each in _PEOPLE)
 
 
@@ -85,6 +91,8 @@ class _History:
             adds(chance.choice(_PEOPLE)),
             removes(chance.choice(_PEOPLE)),
             SettingOrder(EVERYBODY, f"app.{chance.randrange(3)}", chance.randrange(100)),
+            SettingOrder(_SHED, f"app.{chance.randrange(2)}", chance.randrange(100)),
+            CommandOrder(EVERYBODY, "flush", {}, chance.randbytes(16)),
             SettingOrder(EVERYBODY, f"app.{chance.randrange(3)}", sealed=_SEALED + chance.randbytes(2)),
             GroupProfile(str(chance.randrange(100))),
             Approval(chance.choice(self.written).id) if self.written else Merge(),
@@ -109,7 +117,7 @@ def _judged(tables: OperationTables, last: Operation, pins: Pins, present: froze
     return (
         weigh(tables, GROUP_ID, present, named),
         heads_of(tables, GROUP_ID, present),
-        weigh_orders(tables, GROUP_ID, pins, present),
+        *(weigh_orders(tables, GROUP_ID, pins, present, (), kind) for kind in _ORDERS),
         state_of(tables, GROUP_ID, covered, last.id, pins, present).to_wire(),
         tables.logs(GROUP_ID),
         tables.totals(GROUP_ID),
@@ -146,7 +154,8 @@ def _compare(seed: int, count: int, later: int, threshold: int) -> int:
                 base = _checkpoint(forgets, merge.id, pins)
                 assert base.state is not None
                 assert _SEALED not in base.state.to_wire(), "a checkpoint has no secrets"
-                gone = forgets.forgotten.take(forgettable(forgets, GROUP_ID, base, frozenset(), 1))
+                may_go = forgettable(forgets, GROUP_ID, base, frozenset(), 1, lambda _: chance.random() < 0.5)
+                gone = forgets.forgotten.take(may_go)
                 assert gone == forgets.forgotten.count(GROUP_ID)
                 assert count_uncovered(forgets, GROUP_ID, [base]) == 0
         assert _judged(keeps, last, pins, present) == _judged(forgets, last, pins, present)
@@ -164,3 +173,19 @@ def test_who_forgets_judges_as_who_keeps(seed: int, count: int, later: int, thre
 
 def test_much_of_these_histories_is_forgotten() -> None:
     assert sum(_compare(seed, 40, 4, 1) for seed in range(4)) > 16
+
+
+@pytest.mark.parametrize("kind", [OperationKind.SETTING, OperationKind.COMMAND])
+def test_orders_are_among_what_is_forgotten(monkeypatch: pytest.MonkeyPatch, kind: OperationKind) -> None:
+    kinds: list[int] = []
+
+    def noted(tables: ForgottenOperations, arrivals: Sequence[int]) -> int:
+        taken = take(tables, arrivals)
+        kinds.extend(each.kind for each in tables.shapes(GROUP_ID))
+        return taken
+
+    take = ForgottenOperations.take
+    monkeypatch.setattr(ForgottenOperations, "take", noted)
+    for seed in range(8):
+        _compare(seed, 40, 4, 1)
+    assert kinds.count(kind) >= 2

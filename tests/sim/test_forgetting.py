@@ -12,25 +12,36 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.sqlite import forgotten as forgotten_module
 from covey.adapters.sqlite.forgotten import ForgottenOperations
+from covey.core.checkpoints import covered as covered_module
 from covey.core.checkpoints import forgetting as forgetting_module
 from covey.core.checkpoints.checkpoints import Checkpoint
 from covey.core.checkpoints.forgetting import count_uncovered, forgettable
 from covey.core.history.bodies import Note
+from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import GroupId, OperationId
 from covey.core.now import Now
 from covey.core.orders.authority import Pins, weigh_orders
+from covey.core.orders.selector import EVERYBODY
+from covey.core.settings.desired import GroupSettings
 from covey.errors import LocalError
 from tests.elector import Elector
 from tests.sim.test_checkpoints import body_of, false_state
 from tests.sim.test_membership import World
 
 _ROUNDS = 10
-_SEEDS_OF_MISTAKES = (1, 2, 3, 6, 9)
+_SEEDS_OF_MISTAKES = (1, 2, 3, 4, 6, 9)
 
 
 class Forgetter(Elector):
     """A device that forgets all that a checkpoint lets it."""
+
+    def order(self, group_id: GroupId, value: int) -> None:
+        """Have all set something, and do something."""
+        self.say(group_id, SettingOrder(EVERYBODY, "app.mode", value))
+        self.say(group_id, CommandOrder(EVERYBODY, "flush", {}, bytes([value] * 16)))
 
     def forget(self, group_id: GroupId, chance: random.Random) -> int:
         """Forget in small transactions; return how much. Sometimes the power goes before the last one."""
@@ -39,7 +50,7 @@ class Forgetter(Elector):
         if base is None:
             return 0
         void = node.history.standing(group_id).void
-        arrivals, gone = forgettable(operations, group_id, base, void, 2**62), 0
+        arrivals, gone = forgettable(operations, group_id, base, void, 2**62, lambda _: True), 0
         for start in range(0, len(arrivals), 3):
             if chance.random() < 0.1:
                 self.device.restart()
@@ -69,6 +80,7 @@ def _run(folder: Path, seed: int) -> int:
         for _ in range(3):
             chance.choice(electors).say(world.group_id, Note("text/plain", chance.randbytes(20)))
         chance.choice(electors).say(world.group_id, body_of(chance, world))
+        keeper.order(world.group_id, turn)
         if chance.random() < 0.5:
             chance.choice(electors[:-1]).propose(world.group_id)
         if chance.random() < 0.4:
@@ -121,8 +133,11 @@ def _judged(world: World, elector: Forgetter) -> tuple[object, ...]:
     operations, node = elector.device.store.operations, elector.device.node
     ids = {each.id for each in operations.shapes(world.group_id)}
     members = frozenset(device.key for device in world.devices)
-    orders = weigh_orders(operations, world.group_id, elector.pins, members)
-    return ids, node.history.standing(world.group_id).void, orders, operations.logs(world.group_id)
+    kinds = OperationKind.SETTING, OperationKind.COMMAND
+    orders = [weigh_orders(operations, world.group_id, elector.pins, members, (), kind) for kind in kinds]
+    group = node.groups.group(world.group_id)
+    wanted = GroupSettings(operations, group, elector.pins, ()).of(group.members)
+    return ids, node.history.standing(world.group_id).void, orders, operations.logs(world.group_id), wanted
 
 
 def _worth(found: Checkpoint) -> tuple[OperationId, str, bytes]:
@@ -133,6 +148,13 @@ def _worth(found: Checkpoint) -> tuple[OperationId, str, bytes]:
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_all_come_to_the_same_whoever_forgets(tmp_path: Path, seed: int) -> None:
     assert _run(tmp_path, seed) > 0
+
+
+class _Everything:
+    """Takes every setting for one that was replaced."""
+
+    def meets(self, *_: object) -> bool:
+        return True
 
 
 _shapes = ForgottenOperations.shapes
@@ -151,6 +173,8 @@ _MISTAKES = {
         lambda *arguments: (replace(each, parents=()) for each in _shapes(*arguments)),
     ),
     "the end of a log is forgotten with the rest": (ForgottenOperations, "_is_needed", lambda *_: False),
+    "a setting that holds is forgotten": (covered_module, "ReplacedSettings", _Everything),
+    "nobody knows any more what a forgotten order was for": (forgotten_module, "target_of", lambda _: b""),
 }
 
 

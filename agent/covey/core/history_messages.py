@@ -65,6 +65,6 @@ class HistoryMessages:
             events.append(EnvelopeDropped(error.code, str(error), message.author))
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
-    def _pull(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
+    def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         sends = self._history.exchange.answer_pull(delivery.message) or self._newcomers.answer(delivery.message)
-        return HandlerOutcome(sends=tuple(sends))
+        return HandlerOutcome(sends=(*sends, *self._history.exchange.ask_back(delivery.message, now)))

@@ -14,7 +14,7 @@ from covey.core.actions.received import ResultRecords
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
 from covey.core.content.records import ContentRecords
 from covey.core.history.records import AnnouncementRecords, CatchUpRecords, NamedManifestRecords, OperationRecords
-from covey.core.ids import DeviceKey
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.link.imprints import ImprintRecords
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKeyRecords
@@ -64,6 +64,9 @@ class NodeGroups(GroupRecords, NamedManifestRecords, Protocol):
 
 class NodeOperations(OperationRecords, OrderRecords, Protocol):
     """What groups say, and what of it bears on orders."""
+
+    def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
+        """Return the arrivals of the last of what bears on orders that an operation follows, or is."""
 
 
 class NodePresence(SeenRecords, PresenceRecords, Protocol):

@@ -53,6 +53,10 @@ BUNDLE_OPERATION_BYTES = 256 * KIB
 MAXIMUM_LOGS = 2_048
 """Logs of one group, all of which a request for operations tells of: those of 1,000 members, some of them restored."""
 
+LOG_TAG_BYTES = 4
+"""Of a log in a request that names logs by tags: of 2,048 logs two have the same one in 1 of 2,000 requests, each time
+others, and that costs one longer request, or one more."""
+
 MAXIMUM_WANTED = 64
 """Operations that a request names by their ids, as others follow them."""
 

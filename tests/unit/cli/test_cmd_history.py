@@ -33,7 +33,9 @@ def _entries(device: Here, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in device.ok("history", "log", "--json", *words).splitlines()]
 
 
-def test_what_is_noted_is_logged_shown_and_verified(ann: Here) -> None:  # accepts: 003.24
+def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.24, 003.66, 003.68, 003.77, 003.78
+    ann: Here,
+) -> None:
     first = ann.json("note", "pump 3 rattles")["id"]
     second = ann.json("note", "oiled", "--react", first[:8])["id"]
     ann.ok("note", "pump 4 rattles", "--edit", first[:8])
@@ -100,7 +102,9 @@ def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
     assert f"session {first[:8]} is over: https://meet.example/pumps" in ann.ok("history", "--last", "1")
 
 
-def test_a_group_has_a_title_a_description_and_a_picture(ann: Here, tmp_path: Path) -> None:  # accepts: 003.59
+def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 003.60, 003.63
+    ann: Here, tmp_path: Path
+) -> None:
     picture = tmp_path / "pump.png"
     picture.write_bytes(b"\x89PNG")
     ann.ok("group", "profile", "--title", "Pumps", "--description", "north field\nsouth field")
@@ -110,6 +114,8 @@ def test_a_group_has_a_title_a_description_and_a_picture(ann: Here, tmp_path: Pa
     assert "title    Pumps\n         north field\n         south field\n" in ann.ok("group", "show")
     ann.ok("group", "profile", "--description", "")
     assert ann.json("group", "show")["title"] == "Pumps"
+    assert ann.json("group", "show")["mode"] == "invites-only"
+    assert "--mode" in ann.fails("group", "profile", "--mode", "public", code=2), "which nobody can change"
     assert "the group is called 'Pumps'" in ann.ok("history", "--last", "1")
     large = tmp_path / "large.png"
     large.write_bytes(bytes(50_000))
@@ -138,7 +144,7 @@ def test_mistakes(ann: Here, words: list[str], code: int, complaint: str) -> Non
     assert complaint in ann.fails(*words, code=code)
 
 
-def test_verify_finds_what_was_changed_in_the_file(ann: Here) -> None:
+def test_verify_finds_what_was_changed_in_the_file(ann: Here) -> None:  # accepts: 003.06, 003.66
     ann.ok("note", "as it was")
     with closing(sqlite3.connect(ann.state / "state.sqlite")) as database, database:
         database.execute("UPDATE operation SET raw = zeroblob(10)")
@@ -152,7 +158,9 @@ def _late(author: Identity, manifest: GroupManifest, body: GroupProfile | Note, 
     return sign_operation(made, author)
 
 
-def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothing(ann: Here) -> None:
+def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothing(  # accepts: 003.29
+    ann: Here,
+) -> None:
     ben = identity("ben")
     ann.ok("group", "profile", "--title", "Pumps")
     with open_device(find_state(str(ann.state))) as device, device.store.transaction():

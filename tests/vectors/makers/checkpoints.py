@@ -8,8 +8,9 @@ from typing import Any
 
 from covey.adapters.sqlite.store import empty_history
 from covey.core.checkpoints.checkpoints import Checkpoints
+from covey.core.checkpoints.covered import covered_by
 from covey.core.checkpoints.graph import HistoryGraph, covered_graph, digest_of_parts, part_digest
-from covey.core.checkpoints.state import CheckpointState, covered_by, state_of
+from covey.core.checkpoints.state import CheckpointState, state_of
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import GroupProfile, Merge
@@ -98,7 +99,7 @@ def _graphs(operations: Sequence[Operation]) -> list[dict[str, Any]]:
             tables.add(operation, 1, 0)
         checkpoint = next(Checkpoints(tables, GROUP_ID, _PINS, frozenset(), lambda _: WITH_CAROL).newest_first())
         assert checkpoint.state is not None, "it is whole"
-        graph = tuple(covered_graph(tables, GROUP_ID, checkpoint.state.covers))
+        graph = tuple(covered_graph(tables, GROUP_ID, checkpoint.state.covers, frozenset()))
     proof, whole = (each.raw for each in operations[-2:]), (each.raw for each in operations[:4])
     body = HistoryGraph(tuple(proof), part_digest(graph), 0, len(graph), graph, tuple(whole))
     assert checkpoint.state.graph == digest_of_parts(body.hashes), "the state names it"

@@ -75,6 +75,7 @@ def _bodies() -> list[dict[str, Any]]:
         ("one group", None, [False, [head]]),
         ("an answer is asked for", None, [True, [head, [_OTHER, 2**63 - 1, bytes(16)]]]),
         ("with a history", None, [False, [[*head, seeded("history", 16)]]]),
+        ("with tags", None, [False, [head], True]),
         ("a history of 15 bytes", "malformed", [False, [[*head, bytes(15)]]]),
         ("as many as allowed", None, [False, many[:-1]]),
         ("one too many", "limit", [False, many]),

@@ -200,10 +200,20 @@ def _bodies() -> list[dict[str, Any]]:
     bundle = OperationBundle((FIRST.raw, SECOND.raw), more=1_060)
     pull = HistoryPull({FIRST.log: 2, ANSWER.log: 1}, (OperationId(seeded("wanted")),))
     twice = cbor([[[ALICE.signing_public, INCARNATION, 1], [ALICE.signing_public, INCARNATION, 2]], []])
+    tagged = pull.with_tags(seeded("salt", 8))
+    descending = cbor([bytes(8), False, bytes([2] * 4 + [1] * 4), 1, [0, 0], []])
+    one_short = cbor([bytes(8), False, bytes([1] * 4 + [2] * 4), 1, [0], []])
+    from_less = cbor([bytes(8), False, bytes([1] * 4 + [2] * 4), 1, [1, 2], []])
+    behind = HistoryPull({FIRST.log: 2}, only=True).with_tags(seeded("salt", 8))
     return [
         {"name": "two operations, and more", "type": "OPERATIONS", "code": None, "body": bundle.to_wire().hex()},
         {"name": "no number", "type": "OPERATIONS", "code": "malformed", "body": cbor([[], True]).hex()},
         {"name": "how far it has come", "type": "HISTORY_PULL", "code": None, "body": pull.to_wire().hex()},
+        {"name": "how far, with tags", "type": "HISTORY_PULL", "code": None, "body": tagged.to_wire().hex()},
+        {"name": "of one log alone", "type": "HISTORY_PULL", "code": None, "body": behind.to_wire().hex()},
+        {"name": "not from the least", "type": "HISTORY_PULL", "code": "malformed", "body": from_less.hex()},
+        {"name": "tags descending", "type": "HISTORY_PULL", "code": "malformed", "body": descending.hex()},
+        {"name": "more tags than numbers", "type": "HISTORY_PULL", "code": "malformed", "body": one_short.hex()},
         {"name": "a log twice", "type": "HISTORY_PULL", "code": "malformed", "body": twice.hex()},
     ]
 

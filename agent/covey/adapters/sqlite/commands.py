@@ -35,6 +35,10 @@ class CommandTables:
         """Say whether a command of a once-id was ever taken, in whatever group, forgotten ones too."""
         return self._database.first("SELECT 1 FROM command_once WHERE once = ?", (once,)) is not None
 
+    def is_reported(self, operation: OperationId) -> bool:
+        """Say whether what became of an operation is final, and was queued for whoever is to know of it."""
+        return self._database.first("SELECT 1 FROM command WHERE operation = ? AND reported", (operation,)) is not None
+
     def add(self, record: CommandRecord) -> None:
         """Keep a command that is new."""
         marks = ", ".join("?" * len(_COLUMNS))

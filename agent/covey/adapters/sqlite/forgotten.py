@@ -1,7 +1,7 @@
 """What is left of operations that were forgotten: which there were, by whom, and what each of them followed.
 
-1. Such a row says all that is ever asked of an operation but what it says: so whatever is judged by what follows what
-   comes out as if it were still here, and an operation that rests on it is taken.
+1. Such a row says all that is ever asked of an operation but what it says, and of an order whom it was for: so whatever
+   is judged by what follows what comes out as if it were still here, and an operation that rests on it is taken.
 2. An operation becomes such a row in one statement each way, inside one transaction: it is here, or it is forgotten.
 3. Its arrival stays, so what came later still stands behind it.
 """
@@ -14,6 +14,7 @@ from covey.adapters.sqlite.database import Database
 from covey.core.history.operation import ID_BYTES, Log, read_operation
 from covey.core.history.records import Held, OperationShape, Remains
 from covey.core.ids import GroupId, OperationId
+from covey.core.orders.target import TARGETED, target_of
 
 _OF_LOG = "FROM forgotten_operation AS gone JOIN forgotten_log AS log ON log.id = gone.log "
 
@@ -45,14 +46,14 @@ class ForgottenOperations:
     def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, None]]:
         """Yield by height and id what remains of each, with its arrival."""
         rows = self._database.each(
-            "SELECT arrival, gone.hash, author, incarnation, number, height, manifest.hash, kind, length, parents "
-            f"{_OF_LOG}JOIN forgotten_manifest AS manifest ON manifest.id = manifest "
+            "SELECT arrival, gone.hash, author, incarnation, number, height, manifest.hash, kind, length, parents, "
+            f"target {_OF_LOG}JOIN forgotten_manifest AS manifest ON manifest.id = manifest "
             "WHERE group_id = ? ORDER BY height, gone.hash",
             (group_id,),
         )
-        for arrival, found, author, incarnation, number, height, manifest, kind, length, parents in rows:
-            log = Log(author, incarnation)
-            place = found, log, number, height, manifest, kind, False, length, parents_of(parents)
+        for arrival, found, author, incarnation, number, height, manifest, kind, length, parents, target in rows:
+            log, is_judged = Log(author, incarnation), kind in TARGETED
+            place = found, log, number, height, manifest, kind, is_judged, length, parents_of(parents), target
             yield arrival, Remains(*place), None
 
     def remember(
@@ -68,10 +69,10 @@ class ForgottenOperations:
         """Keep what remains of an operation that was never here."""
         log, it = self._log_and_manifest(group_id, remains.log, remains.number, remains.manifest), remains
         self._database.run(
-            "INSERT INTO forgotten_operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO forgotten_operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(arrival, it.id, log[0], it.number, it.height, log[1], manifest_version, it.kind, late, it.length),
-                *(frontier, node, b"".join(it.parents)),
+                *(frontier, node, b"".join(it.parents), it.target or b""),
             ),
         )
 
@@ -142,8 +143,8 @@ class ForgottenOperations:
         rows = self._log_and_manifest(group_id, log, number, operation.manifest)
         self._database.run(
             "INSERT INTO forgotten_operation SELECT arrival, hash, ?, number, height, ?, "
-            "manifest_version, kind, late, length(raw), frontier, node, ? FROM operation WHERE arrival = ?",
-            (*rows, b"".join(operation.parents), arrival),
+            "manifest_version, kind, late, length(raw), frontier, node, ?, ? FROM operation WHERE arrival = ?",
+            (*rows, b"".join(operation.parents), target_of(operation), arrival),
         )
         self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
 

@@ -28,6 +28,7 @@ from covey.core.history.operation import Log, Operation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, SettingOrder
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
+from covey.core.orders.target import OrderTarget
 
 _KINDS = frozenset(
     {
@@ -114,22 +115,25 @@ class OrderIndex:
     def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
         """Yield the nodes of a group by height and id, so each after those that it follows."""
         here = self._database.each(
-            "SELECT height, hash, arrival, author, incarnation, number, kind, subject, nodes FROM operation "
+            "SELECT height, hash, arrival, author, incarnation, number, kind, subject, nodes, x'' FROM operation "
             "LEFT JOIN order_frontier ON order_frontier.id = frontier "
             "WHERE operation.group_id = ? AND node ORDER BY height, hash",
             (group_id,),
         )
         forgotten = self._database.each(
-            "SELECT height, hash, arrival, author, incarnation, number, kind, NULL, nodes FROM forgotten_operation "
-            "JOIN forgotten_log ON forgotten_log.id = log LEFT JOIN order_frontier ON order_frontier.id = frontier "
+            "SELECT height, hash, arrival, author, incarnation, number, kind, NULL, nodes, target "
+            "FROM forgotten_operation JOIN forgotten_log ON forgotten_log.id = log "
+            "LEFT JOIN order_frontier ON order_frontier.id = frontier "
             "WHERE forgotten_log.group_id = ? AND node ORDER BY height, hash",
             (group_id,),
         )
         rows = heapq.merge(here, forgotten, key=lambda row: row[:2])
-        for height, operation_id, arrival, author, incarnation, number, kind, subject, nodes in rows:
+        for height, operation_id, arrival, author, incarnation, number, kind, about, nodes, target in rows:
             follows = () if nodes is None else tuple(_read(nodes))
             log = Log(author, incarnation)
-            yield OrderNode(arrival, height, OperationId(operation_id), log, number, kind, subject, follows)
+            key = OrderTarget.from_wire(target).key if target else None
+            subject = about if key is None else key.encode()
+            yield OrderNode(arrival, height, OperationId(operation_id), log, number, kind, subject, follows, target)
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last nodes that an operation follows, itself among them if it is one."""

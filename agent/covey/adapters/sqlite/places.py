@@ -13,6 +13,7 @@ from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
 from covey.core.history.operation import Log, Operation, read_operation
 from covey.core.history.records import Remains
 from covey.core.ids import GroupId, OperationId
+from covey.core.orders.target import target_of
 
 
 class OperationPlaces:
@@ -38,7 +39,7 @@ class OperationPlaces:
         for arrival, found, raw, subject in rows:
             it = read_operation(raw, verify=False)
             judged = it.kind not in SAYS_NOTHING_JUDGED
-            place = it.log, it.number, it.height, it.manifest, it.kind, judged, len(raw), it.parents
+            place = it.log, it.number, it.height, it.manifest, it.kind, judged, len(raw), it.parents, target_of(it)
             yield arrival, Remains(found, *place), subject if it.kind == OperationKind.APPROVAL else None
 
     def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:

@@ -8,7 +8,8 @@ from functools import partial
 from covey.app.device import Device
 from covey.app.pins import pins
 from covey.core.checkpoints.checkpoints import Checkpoint, Checkpoints
-from covey.core.checkpoints.state import covered_by, state_of
+from covey.core.checkpoints.covered import covered_by
+from covey.core.checkpoints.state import state_of
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history.bodies import Merge
 from covey.core.history.checkpoint import divided

@@ -133,10 +133,14 @@ def remove_operator(device: Device, manifest: GroupManifest, name: str) -> Order
 
 
 def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
-    """Return the orders that somebody gave who may be an operator, and changes of operators, the oldest first."""
+    """Return the orders that somebody gave who may be an operator, and changes of operators, the oldest first.
+
+    Those whose words are forgotten here are left out.
+    """
+    here = device.store.operations
     weighed = [_weighed(device, manifest, kind) for kind in _ORDERS]
     found = [*weighed[0].changes, *(order for each in weighed for order in each.orders)]
-    entries = [_entry(device, manifest, each) for each in found]
+    entries = [_entry(device, manifest, each) for each in found if here.raw(manifest.group_id, each.id) is not None]
     return [entry for _, entry in sorted(entries, key=lambda each: each[0])]
 
 

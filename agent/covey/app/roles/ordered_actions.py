@@ -216,7 +216,14 @@ class OrderedActions:
         judged = (ordered.judgement, since)
         if self._judged.get(ordered.group.group_id) != judged:
             new = ordered.new(since, self._records, moment)
-            self._keep(lambda: [*self._execution.take(new.given, moment), *self._execution.lose(new.lost, moment)])
+            execution = self._execution
+            self._keep(
+                lambda: [
+                    *execution.take(new.given, moment),
+                    *execution.lose(new.lost, moment),
+                    *execution.refuse_forgotten(new.forgotten, moment),
+                ]
+            )
             self._judged[ordered.group.group_id] = judged
 
     def _obeyed_since(self, node: Node, group: GroupManifest, now: Now, moment: Moment) -> ObeyedSince | None:

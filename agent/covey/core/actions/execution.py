@@ -37,6 +37,7 @@ from covey.limits.actions import (
 )
 
 _LOST = "this device has lost its records of what it did; it may be done, and is not repeated"
+_FORGOTTEN = "what was to be done was forgotten by all whom this device has met before it came here; nothing was done"
 _WENT_DOWN = "the device went down while it was being done; it may be done, and is not repeated"
 
 
@@ -98,6 +99,16 @@ class Execution:
                 record = _taken(command, moment)
                 self._records.add(record)
                 found.append(self._end(record, End(CommandState.UNKNOWN, results.RECORDS_LOST, _LOST), moment))
+        return found
+
+    def refuse_forgotten(self, given: Iterable[GivenCommand], moment: Moment) -> list[CommandRecord]:
+        """Refuse commands whose words were forgotten before they came here; return them."""
+        found = []
+        for command in given:
+            if not self._records.knows(command.operation):
+                record = _taken(command, moment)
+                self._records.add(record)
+                found.append(self._end(record, End(CommandState.REFUSED, results.FORGOTTEN, _FORGOTTEN), moment))
         return found
 
     def give_up(self, group_id: GroupId, moment: Moment) -> list[CommandRecord]:

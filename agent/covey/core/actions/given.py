@@ -9,12 +9,13 @@
    that (`orders/authority.py`, rule 7).
 3. A device that obeyed in the group before, in records that it has lost, says of the others that it does not know: of
    the last `LOST_COMMANDS`, as far as they are not known to be past their deadline.
+4. One whose words were forgotten before they came here, where they would be this device's to do, is told of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from covey.core.actions.records import NOTHING_HALTED, GivenCommand, Halted, Moment, ObeyedSince
 from covey.core.actions.secrets import SealedArguments
@@ -22,12 +23,16 @@ from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import CommandOrder
+from covey.core.history.orders import ONCE_BYTES, CommandOrder
 from covey.core.history.records import NamedManifestRecords
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
-from covey.core.orders.nodes import OrderRecords
+from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.target import OrderTarget
 from covey.limits.actions import LOST_COMMANDS
+
+_FORGOTTEN = "forgotten"
+"""What stands for the name of an action that nobody knows any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class NewCommands:
     """Those that it is to do, in the history's order."""
     lost: Iterator[GivenCommand]
     """Those that it may have done, and cannot know."""
+    forgotten: Iterator[GivenCommand] = field(default_factory=lambda: iter(()))
+    """Those that it would have to do, of which nobody told it anything but that they were for it."""
 
 
 class GroupCommands:
@@ -71,11 +78,16 @@ class GroupCommands:
         self, member: Member, since: ObeyedSince, knows: Callable[[OperationId], bool], moment: Moment
     ) -> NewCommands:
         """Return what a member that obeys since an operation has not taken yet."""
-        following, obeyed_before = self._ancestry(member.keys.signing_public, since)
+        following, obeyed_before, forgotten = self._ancestry(member.keys.signing_public, since)
         given: list[OperationId] = []
         lost: list[OperationId] = []
+        unheard: list[OrderNode] = []
         for operation_id in self.counting:
             if knows(operation_id) or (obeyed_before is None and operation_id not in following):
+                continue
+            if (node := forgotten.get(operation_id)) is not None:
+                if operation_id in following and OrderTarget.from_wire(node.target).selector.selects(member):
+                    unheard.append(node)
                 continue
             operation, order = self._read(operation_id)
             if not self._is_for(member, operation, order):
@@ -84,7 +96,8 @@ class GroupCommands:
                 given.append(operation_id)
             elif operation.height > (obeyed_before or 0) and not _is_past(order, moment):
                 lost.append(operation_id)
-        return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]))
+        unknown = (self._forgotten(each) for each in unheard)
+        return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]), unknown)
 
     def of_board(self, board: Member, known: dict[OperationId, bool]) -> list[OperationId]:
         """Return the commands that are for a board, in the history's order; of a release none is.
@@ -100,21 +113,30 @@ class GroupCommands:
     def _each(self, operation_ids: Iterable[OperationId]) -> Iterator[GivenCommand]:
         return (_given(*self._read(each)) for each in operation_ids)
 
-    def _ancestry(self, own: DeviceKey, since: ObeyedSince) -> tuple[frozenset[OperationId], int | None]:
+    def _forgotten(self, node: OrderNode) -> GivenCommand:
+        """Return what stands for a command of which nothing is known but by whom it was, and for whom."""
+        return GivenCommand(node.id[:ONCE_BYTES], self._group.group_id, node.id, node.author, _FORGOTTEN)
+
+    def _ancestry(
+        self, own: DeviceKey, since: ObeyedSince
+    ) -> tuple[frozenset[OperationId], int | None, dict[OperationId, OrderNode]]:
         """Return what follows an operation by which a device obeys, directly or not, as far as it bears on orders.
 
-        And how high the first other one of these stands; None: there is none.
+        How high the first other one of these stands; None: there is none. And the commands whose words are forgotten.
         """
         following: set[OperationId] = set()
         above: set[int] = set()
         obeyed_before: int | None = None
+        forgotten: dict[OperationId, OrderNode] = {}
         for node in self._operations.nodes(self._group.group_id):
+            if node.kind == OperationKind.COMMAND and node.target:
+                forgotten[node.id] = node
             if node.id == since.operation or not above.isdisjoint(node.follows):
                 above.add(node.arrival)
                 following.add(node.id)
             elif node.kind == OperationKind.OBEYING and node.author == own and obeyed_before is None:
                 obeyed_before = node.height
-        return frozenset(following), obeyed_before
+        return frozenset(following), obeyed_before, forgotten
 
     def _read(self, operation_id: OperationId) -> tuple[Operation, CommandOrder]:
         raw = self._operations.raw(self._group.group_id, operation_id)

@@ -41,6 +41,7 @@ NOT_FETCHED = "action_not_fetched"
 ROLLED_BACK = "action_rolled_back"
 NOT_ROLLED_BACK = "action_not_rolled_back"
 WITHDRAWN = "action_withdrawn"
+FORGOTTEN = "action_forgotten"
 
 _BOARD_DOMAIN = b"covey/1 board result"
 _BOARD_FIELDS = 3

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from covey.core.checkpoints.state import CheckpointState, StateRecords, covered_by, state_of
+from covey.core.checkpoints.covered import covered_by
+from covey.core.checkpoints.state import CheckpointState, StateRecords, state_of
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
 from covey.core.history.checkpoint import CheckpointPart, state_digest
 from covey.core.history.kinds import OperationKind
@@ -173,7 +174,7 @@ class Checkpoints:
                 state.covers,
                 state.pins,
                 members,
-                with_graph=state.graph is not None,
+                form=None if state.graph is None else state.form,
             )
         except LocalError:
             return _unreadable(proposal, FORGOTTEN)

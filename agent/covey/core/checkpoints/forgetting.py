@@ -4,34 +4,34 @@
 2. Of that, what says nothing that anything is judged by: notes, sessions, merges, profiles but the one that the
    checkpoint holds, earlier checkpoints, and the approvals of these.
 3. Not what came too lately, by this device's clock; not the last operation of a log, nor two that prove a fork.
+4. Of orders those that the checkpoint settles (`covered.py`), if it names the operators that this device's owner has
+   pinned and a graph that says so; of commands only what this device has nothing to do with any more.
 
-Of each there remain its id and its place in the graph: so everybody with the same operations judges alike, and makes
-the same checkpoint, whoever has forgotten what.
+Of each there remain its id and its place in the graph, and whom it was for: so everybody with the same operations
+judges alike, and makes the same checkpoint, whoever has forgotten what.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint
+from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import followed_by
-from covey.core.checkpoints.state import CheckpointState, covered_by
+from covey.core.checkpoints.state import CheckpointState, GraphForm
 from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
 from covey.core.history.records import OperationShape
 from covey.core.ids import GroupId, OperationId
-from covey.core.orders.nodes import OrderNode
+from covey.core.orders.nodes import OrderNode, OrderRecords
 
 
-class CoveredRecords(Protocol):
+class CoveredRecords(OrderRecords, Protocol):
     """A group's operations, as they are looked through here."""
 
     def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
         """Yield where each operation stands, each after all that follow it."""
-
-    def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
-        """Yield what bears on orders, by height and id."""
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last of these that an operation follows, or is."""
@@ -48,20 +48,27 @@ def forgettable(
     base: Checkpoint,
     void: frozenset[OperationId],
     came_before_us: int,
+    is_over: Callable[[OperationId], bool] = lambda _: False,
 ) -> Sequence[int]:
     """Return the arrivals of what may be forgotten and came before a time of this device's clock, ascending.
 
     Nothing where something that the checkpoint covers is void. What stands in rule 3 of logs and forks is for whoever
-    forgets to leave out. It needs 8 bytes of memory for each of them.
+    forgets to leave out. It needs 8 bytes of memory for each of them, and some more for each order. `is_over` says
+    whether this device has nothing to do with a command any more.
     """
     assert base.state is not None, "it counts"
     covers, found = base.state.covers, array("q")
-    judged_by = _judged_by(records, group_id, base.state)
+    covered = covered_by(records.nodes(group_id), records.frontier(group_id, covers))
+    judged_by = _judged_by(covered, base.state)
+    orders = _settled_orders(records, group_id, covered, base)
     for shape in followed_by(records.shapes(group_id), [covers]):
         if shape.id in void:
             return array("q")
         lately = shape.stored_at_us is None or shape.stored_at_us >= came_before_us
-        if not lately and shape.id not in judged_by and _may_go(shape):
+        if lately or shape.id in judged_by:
+            continue
+        is_command = shape.kind == OperationKind.COMMAND
+        if _may_go(shape) or (shape.id in orders and (not is_command or is_over(shape.id))):
             found.append(shape.arrival)
     found.reverse()
     return found
@@ -79,10 +86,20 @@ def _may_go(shape: OperationShape) -> bool:
     return shape.kind in SAYS_NOTHING_JUDGED or shape.kind == OperationKind.APPROVAL
 
 
-def _judged_by(records: CoveredRecords, group_id: GroupId, state: CheckpointState) -> set[OperationId]:
+def _settled_orders(
+    records: CoveredRecords, group_id: GroupId, covered: list[OrderNode], base: Checkpoint
+) -> frozenset[OperationId]:
+    """Return the orders whose words nobody needs any more who has nothing to do with them (rule 4)."""
+    state = base.state
+    if state is None or state.form is not GraphForm.TARGETS or base.objection:
+        return frozenset()
+    return settled(records, group_id, covered, weigh_covered(records, group_id, covered, state.pins))
+
+
+def _judged_by(covered: list[OrderNode], state: CheckpointState) -> set[OperationId]:
     """Return what stays of profiles and approvals, and what the checkpoint itself follows (rule 2)."""
     found, checkpoints = set(), set()
-    for node in covered_by(records.nodes(group_id), records.frontier(group_id, state.covers)):
+    for node in covered:
         if node.kind == OperationKind.CHECKPOINT:
             checkpoints.add(node.id)
         elif node.kind == OperationKind.APPROVAL and node.subject not in checkpoints:

@@ -4,12 +4,14 @@
    alike for who has forgotten some of it and who has not.
 2. It is divided into parts of `GRAPH_PART`, each with a hash; the hash of these hashes stands in the checkpoint's
    state. So each part can be told right from wrong by itself, whoever brings it.
-3. What others are judged by says so in it (`judged`): whoever brings that without its bytes is not believed.
+3. What others are judged by says so in it (`judged`): whoever brings that without its bytes is not believed. Orders
+   that the checkpoint settles (`covered.py`) are none of that, and are there with their targets. A graph of the form of
+   before has no targets, and every order in it is judged by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
@@ -20,18 +22,22 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Log
 from covey.core.history.records import OperationShape, PlaceRecords, Remains
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, GroupId, OperationId
+from covey.core.orders.target import TARGETED, OrderTarget
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.history import (
     GRAPH_PART,
     GRAPH_PARTS_AT_ONCE,
     MAXIMUM_GRAPH_PARTS,
+    MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_OPERATION_BYTES,
     MAXIMUM_PARENTS,
     MAXIMUM_PROOF,
 )
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
 
+_FIELDS = 10
+"""Of what remains of an operation, in a graph without targets."""
 _DOMAIN, _DOMAIN_OF_PART = b"covey/1 graph", b"covey/1 gr part"
 
 
@@ -56,8 +62,13 @@ def followed_by(shapes: Iterable[OperationShape], covers: Iterable[OperationId])
             yield shape
 
 
-def covered_graph(records: GraphRecords, group_id: GroupId, covers: OperationId) -> Iterator[Remains]:
-    """Yield the graph of what an operation follows (rules 1 and 3); it needs some 60 bytes of memory for each."""
+def covered_graph(
+    records: GraphRecords, group_id: GroupId, covers: OperationId, settled: Collection[OperationId] | None
+) -> Iterator[Remains]:
+    """Yield the graph of what an operation follows (rules 1 and 3); it needs some 60 bytes of memory for each.
+
+    None: of the form of before.
+    """
     below = {each.arrival for each in followed_by(records.shapes(group_id), [covers]) if each.id != covers}
     checkpoints: set[OperationId] = set()
     for arrival, remains, approves in records.places.remains(group_id):
@@ -65,7 +76,8 @@ def covered_graph(records: GraphRecords, group_id: GroupId, covers: OperationId)
             continue
         if remains.kind == OperationKind.CHECKPOINT:
             checkpoints.add(remains.id)
-        yield replace(remains, judged=False) if approves in checkpoints else remains
+        is_judged = remains.judged and approves not in checkpoints and remains.id not in (settled or ())
+        yield replace(remains, judged=is_judged, target=None if settled is None else remains.target)
 
 
 def divided(graph: Iterable[Remains]) -> Iterator[tuple[Remains, ...]]:
@@ -147,10 +159,12 @@ class HistoryGraph:
 
 def _to_wire(it: Remains) -> list[object]:
     log = it.log.author, it.log.incarnation
-    return [it.id, *log, it.number, it.height, it.manifest, it.kind, it.judged, it.length, list(it.parents)]
+    fields = [it.id, *log, it.number, it.height, it.manifest, it.kind, it.judged, it.length, list(it.parents)]
+    return fields if it.target is None else [*fields, it.target]
 
 
 def _from_wire(value: object) -> Remains:
+    with_target = isinstance(value, list) and len(value) > _FIELDS
     found, author, incarnation, *rest = cbor.record(
         value,
         "remains",
@@ -164,5 +178,22 @@ def _from_wire(value: object) -> Remains:
         cbor.boolean,
         cbor.uint(MAXIMUM_OPERATION_BYTES),
         cbor.many(cbor.octets(ID_BYTES), MAXIMUM_PARENTS),
+        *([cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES)] if with_target else []),
     )
-    return Remains(found, Log(author, incarnation), *rest)
+    remains = Remains(found, Log(author, incarnation), *rest)
+    if remains.target is not None:
+        _check_target(remains)
+    return remains
+
+
+def _check_target(it: Remains) -> None:
+    """Check that what stands for an order has a target, and nothing else has.
+
+    Raises:
+        RemoteError: it is not so.
+    """
+    if it.kind not in TARGETED:
+        if it.target:
+            raise MalformedError("a target of what is no order")
+    elif (OrderTarget.from_wire(it.target or b"").key is None) != (it.kind == OperationKind.COMMAND):
+        raise MalformedError("a setting without a key, or a command with one")

@@ -7,8 +7,9 @@
    manifest lists and of those whom the group lists now; where the mode knows none, of the operators that the owner of
    the asker has pinned, and of those of the state. So nobody who was removed, and no minority, can make up a past.
 3. It waits for `GRAPH_WAIT_US` for somebody who has kept everything.
-4. It takes as forgotten only what others are never judged by, and not the profile that the state names. Everything else
-   has to come whole, and is accepted by the rules of operations; it comes no further without it.
+4. It takes as forgotten only what others are never judged by, orders that the checkpoint settles among it, and not the
+   profile that the state names. Everything else has to come whole, and is accepted by the rules of operations; it comes
+   no further without it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint, Checkpoints, knows_admins
+from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import HistoryGraph, covered_graph, digest_of_parts, divided, part_digest
-from covey.core.checkpoints.state import CheckpointState, StateRecords
+from covey.core.checkpoints.state import CheckpointState, GraphForm, StateRecords
 from covey.core.group.manifest import GroupManifest, Role, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.checkpoint import DIGEST_BYTES, CheckpointPart, state_digest
@@ -48,6 +50,9 @@ def nobody_pinned(_: GroupId) -> Pins:
 
 class GraphOperations(OperationRecords, StateRecords, Protocol):
     """The operations of this device's groups, for all that is asked of them here."""
+
+    def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
+        """Return the arrivals of the last of what bears on orders that an operation follows, or is."""
 
 
 class NewcomerRecords(HistoryRecords, Protocol):
@@ -79,7 +84,7 @@ class Newcomers:
             RemoteError: malformed.
         """
         group_id, exchange = message.group_id, self._history.exchange
-        pull = HistoryPull.from_wire(message.body)
+        pull = self._history.exchange.read_pull(message)
         if not exchange.lacks_forgotten(group_id, pull) or exchange.is_fed(message.author):
             return []
         base = self._base(group_id)
@@ -109,11 +114,12 @@ class Newcomers:
         wanted, operations = set(pull.wanted), self._records.operations
 
         def is_lacking(it: Remains) -> bool:
-            return it.number > pull.ends.get(it.log, 0) or it.id in wanted
+            return it.number > pull.end_of(it.log) or it.id in wanted
 
         hashes, first = bytearray(), 0
         parts: list[tuple[Remains, ...]] = []
-        for index, part in enumerate(divided(covered_graph(operations, group_id, base.state.covers))):
+        graph = covered_graph(operations, group_id, base.state.covers, _settled_by(operations, group_id, base.state))
+        for index, part in enumerate(divided(graph)):
             hashes += part_digest(part)
             if parts or any(map(is_lacking, part)):
                 first = first if parts else index
@@ -266,13 +272,23 @@ class Newcomers:
         return state
 
 
+def _settled_by(
+    operations: GraphOperations, group_id: GroupId, state: CheckpointState
+) -> frozenset[OperationId] | None:
+    """Return which orders a state settles; None where its graph is of the form of before."""
+    if state.form is not GraphForm.TARGETS:
+        return None
+    covered = covered_by(operations.nodes(group_id), operations.frontier(group_id, state.covers))
+    return settled(operations, group_id, covered, weigh_covered(operations, group_id, covered, state.pins))
+
+
 def _has_graph(found: Checkpoint) -> bool:
     return not found.code and found.objection != VOID and found.state is not None and found.state.graph is not None
 
 
 def _length(it: Remains) -> int:
     """Return how long what remains of an operation is in a message, at most."""
-    return 160 + (2 + len(it.id)) * len(it.parents)
+    return 160 + (2 + len(it.id)) * len(it.parents) + len(it.target or b"")
 
 
 def _state_of(operations: list[Operation]) -> CheckpointState:

@@ -4,25 +4,27 @@
    threshold that it names; and of the members that its manifest lists. So whoever holds these operations makes the same
    bytes, whenever they came and whatever else it holds.
 2. Of each key it has the orders that can hold for somebody: the last one that counts, and those before it for other
-   selectors, down to one for everybody.
+   selectors, down to one for everybody; none that its own author has replaced (`orders/authority.py`, rule 8).
 3. What is sealed is not in it: only that it was set.
 4. It names the graph of what the checkpoint follows (`graph.py`), so that whoever is new can be given that. States of
-   before have none.
+   before have none, or one of a form in which no order is settled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Protocol
 
+from covey.core.checkpoints.covered import settled, weigh_covered
 from covey.core.checkpoints.graph import GraphRecords, covered_graph, graph_digest
 from covey.core.history.checkpoint import DIGEST_BYTES
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Scalar, SettingOrder, read_scalar
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, OperationId
-from covey.core.orders.authority import Pins, weigh_orders
+from covey.core.orders.authority import Pins
 from covey.core.orders.nodes import OrderNode, OrderRecords
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.wire import cbor
@@ -38,6 +40,13 @@ from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 
 _FIELDS = 7
 """Of a state without a graph."""
+
+
+class GraphForm(IntEnum):
+    """What a graph says of orders: all of their words are needed, or of those that are settled the targets remain."""
+
+    WHOLE_ORDERS = 0
+    TARGETS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ class KeptProfile:
 class CheckpointState:
     """A state: `covers` follows all that it is made of, `pins` are whom it takes for operators to begin with.
 
-    `operators` are these and whom they added, with labels; `settings` are orders by key, the last one first.
+    `operators` are these and whom they added, with labels; `settings` are orders by key, the last one first. `form` is
+    that of the graph.
     """
 
     covers: OperationId
@@ -73,6 +83,7 @@ class CheckpointState:
     profile: KeptProfile | None
     settings: dict[str, tuple[KeptOrder, ...]]
     graph: bytes | None = None
+    form: GraphForm = GraphForm.WHOLE_ORDERS
 
     def to_wire(self) -> bytes:
         """Return the one encoding of it."""
@@ -90,9 +101,14 @@ class CheckpointState:
                     [key, [_order_to_wire(each, places[each.author]) for each in self.settings[key]]]
                     for key in sorted(self.settings)
                 ],
-                *(() if self.graph is None else (self.graph,)),
+                *self._graph_to_wire(),
             ]
         )
+
+    def _graph_to_wire(self) -> tuple[object, ...]:
+        if self.graph is None:
+            return ()
+        return (self.graph, int(self.form)) if self.form else (self.graph,)
 
     @classmethod
     def from_wire(cls, state: bytes) -> CheckpointState:
@@ -102,7 +118,8 @@ class CheckpointState:
             RemoteError: malformed or beyond a bound.
         """
         fields = cbor.decode(state, CHECKPOINT_PARTS * CHECKPOINT_PART_BYTES, 16 * MAXIMUM_STATE_ENTRIES)
-        with_graph = (cbor.octets(DIGEST_BYTES),) if type(fields) is list and len(fields) > _FIELDS else ()
+        beyond = len(fields) - _FIELDS if type(fields) is list else 0
+        readers: list[cbor.Read[Any]] = [cbor.octets(DIGEST_BYTES), _form]
         covers, pinned, threshold, operators, profile, authors, settings, *graph = cbor.record(
             fields,
             "state",
@@ -113,7 +130,7 @@ class CheckpointState:
             cbor.optional(_profile),
             _KEYS,
             cbor.many(_setting, MAXIMUM_STATE_ENTRIES),
-            *with_graph,
+            *readers[: max(0, beyond)],
         )
         try:
             orders = {
@@ -133,6 +150,13 @@ def _order_to_wire(order: KeptOrder, index: int) -> list[object]:
 
 
 _KEYS: cbor.Read[Any] = cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_STATE_ENTRIES)
+
+
+def _form(value: object) -> GraphForm:
+    try:
+        return GraphForm(cbor.uint(255)(value))
+    except ValueError as error:
+        raise MalformedError("a graph of no known form") from error
 
 
 def _operator(value: object) -> tuple[DeviceKey, str]:
@@ -171,33 +195,6 @@ class StateRecords(OrderRecords, GraphRecords, Protocol):
     """A group's operations, as a state is made of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Covered:
-    """The nodes of a history that a checkpoint covers."""
-
-    records: OrderRecords
-    covered: list[OrderNode]
-
-    def nodes(self, _group_id: GroupId) -> Iterator[OrderNode]:
-        """Yield them, by height and id."""
-        return iter(self.covered)
-
-    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
-        """Return an operation's bytes."""
-        return self.records.raw(group_id, operation_id)
-
-
-def covered_by(nodes: Iterable[OrderNode], follows: Collection[int]) -> list[OrderNode]:
-    """Return the nodes of some arrivals, and all that these follow; `nodes` are those of a group, lowest first."""
-    by_arrival = {each.arrival: each for each in nodes}
-    found: set[int] = set()
-    row = set(follows)
-    while row:
-        found |= row
-        row = {below for each in row if each in by_arrival for below in by_arrival[each].follows} - found
-    return [each for arrival, each in by_arrival.items() if arrival in found]
-
-
 def state_of(
     records: StateRecords,
     group_id: GroupId,
@@ -206,20 +203,23 @@ def state_of(
     pins: Pins,
     members: Collection[DeviceKey],
     *,
-    with_graph: bool = True,
+    form: GraphForm | None = GraphForm.TARGETS,
 ) -> CheckpointState:
-    """Return what covered operations come to (rules 1 to 4).
+    """Return what covered operations come to (rules 1 to 4); without a form: without a graph.
 
     Raises:
-        LocalError: the profile that it has is not here any more.
+        LocalError: the profile that it has is not here any more, or a setting.
     """
-    weighed = weigh_orders(_Covered(records, covered), group_id, pins, members, (), OperationKind.SETTING)
-    counting = [each.id for each in reversed(weighed.orders) if each.counts]
+    weighed = weigh_covered(records, group_id, covered, pins, members)
+    gone = settled(records, group_id, covered, weighed)
     profiles = [each.id for each in covered if each.kind == OperationKind.PROFILE]
     profile = KeptProfile(profiles[-1], _operation(records, group_id, profiles[-1]).body) if profiles else None
-    settings = _kept(_given(records, group_id, counting))
-    graph = graph_digest(covered_graph(records, group_id, covers)) if with_graph else None
-    return CheckpointState(covers, pins, weighed.operators, profile, settings, graph)
+    newest_first = [each.id for each in reversed(weighed.orders) if each.counts and each.id not in gone]
+    settings = _kept(_given(records, group_id, newest_first))
+    if form is None:
+        return CheckpointState(covers, pins, weighed.operators, profile, settings)
+    graph = covered_graph(records, group_id, covers, gone if form is GraphForm.TARGETS else None)
+    return CheckpointState(covers, pins, weighed.operators, profile, settings, graph_digest(graph), form)
 
 
 def _given(

@@ -4,11 +4,13 @@
    further operation adds no message: it is sent when that has been acknowledged. So who is away for a year costs
    its author one row.
 2. Who asks says how far it has come in each log, and is answered with what comes after that, the lowest first, as
-   much as one message carries. It asks again while that brings something, and otherwise not before
-   `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too. Where not even the lowest
-   is small enough for a relay there is no answer.
+   much as one message carries. To who takes that, it names logs by tags. It asks again while that brings something,
+   and otherwise not before `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its id then, too.
+   Where not even the lowest is small enough for a relay there is no answer.
 3. Who has forgotten operations that an asker lacks does not answer: the rest would wait for them at the asker, and be
    asked for again and again. Whoever keeps them answers; what others can give is in `checkpoints/newcomers.py`.
+4. Who is asked with tags sees by these what the asker has, and asks back for that alone: so two that differ on both
+   sides compare their logs once.
 
 What is taken of an answer is decided in `history.py`.
 """
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Iterator
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.messages import GroupSend
-from covey.core.history.messages import HistoryPull, OperationBundle, bundle_payload_bytes
+from covey.core.history.messages import LOG_SALT_BYTES, HistoryPull, OperationBundle, bundle_payload_bytes
 from covey.core.history.operation import Log, read_operation
 from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
@@ -64,6 +66,8 @@ class HistoryExchange:
         self._missing_manifests: dict[GroupId, ManifestHash] = {}
         self._asks_later: dict[GroupId, DeviceKey] = {}
         """Whom to ask for operations once a manifest that one of them names has come."""
+        self._taking_tags: set[DeviceKey] = set()
+        """Who has said that it takes requests that name logs by tags."""
         self._wanted: dict[tuple[GroupId, DeviceKey], tuple[OperationId, ...]] = {}
         """What a member's operations rest on that was asked too lately to be asked again."""
 
@@ -104,7 +108,8 @@ class HistoryExchange:
                 yield key
 
     def _send_log(self, group_id: GroupId, member: DeviceKey, log: Log, after: int, now: Now) -> None:
-        bundle, last = self._bundle(group_id, {log: after}, only=log)
+        bundle = self._bundle(group_id, HistoryPull({log: after}, only=True))
+        last = read_operation(bundle.operations[-1], verify=False).number if bundle.operations else 0
         place = self._queue.queue(member, MessageType.OPERATIONS, group_id, bundle.to_wire(), now)
         self._records.announcements.announced(group_id, member, place, log, last)
 
@@ -172,8 +177,12 @@ class HistoryExchange:
         wanted: Iterable[OperationId] = (),
         *,
         progressed: bool = False,
+        behind: dict[Log, int] | None = None,
     ) -> list[GroupSend]:
-        """Ask a member for all that is not here; `progressed` where the last answer brought something (rule 2)."""
+        """Ask a member for all that is not here; `progressed` where the last answer brought something (rule 2).
+
+        `behind` are the logs alone of which it is to send something, and how far they have come here.
+        """
         records = self._records.operations
         named = (*wanted, *self._wanted.pop((group_id, member), ()))
         unknown = sorted({each for each in named if records.held(group_id, each) is None})[:MAXIMUM_WANTED]
@@ -187,8 +196,37 @@ class HistoryExchange:
             key: at_us for key, at_us in self._pulled_at_us.items() if now.monotonic_us < at_us + HISTORY_PULL_US
         }
         self._pulled_at_us[group_id, member] = now.monotonic_us
-        pull = HistoryPull(dict(records.logs(group_id)), tuple(unknown))
+        pull = HistoryPull(behind or dict(records.logs(group_id)), tuple(unknown), only=behind is not None)
+        if member in self._taking_tags:
+            pull = pull.with_tags(now.wall_us.to_bytes(LOG_SALT_BYTES, "big"))
         return [GroupSend(member, MessageType.HISTORY_PULL, group_id, pull.to_wire())]
+
+    def note_tags(self, member: DeviceKey, *, takes: bool) -> None:
+        """Note whether a member takes requests that name logs by tags."""
+        (self._taking_tags.add if takes else self._taking_tags.discard)(member)
+
+    def read_pull(self, message: Message) -> HistoryPull:
+        """Read a request, as far as it names logs that are here.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        pull = HistoryPull.from_wire(message.body)
+        return pull.among(log for log, _ in self._records.operations.logs(message.group_id))
+
+    def ask_back(self, message: Message, now: Now) -> list[GroupSend]:
+        """Ask who has asked with tags for what it has said that it has, and this device has not (rule 4).
+
+        Raises:
+            RemoteError: malformed.
+        """
+        asked, group_id = HistoryPull.from_wire(message.body), message.group_id
+        if asked.tagged is None or asked.only:
+            return []  # so nobody asks back who was asked back
+        self.note_tags(message.author, takes=True)
+        own = dict(self._records.operations.logs(group_id))
+        behind = {log: own[log] for log, number in asked.among(own).ends.items() if number > own[log]}
+        return self.ask(group_id, message.author, now, behind=behind) if behind else []
 
     def was_asked(self, group_id: GroupId, member: DeviceKey) -> bool:
         """Say whether a member was asked for operations lately."""
@@ -197,7 +235,7 @@ class HistoryExchange:
     def lacks_forgotten(self, group_id: GroupId, pull: HistoryPull) -> bool:
         """Say whether an asker lacks what was forgotten here."""
         forgotten = self._records.operations.forgotten.ends(group_id)
-        return any(number > pull.ends.get(log, 0) for log, number in forgotten.items())
+        return any(number > pull.end_of(log) for log, number in forgotten.items())
 
     def is_fed(self, member: DeviceKey) -> bool:
         """Say whether a member has not taken what it was given before."""
@@ -211,14 +249,14 @@ class HistoryExchange:
         Raises:
             RemoteError: malformed.
         """
-        pull = HistoryPull.from_wire(message.body)
+        pull = self.read_pull(message)
         if self.is_fed(message.author):
             self._records.counters.count("pulls_unanswered")
             return []
         if self.lacks_forgotten(message.group_id, pull):
             self._records.counters.count("pulls_of_forgotten")
             return []
-        bundle, _ = self._bundle(message.group_id, pull.ends, wanted=pull.wanted)
+        bundle = self._bundle(message.group_id, pull)
         if not bundle.operations:
             return []
         if not self.fits_a_relay(len(bundle.operations), sum(map(len, bundle.operations))):
@@ -226,48 +264,35 @@ class HistoryExchange:
             return []
         return [GroupSend(message.author, MessageType.OPERATIONS, message.group_id, bundle.to_wire())]
 
-    def _bundle(
-        self,
-        group_id: GroupId,
-        ends: dict[Log, int],
-        *,
-        wanted: Iterable[OperationId] = (),
-        only: Log | None = None,
-    ) -> tuple[OperationBundle, int]:
-        """Return what comes after the ends of some logs, as much as one message carries; and the last one's number.
+    def _bundle(self, group_id: GroupId, pull: HistoryPull) -> OperationBundle:
+        """Return what an asker lacks, as much as one message carries.
 
         The first operation is there even where no relay takes it.
         """
         chosen: list[bytes] = []
-        length, last = 0, 0
-        for raw in self._missing(group_id, ends, wanted, only):
+        length = 0
+        for raw in self._missing(group_id, pull):
             length += len(raw)
             bounded = len(chosen) < BUNDLE_OPERATIONS and length <= BUNDLE_OPERATION_BYTES
             if chosen and not (bounded and self.fits_a_relay(len(chosen) + 1, length)):
-                more = self._count_missing(group_id, ends, only) - len(chosen)
-                return OperationBundle(tuple(chosen), max(1, more)), last
+                return OperationBundle(tuple(chosen), max(1, self._count_missing(group_id, pull) - len(chosen)))
             chosen.append(raw)
-            if only is not None:
-                last = read_operation(raw, verify=False).number
-        return OperationBundle(tuple(chosen)), last
+        return OperationBundle(tuple(chosen))
 
-    def _count_missing(self, group_id: GroupId, ends: dict[Log, int], only: Log | None) -> int:
+    def _count_missing(self, group_id: GroupId, pull: HistoryPull) -> int:
         """Return how many operations come after the ends of logs, those that were forgotten among them."""
-        logs = self._records.operations.logs(group_id)
-        return sum(max(0, number - ends.get(log, 0)) for log, number in logs if only is None or log == only)
+        return sum(max(0, number - pull.end_of(log)) for log, number in self._records.operations.logs(group_id))
 
     def fits_a_relay(self, operations: int, length: int) -> bool:
         """Say whether one message carries some operations, which are `length` bytes together."""
         return bundle_payload_bytes(operations, length) <= self._carriage.maximum_payload
 
-    def _missing(
-        self, group_id: GroupId, ends: dict[Log, int], wanted: Iterable[OperationId], only: Log | None
-    ) -> Iterator[bytes]:
+    def _missing(self, group_id: GroupId, pull: HistoryPull) -> Iterator[bytes]:
         """Yield what comes after the ends of logs, and what is wanted by its id, the lowest first."""
         records = self._records.operations
-        logs = [(log, number) for log, number in records.logs(group_id) if only is None or log == only]
-        after = [records.after(group_id, log, ends.get(log, 0)) for log, number in logs if number > ends.get(log, 0)]
-        named = [(each, raw) for each in wanted if (raw := records.raw(group_id, each)) is not None]
+        logs = [log for log, number in records.logs(group_id) if number > pull.end_of(log)]
+        after = [records.after(group_id, log, pull.end_of(log)) for log in logs]
+        named = [(each, raw) for each in pull.wanted if (raw := records.raw(group_id, each)) is not None]
         by_name = sorted((read_operation(raw, verify=False).height, each, raw) for each, raw in named)
         before = None
         for _, operation_id, raw in heapq.merge(by_name, *after):

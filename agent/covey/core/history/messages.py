@@ -3,13 +3,18 @@
 * `OPERATIONS`: `[[operation, ...], more]`: operations, each after what it follows; `more` says that their sender has
   others that it believes the recipient lacks.
 * `HISTORY_PULL`: `[[[author, incarnation, number], ...], [id, ...]]`: how far the asker has come in each log, and
-  operations that it wants by id.
+  operations that it wants by id. To whoever takes that: `[salt, only, tags, least, [number, ...], [id, ...]]`, where
+  short tags stand for the logs, and numbers count from `least`: so comparing a hundred logs costs an eighth. `only`
+  says that it asks for nothing of other logs.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from covey.core import crypto
 from covey.core.history.operation import ID_BYTES, Log
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, OperationId
 from covey.core.wire import cbor
@@ -18,12 +23,17 @@ from covey.errors import MalformedError
 from covey.limits.history import (
     BUNDLE_OPERATION_BYTES,
     BUNDLE_OPERATIONS,
+    LOG_TAG_BYTES,
     MAXIMUM_LOGS,
     MAXIMUM_OPERATION_BYTES,
     MAXIMUM_WANTED,
 )
 from covey.limits.message import MAXIMUM_SEQUENCE, MESSAGE_OVERHEAD_BYTES
 
+_TAG_DOMAIN = b"covey/1 log tag"
+LOG_SALT_BYTES = 8
+_FIELDS = 2
+"""Of a request that names logs by themselves."""
 _BUNDLE_BYTES = BUNDLE_OPERATION_BYTES + MAXIMUM_OPERATION_BYTES + 16
 _PULL_BYTES = MAXIMUM_LOGS * (KEY_BYTES + INCARNATION_BYTES + 16) + MAXIMUM_WANTED * (ID_BYTES + 2) + 16
 
@@ -62,14 +72,59 @@ def bundle_payload_bytes(operations: int, length: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class TaggedEnds:
+    """How far an asker has come in logs that only their tags name, which each salt makes anew."""
+
+    salt: bytes
+    numbers: dict[bytes, int]
+
+
+def log_tag(salt: bytes, log: Log) -> bytes:
+    """Return what stands for a log in a request with this salt."""
+    return crypto.digest(_TAG_DOMAIN, salt + log.author + log.incarnation)[:LOG_TAG_BYTES]
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryPull:
-    """What an asker has, and what it wants besides what comes after that."""
+    """What an asker has, and what it wants besides what comes after that.
+
+    Where the logs are named by tags, `tagged` says how far it has come, and `among` which logs these are. `only` says
+    that it asks for nothing of other logs.
+    """
 
     ends: dict[Log, int]
     wanted: tuple[OperationId, ...] = ()
+    tagged: TaggedEnds | None = None
+    only: bool = False
+
+    def end_of(self, log: Log) -> int:
+        """Return after which number of a log the asker lacks what there is."""
+        return self.ends.get(log, MAXIMUM_SEQUENCE if self.only else 0)
+
+    def with_tags(self, salt: bytes) -> HistoryPull:
+        """Return the same with tags for its logs; as it is where two would have the same one."""
+        numbers = {log_tag(salt, log): number for log, number in self.ends.items()}
+        if len(numbers) < len(self.ends):
+            return self
+        return HistoryPull({}, self.wanted, TaggedEnds(salt, numbers), self.only)
+
+    def among(self, logs: Iterable[Log]) -> HistoryPull:
+        """Return the same with the logs themselves, of some; one whose tag another one has, too, is left out."""
+        if self.tagged is None:
+            return self
+        salt, numbers = self.tagged.salt, self.tagged.numbers
+        tags = [(log_tag(salt, log), log) for log in logs]
+        times = Counter(tag for tag, _ in tags)
+        ends = {log: numbers[tag] for tag, log in tags if tag in numbers and times[tag] == 1}
+        return HistoryPull(ends, self.wanted, only=self.only)
 
     def to_wire(self) -> bytes:
         """Return the body."""
+        if self.tagged is not None:
+            tags = sorted(self.tagged.numbers)
+            least = min(self.tagged.numbers.values(), default=0)
+            numbers = [self.tagged.numbers[tag] - least for tag in tags]
+            return cbor.encode([self.tagged.salt, self.only, b"".join(tags), least, numbers, sorted(self.wanted)])
         ends = sorted((log.author, log.incarnation, number) for log, number in self.ends.items())
         return cbor.encode([[list(end) for end in ends], sorted(self.wanted)])
 
@@ -80,8 +135,11 @@ class HistoryPull:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
+        fields = cbor.decode(body, _PULL_BYTES)
+        if isinstance(fields, list) and len(fields) > _FIELDS:
+            return _with_tags(fields)
         ends, wanted = cbor.record(
-            cbor.decode(body, _PULL_BYTES),
+            fields,
             "history pull",
             cbor.many(_end, MAXIMUM_LOGS),
             cbor.many(cbor.octets(ID_BYTES), MAXIMUM_WANTED),
@@ -90,6 +148,26 @@ class HistoryPull:
         if len(logs) < len(ends):
             raise MalformedError("a log stands twice")
         return cls(logs, wanted)
+
+
+def _with_tags(fields: list[object]) -> HistoryPull:
+    salt, only, joined, least, numbers, wanted = cbor.record(
+        fields,
+        "history pull",
+        cbor.octets(LOG_SALT_BYTES),
+        cbor.boolean,
+        cbor.octets_to(MAXIMUM_LOGS * LOG_TAG_BYTES),
+        cbor.uint(MAXIMUM_SEQUENCE),
+        cbor.many(cbor.uint(MAXIMUM_SEQUENCE), MAXIMUM_LOGS),
+        cbor.many(cbor.octets(ID_BYTES), MAXIMUM_WANTED),
+    )
+    if least != 0 and 0 not in numbers:
+        raise MalformedError("numbers that count from less than the least of them")
+    tags = [joined[start : start + LOG_TAG_BYTES] for start in range(0, len(joined), LOG_TAG_BYTES)]
+    if len(joined) != LOG_TAG_BYTES * len(numbers) or tags != sorted(set(tags)):
+        raise MalformedError("tags of logs are ascending and distinct, as many as numbers")
+    found = {tag: least + number for tag, number in zip(tags, numbers, strict=True)}
+    return HistoryPull({}, wanted, TaggedEnds(salt, found), only)
 
 
 def _end(value: object) -> tuple[Log, int]:

@@ -55,6 +55,8 @@ class Remains:
     """What remains of an operation where what it says is forgotten; `length` is that of the whole one, in bytes.
 
     `judged` says that others are judged by what it says, so that it is never forgotten by a checkpoint that covers it.
+    `target` is what stays of an order's words (`core/orders/target.py`), empty of everything else; None in a graph of
+    the form that has none.
     """
 
     id: OperationId
@@ -66,6 +68,7 @@ class Remains:
     judged: bool
     length: int
     parents: tuple[OperationId, ...]
+    target: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,10 @@ class PlaceRecords(Protocol):
     """Where operations stand, whether what they say is here or was forgotten."""
 
     def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
-        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves."""
+        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves.
+
+        Each has its target, and is `judged` by its kind alone.
+        """
 
     def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
         """Keep where an operation stands, as if what it says had been forgotten here."""

@@ -85,6 +85,9 @@ class HistoryPulls(Protocol):
     def ask(self, group_id: GroupId, member: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the request for all that is not here."""
 
+    def note_tags(self, member: DeviceKey, *, takes: bool) -> None:
+        """Note whether a member takes requests that name logs by tags."""
+
 
 class HeadsExchange:
     """Compares how groups stand here and at those who are heard, and does what brings them together."""
@@ -169,7 +172,7 @@ class HeadsExchange:
     def report(self, device: DeviceKey, *, asks: bool = False) -> HeadsReport:
         """Return how the groups stand that a device is a member of; this one may be none of them any more."""
         listing = (self._head(trust) for trust in self._groups.trusts() if self._lists(trust, device))
-        return HeadsReport(asks, tuple(listing))
+        return HeadsReport(asks, tuple(listing), takes_tags=True)
 
     def due(self, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
         """Yield (device, body) of the reports that are due; going on says that one has gone (rules 1, 4 and 6)."""
@@ -257,6 +260,7 @@ class HeadsExchange:
             return self._former.receive(message, now)
         report = HeadsReport.from_wire(message.body)
         self._records.heads.note(device, message.group_id, message.body, now.wall_us)
+        self._pulls.note_tags(device, takes=report.takes_tags)
         sends: list[GroupSend] = []
         answers = report.wants_answer
         for head in report.heads:

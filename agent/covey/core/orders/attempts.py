@@ -8,6 +8,7 @@ from it. So it costs nothing to keep, a power cut or a salvage takes nothing of 
 2. An approval of one of these is, where more than one operator has to agree, for the first two reasons.
 3. What counted by the signature of an operator that has left the group since is none; nor is what somebody said who is
    an operator by now.
+4. What was forgotten here is told of no more.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def attempts(
     """Return by author and code the attempts in a group, as they came; none where nobody is pinned."""
     if not pins.operators:
         return {}
-    nodes = [each for each in records.nodes(group_id) if each.kind in _ORDERS or each.kind == OperationKind.APPROVAL]
+    kinds = {*_ORDERS, OperationKind.APPROVAL}
+    nodes = [each for each in records.nodes(group_id) if each.kind in kinds and not each.target]
     authors = frozenset(each.author for each in nodes)  # rule 3: also those that have left
     given = {each.kind for each in nodes}.intersection(_GIVEN) or _GIVEN[:1]
     weighed = [weigh_orders(records, group_id, pins, authors, void, OperationKind(kind)) for kind in given]

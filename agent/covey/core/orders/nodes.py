@@ -16,7 +16,7 @@ class OrderNode:
 
     `arrival` is a number of this device's own. `follows` are the arrivals of nodes: all nodes that this operation
     follows are these, and what they follow. `subject` is the key that it sets, the operation that it approves, or the
-    plan that it is a wave of.
+    plan that it is a wave of. `target` is what stays of an order whose words are forgotten (`target.py`), else empty.
     """
 
     arrival: int
@@ -27,6 +27,7 @@ class OrderNode:
     kind: int
     subject: bytes | None
     follows: tuple[int, ...]
+    target: bytes = b""
 
     @property
     def author(self) -> DeviceKey:

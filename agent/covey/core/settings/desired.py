@@ -2,7 +2,8 @@
 
 1. Of the orders of one group for one key, that counts which stands last in the history's order (by height, then id)
    among those that are for the device, and that it obeys (`orders/authority.py`). So an order that follows another one
-   takes its place, and of two that were given at the same time all devices take the same one.
+   takes its place, and of two that were given at the same time all devices take the same one. What its author has
+   replaced itself does not come back (`orders/authority.py`, rule 8).
 2. Of several groups the order counts that says it was given last, by its time, then its id.
 """
 
@@ -19,6 +20,8 @@ from covey.core.history.orders import SettingOrder
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
 from covey.core.orders.nodes import OrderRecords
+from covey.core.orders.replaced import ReplacedSettings
+from covey.core.orders.target import OrderTarget
 from covey.core.settings.obedience import Desired
 from covey.core.settings.secrets import SealedValue
 
@@ -49,12 +52,16 @@ class GroupSettings:
         found: dict[DeviceKey, dict[str, GivenOrder]] = {member.keys.signing_public: {} for member in members}
         present = [member for member in self._group.members if member.keys.signing_public in found]
         open_for = {each.subject: present for each in self.weighed.orders}
+        replaced = ReplacedSettings()
         for weighed in reversed(self.weighed.orders):  # the last one first; of most keys only that is read
-            lacking = open_for[weighed.subject] if weighed.counts else ()
+            lacking = open_for[weighed.subject] if weighed.counts or weighed.replaces else ()
             raw = self._operations.raw(self._group.group_id, weighed.id) if lacking else None
             if raw is None:
                 continue
             given = read_order(raw)
+            is_replaced = replaced.meets(weighed, OrderTarget(given.order.selector, given.order.key))
+            if is_replaced or not weighed.counts:
+                continue
             selected = [member for member in lacking if given.order.selector.selects(member)]
             for member in selected:
                 found[member.keys.signing_public][given.order.key] = given

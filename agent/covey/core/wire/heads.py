@@ -75,14 +75,22 @@ def agree(one: GroupId, other: GroupId) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeadsReport:
-    """The body of a HEADS message: `wants_answer` asks for the recipient's own, whatever it is."""
+    """The body of a HEADS message: `wants_answer` asks for the recipient's own, whatever it is.
+
+    `takes_tags` says that its author takes a `HISTORY_PULL` that names logs by tags.
+    """
 
     wants_answer: bool
     heads: tuple[GroupHead, ...]
+    takes_tags: bool = False
 
     def to_wire(self) -> bytes:
-        """Return the body `[answer, [[group id, version, digest, history], ...]]`, `history` only where it is said."""
-        return cbor.encode([self.wants_answer, [_to_wire(each) for each in self.heads]])
+        """Return the body `[answer, [[group id, version, digest, history], ...], tags]`.
+
+        `history` stands there only where it is said, and `tags` where it is true.
+        """
+        tags = [True] if self.takes_tags else []
+        return cbor.encode([self.wants_answer, [_to_wire(each) for each in self.heads], *tags])
 
     @classmethod
     def from_wire(cls, body: bytes) -> HeadsReport:
@@ -91,11 +99,12 @@ class HeadsReport:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        fields = _first(cbor.decode(body, _BODY_BYTES), 2)
+        decoded = cbor.decode(body, _BODY_BYTES)
+        fields, rest = _first(decoded, 2), decoded[2:] if isinstance(decoded, list) else []
         wants_answer, heads = cbor.record(fields, "heads", cbor.boolean, cbor.many(_head, MAXIMUM_GROUPS))
         if len({each.group_id for each in heads}) != len(heads):
             raise MalformedError("heads that name a group twice")
-        return cls(wants_answer, heads)
+        return cls(wants_answer, heads, bool(rest) and rest[0] is True)
 
 
 def _to_wire(head: GroupHead) -> list[object]:

@@ -125,7 +125,9 @@ def test_of_what_is_no_history_nothing_is_said_to_be_taken(
     assert "nothing of it was taken" in ended.stderr
 
 
-def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(pair: tuple[Here, Here], tmp_path: Path) -> None:
+def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(  # accepts: 003.65
+    pair: tuple[Here, Here], tmp_path: Path
+) -> None:
     ann, ben = pair
     stick = tmp_path / "stick"
     ann.ok("history", "export", str(stick), "--for", "ann")

@@ -278,6 +278,14 @@ def test_what_does_not_fit_into_the_queue_is_refused(site: Site) -> None:
     site.begin()
 
 
+def test_what_was_forgotten_before_it_came_is_refused_once(site: Site) -> None:
+    refused = site.execution.refuse_forgotten([_command(2, "forgotten")], _NOW)
+    assert [_said(each) for each in refused] == [(CommandState.REFUSED, results.FORGOTTEN)]
+    assert site.execution.refuse_forgotten([_command(2, "forgotten")], _NOW) == []
+    assert site.take(_command(2)) == []
+    assert site.tables.waiting() == []
+
+
 def test_who_has_lost_records_repeats_nothing_that_it_had_taken(site: Site) -> None:
     site.take(_command(1), _command(2, "dim", to="1"))
     site.begin()

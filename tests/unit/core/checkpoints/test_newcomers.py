@@ -91,7 +91,9 @@ class Site:
         ann, ben = self.electors
         for number in range(notes):
             ann.say(self.group_id, Note("text/plain", b"tank %d" % number))
+        ben.say(self.group_id, SettingOrder(EVERYBODY, "app.mode", "full"))
         ben.say(self.group_id, SettingOrder(EVERYBODY, "app.mode", "eco"))
+        ben.say(self.group_id, SettingOrder(EVERYBODY, "app.place", "roof"))
         ben.say(self.group_id, SettingOrder(EVERYBODY, "app.token", sealed=b"\x01"))
         ann.say(self.group_id, OperatorChange(self.cem.key, "Cem", added=True))
         ann.say(self.group_id, CommandOrder(EVERYBODY, "flush", {}, bytes(16)))

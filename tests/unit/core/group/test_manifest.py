@@ -78,7 +78,7 @@ def test_refused(vector: dict[str, Any]) -> None:  # accepts: 000.12, 000.05, 00
     assert caught.value.code == vector["code"]
 
 
-def test_a_genesis_lists_its_creator_alone() -> None:  # accepts: 000.01, 003.10
+def test_a_genesis_lists_its_creator_alone() -> None:  # accepts: 000.01, 003.10, 003.31
     made = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys, "workshop"), _EPOCH), _ALICE)
     assert (made.group_id, made.version, made.prev, made.mode) == (_GROUP_ID, 1, (), Mode.INVITES_ONLY)
     assert made.members == (Member(_ALICE.keys, "workshop", Role.MEMBER),)

@@ -52,7 +52,7 @@ def _offer(records: _Records, operation: Operation, *, wanted: bool = False) -> 
 
 
 @pytest.mark.parametrize("vector", vectors("history", "scenarios"))
-def test_scenarios(vector: dict[str, Any]) -> None:
+def test_scenarios(vector: dict[str, Any]) -> None:  # accepts: 003.28, 003.29, 003.30, 003.32, 003.33
     with empty_history() as operations:
         records = _Records(operations, _Manifests())
         for raw in vector["held"]:
@@ -80,6 +80,32 @@ def test_one_author_begins_so_many_logs_unless_others_follow_them() -> None:
         assert _offer(records, _of_log(LOGS_OF_ONE), wanted=True) is None
         assert _offer(records, FIRST) is None, "others are not concerned"
         assert ALICE.signing_public == FIRST.author
+
+
+def test_of_one_author_so_many_bytes_are_taken_unless_others_follow_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    length = len(_of_log(0).raw)
+    monkeypatch.setattr("covey.core.history.acceptance.MAXIMUM_AUTHOR_BYTES", 2 * length)
+    with empty_history() as operations:
+        records = _Records(operations, _Manifests())
+        assert [_offer(records, _of_log(number)) for number in range(2)] == [None, None]
+        with pytest.raises(LimitError, match="its author's part"):
+            _offer(records, _of_log(2))
+        assert _offer(records, _of_log(2), wanted=True) is None
+        assert _offer(records, FIRST) is None, "others are not concerned"
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("bound", ["MAXIMUM_LOGS", "MAXIMUM_HISTORY_BYTES"])
+def test_of_a_group_so_much_is_taken_whoever_follows_it(
+    monkeypatch: pytest.MonkeyPatch, bound: str, *, wanted: bool
+) -> None:
+    most = 2 if bound == "MAXIMUM_LOGS" else 3 * len(_of_log(0).raw) - 1
+    monkeypatch.setattr(f"covey.core.history.acceptance.{bound}", most)
+    with empty_history() as operations:
+        records = _Records(operations, _Manifests())
+        assert [_offer(records, _of_log(number)) for number in range(2)] == [None, None]
+        with pytest.raises(LimitError, match="the group's history is full"):
+            _offer(records, _of_log(2), wanted=wanted)
 
 
 def test_the_manifest_that_holds_is_not_read_again() -> None:

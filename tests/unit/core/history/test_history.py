@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from covey.app.operations.groups import removal
 from covey.core.events import EnvelopeDropped, HistoryForked, HistoryGrew
-from covey.core.history.bodies import Note, read_body
+from covey.core.group.manifest import Mode
+from covey.core.history.bodies import GroupProfile, Note, read_body
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId, Place
+from covey.core.ids import GroupId, Incarnation, LinkSeq, ManifestHash, OperationId, Place
 from covey.core.link.lanes import Lane
-from covey.core.wire.message import MessageType, read_message
+from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import LocalError, UnknownGroupError
 from covey.limits.history import (
     ANNOUNCE_US,
@@ -83,7 +85,9 @@ def _bundle(*operations: Operation) -> bytes:
     return OperationBundle(tuple(each.raw for each in operations)).to_wire()
 
 
-def test_a_note_reaches_every_member_and_its_author_sees_it(make: Make) -> None:  # accepts: 003.21, 003.24
+def test_a_note_reaches_every_member_and_its_author_sees_it(  # accepts: 003.02, 003.21, 003.23, 003.24
+    make: Make,
+) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     _write(ann, group_id, "pump 3 rattles")
@@ -108,7 +112,7 @@ def test_notes_that_knew_nothing_of_each_other_stand_in_one_order_everywhere(mak
     assert _read(cem, group_id)[-1] == "after all"
 
 
-def test_more_heads_than_an_operation_may_follow_are_merged_first(make: Make) -> None:
+def test_more_heads_than_an_operation_may_follow_are_merged_first(make: Make) -> None:  # accepts: 003.30
     devices = [make(f"device {number}") for number in range(MAXIMUM_PARENTS + 3)]
     group_id = GroupId(settled(*devices))
     for device in devices:
@@ -180,7 +184,7 @@ def test_what_was_written_while_something_waited_is_owed_across_a_restart(make: 
     assert not ann.node.history.exchange.has_work(ann.now), "nothing is owed, and nothing is looked for"
 
 
-def test_who_lacks_what_an_operation_follows_asks_for_it(make: Make) -> None:
+def test_who_lacks_what_an_operation_follows_asks_for_it(make: Make) -> None:  # accepts: 003.28
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     _write(ann, group_id, "heard by ben alone")
@@ -199,7 +203,7 @@ def _meet(*devices: Device, seconds: int = 60) -> None:
         carry(*devices)
 
 
-def test_a_newcomer_learns_everything_from_whomever_it_meets(make: Make) -> None:  # accepts: 003.25, 003.81
+def test_a_newcomer_learns_everything_from_whomever_it_meets(make: Make) -> None:  # accepts: 003.02, 003.25, 003.81
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben)
     for number in range(3):
@@ -213,7 +217,7 @@ def test_a_newcomer_learns_everything_from_whomever_it_meets(make: Make) -> None
     assert len(_read(cem, group_id)) == 6
 
 
-def test_what_only_one_knows_whose_author_is_gone_reaches_the_others(make: Make) -> None:
+def test_what_only_one_knows_whose_author_is_gone_reaches_the_others(make: Make) -> None:  # accepts: 003.01, 003.23
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     _write(ann, group_id, "my last words")
@@ -228,7 +232,7 @@ def test_what_only_one_knows_whose_author_is_gone_reaches_the_others(make: Make)
     assert before == [0, 0]
 
 
-def test_what_breaks_a_rule_takes_nothing_else_along(make: Make) -> None:
+def test_what_breaks_a_rule_takes_nothing_else_along(make: Make) -> None:  # accepts: 003.26, 003.32
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     good = _forged(ben, group_id, 1, "good")
@@ -329,7 +333,118 @@ def test_the_history_of_a_group_goes_with_it(make: Make) -> None:  # accepts: 00
         _write(ann, group_id, "once more")
 
 
-def test_what_is_too_large_is_refused_before_anything_is_written(make: Make) -> None:
+def test_who_parts_and_meets_again_has_one_history(make: Make) -> None:  # accepts: 003.01, 003.06, 003.30
+    devices = ann, ben, cem, dan = [make(name) for name in ("ann", "ben", "cem", "dan")]
+    group_id = found(*devices)
+    for number in range(3):
+        for side in ((ann, ben), (cem, dan)):
+            _write(side[number % 2], group_id, f"{side[0].name} {number}")
+            _maintain(*side)
+    assert _read(ann, group_id) == _read(ben, group_id) != _read(cem, group_id) == _read(dan, group_id)
+    _maintain(*devices)
+    _maintain(*devices)
+    assert {tuple(_read(each, group_id)) for each in devices} == {tuple(_read(ann, group_id))}
+    assert len(_read(ann, group_id)) == 6
+    joined = _write(dan, group_id, "all of it")
+    _maintain(*devices)
+    assert len(joined.parents) == 2
+    assert {each.node.history.digest(group_id) for each in devices} == {ann.node.history.digest(group_id)}
+
+
+def test_two_that_differ_on_both_sides_compare_their_logs_once(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _write(ann, group_id, "known")
+    _write(ben, group_id, "known, too")
+    carry(ann, ben)
+    written = [_forged(device, group_id, 1, f"of {device.name}", life=7) for device in (ann, ben)]
+    later = [
+        _forged(each, group_id, 2, f"more of {each.name}", one, life=7)
+        for each, one in zip((ann, ben), written, strict=True)
+    ]
+    for device, own in ((ann, later[0]), (ben, later[1])):
+        with device.store.transaction():
+            device.node.history.take(group_id, [*(each.raw for each in written), own.raw], device.now)
+    others = HistoryPull(dict(ben.store.operations.logs(group_id))).with_tags(bytes(8))
+    _send(ben, ann, group_id, MessageType.HISTORY_PULL, others.to_wire())
+    assert sorted(_read(ann, group_id)) == sorted(_read(ben, group_id))
+    assert {"more of ann", "more of ben"} <= set(_read(ann, group_id))
+    more = _forged(ben, group_id, 3, "most", later[1], life=7)
+    with ben.store.transaction():
+        ben.node.history.take(group_id, [more.raw], ben.now)
+    ann.wait(HISTORY_PULL_US / 1_000_000)
+    pull = HistoryPull(dict(ben.store.operations.logs(group_id))).with_tags(bytes(8))
+    message = Message(
+        MessageType.HISTORY_PULL,
+        ben.key,
+        ann.key,
+        group_id,
+        Incarnation(bytes(8)),
+        1,
+        LinkSeq(1),
+        0,
+        pull.to_wire(),
+        b"",
+    )
+    with ann.store.transaction():
+        [send] = ann.node.history.exchange.ask_back(message, ann.now)
+    asked = HistoryPull.from_wire(send.body).among(log for log, _ in ann.store.operations.logs(group_id))
+    assert asked == HistoryPull({more.log: 2}, only=True), "of what it lacks alone"
+    with ben.store.transaction():
+        message = replace(message, body=send.body, author=ann.key, recipient=ben.key)
+        assert ben.node.history.exchange.ask_back(message, ben.now) == [], "nobody asks back who was asked back"
+
+
+def test_of_two_descriptions_at_once_the_higher_id_holds_everywhere(make: Make) -> None:  # accepts: 003.62
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    said: dict[OperationId, str] = {}
+    for device in (ann, ben):
+        with device.store.transaction():
+            operation = device.node.history.write(group_id, GroupProfile(f"of {device.name}"), device.now)
+        said[operation.id] = f"of {device.name}"
+    carry(ann, ben, cem)
+    titles = {each.node.history.profile(group_id).title for each in (ann, ben, cem)}
+    assert titles == {said[max(said)]}
+
+
+def test_who_has_left_takes_nothing_and_asks_for_nothing(make: Make) -> None:  # accepts: 003.52
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _write(ann, group_id, "before")
+    carry(ann, ben)
+    with ben.store.transaction():
+        ben.node.actions.leave(group_id, ben.now)
+    late = _forged(ann, group_id, 1, "to who has left")
+    with ann.store.transaction():
+        ann.node._queue.queue(ben.key, MessageType.OPERATIONS, group_id, _bundle(late), ann.now)
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    assert "to who has left" not in _read(ben, group_id)
+    carry(ann, ben)
+    ben.restart()
+    ben.wait(90)
+    ben.maintain()
+    assert ben.sends() == [], "nor does it say anything of the group when it starts"
+
+
+def test_a_description_is_an_admins_where_there_are_admins(make: Make) -> None:  # accepts: 003.60
+    ann, ben = make("ann"), make("ben")
+    with ann.store.transaction():
+        created = ann.node.membership.create("ann", (), ann.now.wall_us, Mode.ADMIN_INVITES)
+    group_id = created.group_id
+    admit(ann, ben, group_id)
+    profile = GroupProfile("mine")
+    with pytest.raises(LocalError, match="by a member that is no admin"), ben.store.transaction():
+        ben.node.history.write(group_id, profile, ben.now)
+    forged = _forged(ben, group_id, 1, "")
+    forged = sign_operation(replace(forged, kind=int(profile.kind), body=profile.to_wire()), ben.identity)
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(forged))
+    assert [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)] == ["not_allowed"]
+    assert ann.node.history.profile(group_id).title == ""
+
+
+def test_what_is_too_large_is_refused_before_anything_is_written(make: Make) -> None:  # accepts: 003.27, 003.60
     ann = make("ann")
     with ann.store.transaction():
         group_id = ann.node.membership.create("ann", (), ann.now.wall_us).group_id

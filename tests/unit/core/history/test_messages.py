@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.messages import HistoryPull, OperationBundle, log_tag
+from covey.core.history.operation import Log
+from covey.core.ids import DeviceKey, Incarnation
 from covey.errors import RemoteError
 from tests.vectors import vectors
 
@@ -15,6 +17,25 @@ _READERS: dict[str, Callable[[bytes], OperationBundle | HistoryPull]] = {
     "OPERATIONS": OperationBundle.from_wire,
     "HISTORY_PULL": HistoryPull.from_wire,
 }
+
+
+def test_tags_stand_for_the_logs_that_are_here() -> None:
+    known, unknown, other = (Log(DeviceKey(bytes([each]) * 32), Incarnation(bytes(8))) for each in range(3))
+    pull = HistoryPull({known: 7, unknown: 3}).with_tags(b"saltsalt")
+    assert pull.ends == {}
+    read = HistoryPull.from_wire(pull.to_wire())
+    assert read.among([known, other]) == HistoryPull({known: 7})
+    assert HistoryPull({known: 7}).among([other]) == HistoryPull({known: 7}), "without tags it names them itself"
+    assert log_tag(b"saltsalt", known) != log_tag(b"tlastlas", known), "nobody can find two that always have one tag"
+
+
+def test_of_two_logs_with_one_tag_all_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (Log(DeviceKey(bytes([each]) * 32), Incarnation(bytes(8))) for each in range(2))
+    pull = HistoryPull({one: 7}).with_tags(bytes(8))
+    monkeypatch.setattr("covey.core.history.messages.log_tag", lambda *_: log_tag(bytes(8), one))
+    assert pull.among([one, two]).ends == {}, "as if the asker had none of either"
+    both = HistoryPull({one: 7, two: 1})
+    assert both.with_tags(bytes(8)) == both, "and it does not ask with tags that say two things"
 
 
 @pytest.mark.parametrize("vector", vectors("history", "bodies"))

@@ -15,7 +15,7 @@ from tests.vectors.makers.history import FIRST
 
 
 @pytest.mark.parametrize("vector", vectors("history", "operations"))
-def test_operations(vector: dict[str, Any]) -> None:
+def test_operations(vector: dict[str, Any]) -> None:  # accepts: 003.27, 003.33
     raw = bytes.fromhex(vector["raw"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
@@ -31,11 +31,11 @@ def test_operations(vector: dict[str, Any]) -> None:
     assert sign_operation(operation, author).raw == raw
 
 
-def test_what_is_too_long_is_refused_unread() -> None:
+def test_what_is_too_long_is_refused_unread() -> None:  # accepts: 003.27
     with pytest.raises(RemoteError) as caught:
         read_operation(b"\xff" * (MAXIMUM_OPERATION_BYTES + 1))
     assert caught.value.code == "limit"
 
 
-def test_every_change_makes_another_id() -> None:
+def test_every_change_makes_another_id() -> None:  # accepts: 003.06
     assert FIRST.id == operation_id(FIRST.raw) != operation_id(FIRST.raw + b"\x00")

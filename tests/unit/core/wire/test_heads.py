@@ -47,11 +47,11 @@ def test_bodies(vector: dict[str, Any]) -> None:
             HeadsReport.from_wire(body)
         assert caught.value.code == vector["code"]
         return
-    wants_answer, heads = vector["report"]
+    wants_answer, heads, *tags = vector["report"]
     expected = tuple(
         GroupHead(GroupId(bytes.fromhex(group)), version, *map(bytes.fromhex, digests))
         for group, version, *digests in heads
     )
     report = HeadsReport.from_wire(body)
-    assert report == HeadsReport(wants_answer, expected)
+    assert report == HeadsReport(wants_answer, expected, takes_tags=tags == [True])
     assert (report.to_wire() == body) is vector["exact"]

@@ -1,0 +1,73 @@
+"""What stays of an order whose words are forgotten: whom it was for, and which key it set.
+
+So whoever has forgotten it still tells which of its author's other orders for that key it has replaced, or which has
+replaced it, and whether it was for this device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.orders import CommandOrder, SettingOrder
+from covey.core.ids import GroupId
+from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.selector import Selector
+from covey.core.wire import cbor
+from covey.errors import LocalError
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
+from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+
+TARGETED = frozenset({OperationKind.SETTING, OperationKind.COMMAND})
+"""The kinds of operations that have a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTarget:
+    """Whom an order is for; of a setting the key, of a command None."""
+
+    selector: Selector
+    key: str | None = None
+
+    def to_wire(self) -> bytes:
+        """Return the encoding of `[selector, key / null]`."""
+        return cbor.encode([self.selector.to_wire(), self.key])
+
+    @classmethod
+    def from_wire(cls, target: bytes) -> OrderTarget:
+        """Parse it.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        return cls(
+            *cbor.record(
+                cbor.decode(target, MAXIMUM_OPERATION_BODY_BYTES),
+                "target",
+                Selector.from_wire,
+                cbor.optional(cbor.text(MAXIMUM_SETTING_KEY_BYTES)),
+            )
+        )
+
+
+def target_of(operation: Operation) -> bytes:
+    """Return the target of an accepted operation; empty where it has none."""
+    order = read_body(operation) if operation.kind in TARGETED else None
+    if isinstance(order, SettingOrder):
+        return OrderTarget(order.selector, order.key).to_wire()
+    return OrderTarget(order.selector).to_wire() if isinstance(order, CommandOrder) else b""
+
+
+def target_of_node(records: OrderRecords, group_id: GroupId, node: OrderNode) -> OrderTarget:
+    """Return the target of an order, whether its words are here or forgotten.
+
+    Raises:
+        LocalError: neither those nor its target are here.
+    """
+    raw = None if node.target else records.raw(group_id, node.id)
+    target = node.target if raw is None else target_of(read_operation(raw, verify=False))
+    if not target:
+        raise LocalError("what an order was for was forgotten here")
+    return OrderTarget.from_wire(target)

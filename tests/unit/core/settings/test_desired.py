@@ -1,0 +1,75 @@
+"""`covey.core.settings.desired`: what its author has replaced does not come back, and what others have set does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from covey.adapters.sqlite.store import empty_history
+from covey.core.history.operation import Operation
+from covey.core.history.orders import Approval, Scalar, SettingOrder
+from covey.core.orders.authority import Pins
+from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
+from covey.core.settings.desired import GroupSettings
+from tests.vectors.makers.cast import ALICE, BOB, CAROL
+from tests.vectors.makers.groups import WITH_CAROL
+from tests.vectors.makers.orders import adds, as_they_may_come, removes, said
+
+_PINS = Pins(frozenset({ALICE.signing_public}))
+_CAROL = Selector(SelectorKind.DEVICES, devices=(CAROL.signing_public,))
+_OPERATOR = said(ALICE, adds(BOB))
+
+
+def _mode(value: Scalar, selector: Selector = EVERYBODY) -> SettingOrder:
+    return SettingOrder(selector, "app.mode", value)
+
+
+def _holds(operations: Iterable[Operation], pins: Pins = _PINS) -> Scalar | None:
+    """Return what holds for Carol."""
+    with empty_history() as tables:
+        for operation in as_they_may_come(operations):
+            tables.add(operation, 1, 0)
+        member = WITH_CAROL.member(CAROL.signing_public)
+        assert member is not None
+        found = GroupSettings(tables, WITH_CAROL, pins, ()).of([member])[CAROL.signing_public]
+    return found["app.mode"].order.value if found else None
+
+
+@pytest.mark.parametrize("selector", [EVERYBODY, _CAROL], ids=["all", "one"])
+def test_what_its_author_replaced_does_not_come_back(selector: Selector) -> None:
+    by_alice = said(ALICE, _mode("eco"), _OPERATOR)
+    first = said(BOB, _mode("full", selector), by_alice)
+    later = said(BOB, _mode("off", selector), first)
+    history = [_OPERATOR, by_alice, first]
+    assert _holds(history) == "full"
+    assert _holds([*history, later]) == "off"
+    removal = said(ALICE, removes(BOB), first)
+    assert _holds([*history, removal]) == "full", "who removed its author knew of it"
+    assert _holds([*history, later, removal]) == "eco", "nor that beside the removal, nor what that replaced"
+
+
+def test_what_others_set_comes_back() -> None:
+    first = said(BOB, _mode("full", _CAROL), _OPERATOR)
+    for_all = said(BOB, _mode("off"), first)
+    removal = said(ALICE, removes(BOB), first)
+    assert _holds([_OPERATOR, first, for_all, removal]) is None, "what is for all replaces what is for some"
+    narrower = said(BOB, _mode("off", _CAROL), said(BOB, _mode("full"), _OPERATOR))
+    before = said(BOB, _mode("full"), _OPERATOR)
+    removal = said(ALICE, removes(BOB), before)
+    assert _holds([_OPERATOR, before, narrower, removal]) == "full", "what is for some replaces nothing that is for all"
+
+
+def test_whoever_knew_that_it_is_no_operator_takes_nothing_back() -> None:
+    first = said(BOB, _mode("full"), _OPERATOR)
+    removal = said(ALICE, removes(BOB), first)
+    later = said(BOB, _mode("off"), removal)
+    assert _holds([_OPERATOR, first, removal, later]) == "full"
+
+
+def test_where_several_have_to_agree_nothing_is_replaced_by_one_alone() -> None:
+    pins = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
+    first = said(BOB, _mode("full"))
+    agreed = said(ALICE, Approval(first.id), first)
+    later = said(BOB, _mode("off"), agreed)
+    assert _holds([first, agreed, later], pins) == "full"
