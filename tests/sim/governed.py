@@ -36,6 +36,7 @@ _DESTROYS = 0.03
 """How often what a person does is to destroy the group: in a third of the worlds where many things are done."""
 _AGREES_US = 60 * MINUTE
 _FORGETS_US = 15 * MINUTE
+_LEAVES_US = 30 * MINUTE
 _SLEEPS_US = 3 * MINUTE
 _GONE_US = 60 * MINUTE
 
@@ -121,6 +122,7 @@ class Governed:
             self._wait(self._agrees, _AGREES_US, "admins' votes end in different groups")
             self._check_votes()
             self._probe()
+            self._let_guest_leave()
         if self._may_destroy:
             self._destroy_beside_a_ban()
             self._check_bans_hold()
@@ -244,6 +246,30 @@ class Governed:
         self._wait(self._agrees, _AGREES_US, "what a banned device says again divides a group")
         assert view is not None
         check(view.raw in {each.raw for each in map(self._view, self._inside()) if each}, "what is said again counts")
+
+    def _let_guest_leave(self) -> None:
+        """Let the guest leave by its own word while something is on its way to it: then nobody owes anything."""
+        guest = self._guest
+        if self._view(guest) is None or not self.acts % 2:
+            return
+        self._world.ledger.parted.add(guest.identity.signing_public)
+        others = [each for each in self._inside() if each is not guest]  # `covey group leave` waits for its own
+        for device in others:
+            body = MARK + b"farewell" + device.name.encode()
+            recipients = {each.identity.signing_public for each in others if each is not device}  # it gives up the rest
+            submission = Submission(device.identity.signing_public, frozenset(recipients), telemetry=False)
+            device.in_another_process(self._saying(body, submission))
+
+        def leave(store: SimStore, node: Node, now: Now) -> None:
+            with store.transaction():
+                node.actions.leave(self.group_id, now)
+
+        guest.in_another_process(leave)
+        self._world.trace(guest.name, "leaves the group")
+        self._world.run_until_quiet()
+        groups = guest.store.groups
+        self._wait(lambda: not groups.manifests_from(self.group_id, 1), _LEAVES_US, "who has left keeps the group")
+        self._wait(self._agrees, _AGREES_US, "who leaves divides a group")
 
     def _saying(self, body: bytes, submission: Submission) -> Callable[[SimStore, Node, Now], None]:
         def say(store: SimStore, node: Node, now: Now) -> None:

@@ -21,6 +21,7 @@ from covey.app.relays import Relays
 from covey.app.roles import collector as collector_module
 from covey.app.roles.collector import Collector
 from covey.app.runtime import Runtime
+from covey.core import group_messages as group_messages_module
 from covey.core import receiver as receiver_module
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
@@ -52,6 +53,7 @@ from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.gathering import Gathering
+from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import OpenInvite
@@ -434,6 +436,10 @@ MUTANTS = (
         334,
     ),
     Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
+    Mutant(
+        "votes that become enough decide nothing", {(group_messages_module, "own_votes"): lambda *_: []}, 33_100_271
+    ),
+    Mutant("nobody asks for whom something waits", {(HeadsExchange, "_asked"): lambda *_: True}, 34_006_228),
     Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 932),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from covey.core.events import Event
 from covey.core.group.messages import Bundle, GroupSend
-from covey.core.ids import GroupId
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
@@ -17,7 +17,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.membership.records import AheadRecords, OpenInvite, RequestRecords, VoteRecords
 from covey.core.membership.requests import receive_group_invite
-from covey.core.membership.voting import receive_vote
+from covey.core.membership.voting import own_votes, receive_vote
 from covey.core.now import Now
 from covey.core.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.pairing.invite import NO_INVITE, JoinRequest
@@ -54,6 +54,7 @@ class GroupMessages:
 
     def __init__(
         self,
+        own: DeviceKey,
         membership: Membership,
         maintenance: GroupMaintenance,
         past: Past,
@@ -63,6 +64,7 @@ class GroupMessages:
         decide: Callable[[VoteCast, Now], None],
     ) -> None:
         """`decide` hears of each vote that counts."""
+        self._own = own
         self._decide = decide
         self._membership = membership
         self._groups = membership.groups
@@ -71,6 +73,8 @@ class GroupMessages:
         self._asking_back = asking_back
         self._records = records
         self._queue = queue
+        self._votes_seen = -1
+        """The groups' generation in which it was looked whether votes that are kept decide."""
         self._tried: dict[GroupId, bytes | None] = dict.fromkeys(records.ahead.groups())
         """Groups in which something waits, and the manifest under which it was tried last."""
 
@@ -154,14 +158,19 @@ class GroupMessages:
 
     @property
     def has_work(self) -> bool:
-        """Say whether something waits in a group that has changed since."""
+        """Say whether something waits in a group that has changed since, or votes that are kept may decide since."""
+        if self._votes_seen != self._groups.generation:
+            return True
         if not self._tried:
             return False
         held = self._held()
         return any(held.get(group_id, b"") != tried for group_id, tried in self._tried.items())
 
     def take_what_waited(self, now: Now) -> HandlerOutcome:
-        """Take what waited for a manifest that has come; what turns out to break a rule is dropped."""
+        """Take what waited for a manifest that has come; what turns out to break a rule is dropped.
+
+        Of votes that are kept, those decide that have become enough: an admin went, or one who has voted is back.
+        """
         sends: list[GroupSend] = []
         events: list[Event] = []
         takes = {MessageType.GROUP_VOTE: self._take_vote, MessageType.REVOKE: self._take_revoke}
@@ -180,6 +189,9 @@ class GroupMessages:
                 self._records.ahead.drop(number)
         held = self._held()
         self._tried = {group_id: held.get(group_id, b"") for group_id in self._records.ahead.groups()}
+        self._votes_seen = self._groups.generation
+        for cast in own_votes(self._groups, self._records.votes, self._own):
+            self._decide(cast, now)
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
     def _take_vote(self, message: Message, now: Now) -> HandlerOutcome:

@@ -133,7 +133,7 @@ class Node:
         self.newcomers = Newcomers(self.groups, history, records, pins)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
         of_groups = self.membership, maintenance, past, asking_back, records, queue
-        self._group_messages = GroupMessages(*of_groups, self.actions.decide)
+        self._group_messages = GroupMessages(own, *of_groups, self.actions.decide)
         self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
         self.mailboxes = Mailboxes(self.groups, self._make_mailbox_exchange)
         parts = ReceivingParts(

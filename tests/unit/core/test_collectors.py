@@ -85,6 +85,19 @@ def test_what_waits_for_a_removed_collector_reaches_the_tables_through_the_next(
     assert world.bodies(world.second) == [b"1", b"2", b"3", b"4"]
 
 
+def test_what_waits_for_a_collector_that_has_left_reaches_the_tables_through_the_next(world: World) -> None:
+    world.publish(b"1", b"2", b"3")
+    with world.first.store.transaction():
+        world.first.node.actions.leave(world.group_id, world.first.now)
+    for outgoing in world.first.sends():
+        for device in (world.ann, world.bob, world.second):
+            if outgoing.recipient == device.key:
+                device.receive(outgoing.envelope)
+    world.pass_time(5 * CHECK_S, world.second)
+    assert world.bodies(world.second) == [b"1", b"2", b"3"]
+    assert world.losses() == 0
+
+
 def test_what_a_removed_collector_had_landed_unheard_is_in_the_tables_once(world: World) -> None:
     world.publish(b"1", b"2")
     for outgoing in world.ann.sends():  # they arrive, and the acknowledgement is lost

@@ -147,8 +147,9 @@ class SendQueue:
         for group_id, recipient, is_out in parted:
             self.withdraw_of_group(recipient, group_id, now, _TAKEN_OF_STRANGERS if is_out else _TAKEN_OF_OTHERS)
         for recipient, is_owed in departed:
-            if not is_owed or self._address(recipient) is None:
-                self.forget(recipient)
+            reached = self._address(recipient) is not None
+            if not reached or not (is_owed or self._asks(recipient)):
+                self.forget(recipient, but_telemetry=reached)  # there may be another collector for that
                 continue
             self._lost(recipient, self._records.outbox.withdraw_all(recipient), now)
             for place, raw in self._records.outbox.control_messages(recipient):
@@ -156,6 +157,11 @@ class SendQueue:
                     self.remove(recipient, place)
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
+
+    def _asks(self, recipient: DeviceKey) -> bool:
+        """Say whether a request to join waits for a recipient: its answer will be heard."""
+        waiting = self._records.outbox.control_messages(recipient)
+        return any(read_message(raw, verify=False).type is MessageType.JOIN for _, raw in waiting)
 
     def speaks(self, recipient: DeviceKey, now: Now) -> None:
         """Have one message go again that a recipient has left unanswered: it speaks, or a relay replays it."""

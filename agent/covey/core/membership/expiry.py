@@ -3,10 +3,10 @@
 1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
    Its telemetry stays until there is another collector for it (`collectors.py`). Where another group is shared with
    it, all stays.
-2. What this device had for the members of a group that it was removed from is dropped: they would not take it. So is
-   what it had to tell those whom it had removed there before, as members tell them (`former_members.py`): only whom
-   void manifests let in may know of nobody else. So is what waits for a device that has no address here any more, as
-   nothing can be sealed for it; but what programs gave.
+2. What this device had for the members of a group that it was removed from is dropped: they would not take it; of one
+   that it has left, when they have acknowledged that. So is what it had to tell those whom it had removed there before,
+   as members tell them (`former_members.py`): only whom void manifests let in may know of nobody else. So is what waits
+   for a device that has no address here any more, as nothing can be sealed for it; but what programs gave.
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
 4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
@@ -36,12 +36,11 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
     for recipient in filter(membership.groups.shares_nothing_with, membership.end_departures()):
         _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
     _leave_to_members(membership.groups, records)
-    notified = {key for key, _ in records.departures.addresses()} | {
-        each.inviter.signing_public for each in records.joins.pending()
-    }
     groups = membership.groups
     former = {member.keys.signing_public for member in groups.left_behind()}
-    for recipient in set(records.outbox.recipients()) - notified:
+    notified = {key for key, _ in records.departures.addresses() if key not in former or _notices(key, records)}
+    asked = {each.inviter.signing_public for each in records.joins.pending()}
+    for recipient in set(records.outbox.recipients()) - notified - asked:
         is_out = recipient in former and groups.shares_nothing_with(recipient)
         if is_out or (groups.address(recipient) is None and not _submissions_wait(recipient, records)):
             _drop(recipient, "dropped_after_removal", records, queue)

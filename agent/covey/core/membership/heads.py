@@ -34,7 +34,7 @@ from covey.core.membership.groups import Groups
 from covey.core.membership.records import ControlRecords, GroupRecords
 from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
-from covey.core.wire.message import NO_GROUP, Message, MessageType
+from covey.core.wire.message import NO_GROUP, Message, MessageType, read_message
 from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.heads import HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, QUICK_ROUNDS
 
@@ -307,16 +307,28 @@ class HeadsExchange:
         return self._pulls.ask(own.group_id, device, now) if self._may_say(key, device, about, now.monotonic_us) else []
 
     def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Ask for what follows what is held here, and in turn further and further back where that did not help."""
+        """Ask for what follows what is held here, and in turn further and further back where that did not help.
+
+        Whoever is behind asks although something waits for that device, unless it is such a request: what it lacks may
+        be why nothing of that is taken.
+        """
         key, tokens = ("pull", device, own.group_id), self._pacing.pulls(own.group_id)
         times = self._pacing.pauses.times(key, own.digest)
-        if tokens.wait_us(now.monotonic_us) or not self._may_say(key, device, own.digest, now.monotonic_us):
+        now_us = now.monotonic_us
+        if tokens.wait_us(now_us) or not self._pacing.pauses.ready(key, own.digest, now_us):
+            return []
+        although_waiting = head.version > own.version and not self._asked(device)
+        if not self._may_say(key, device, own.digest, now_us, although_waiting=although_waiting):
             return []
         tokens.spend(1, now.monotonic_us)
         back = 4 ** min(times - 1, 16) if times % 2 else 0
         from_version = own.version + (head.version > own.version) - back
         body = pull_to_wire(max(1, from_version))
         return [GroupSend(device, MessageType.GROUP_PULL, own.group_id, body)]
+
+    def _asked(self, device: DeviceKey) -> bool:
+        waiting = self._records.outbox.control_messages(device)
+        return any(read_message(raw, verify=False).type is MessageType.GROUP_PULL for _, raw in waiting)
 
     def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the REVOKE of a group, after the manifests that it may rest on."""

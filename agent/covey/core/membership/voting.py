@@ -121,5 +121,18 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
     return VoteCast(message.group_id, cast.action, cast.target, cast.voter, len(alike), majority(state))
 
 
+def own_votes(groups: Groups, records: VoteRecords, own: DeviceKey) -> list[VoteCast]:
+    """Return how far what this device has voted for has come, in each group as it is now."""
+    found = []
+    for manifest in (group for group in groups.joined() if group.mode in VOTING_MODES):
+        state, kept = GroupState.of(manifest), list(map(read_vote, records.of_group(manifest.group_id)))
+        for ours in kept:
+            if ours.voter == own and _counts(manifest, state, ours, ours.action, ours.target):
+                group_id, epoch = manifest.group_id, manifest.epoch
+                voters = voted_for(state, epoch, group_id, ours.action, ours.target, kept)
+                found.append(VoteCast(group_id, ours.action, ours.target, own, len(voters), majority(state)))
+    return found
+
+
 def _counts(manifest: GroupManifest, state: GroupState, cast: Vote, action: Action, target: DeviceKey) -> bool:
     return bool(voted_for(state, manifest.epoch, manifest.group_id, action, target, [cast]))

@@ -195,3 +195,56 @@ def test_who_is_heard_for_a_group_that_is_left_behind_is_answered_as_a_visitor(m
         right.node.actions.request_visit(uri, right.name, right.now)
     _quieten(right, mal)
     assert right.node.groups.group(public).member(right.key) is not None
+
+
+def test_a_request_to_join_outlives_that_its_inviter_leaves_another_group(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    carry(ann, ben, mal)
+    with mal.store.transaction():
+        further = mal.node.membership.create("mal", (), mal.now.wall_us).group_id
+        invite = mal.node.membership.invite(further, (), "mqtt://fleet", mal.now.wall_us)
+    with ben.store.transaction():
+        ben.node.actions.request_join(invite, "ben", ben.now)
+    ben.sends()  # and it is lost
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    for outgoing in mal.sends():
+        if outgoing.recipient == ben.key:
+            ben.receive(outgoing.envelope)
+    assert ben.node.groups.shares_nothing_with(mal.key)
+    _quieten(ben, mal)
+    assert ben.node.groups.group(further).member(ben.key) is not None
+
+
+def test_what_a_device_had_for_members_does_not_outlive_that_they_know_of_its_leaving(make: Make) -> None:
+    """It said something just before; its notice came first, and nobody takes the rest. All of the group is erased."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    carry(ann, ben, mal)
+    mal.blob(group_id, b"too late")
+    mal.sends()  # and it is lost
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    _quieten(ann, ben, mal, turns=25)
+    assert (_waiting(mal, ann), _waiting(mal, ben)) == ([], [])
+    assert mal.store.groups.manifests() == []
+    assert mal.store.departures.addresses() == []
+
+
+def test_who_is_behind_asks_whom_it_lists_though_something_waits_there(make: Make) -> None:
+    """The other was removed by a life that is gone: it takes nothing of what waits, and alone knows of that."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id, other = found(ann, ben, cid), found(ann, cid)
+    carry(ann, ben, cid)
+    _remove(ben, cid, group_id)
+    for outgoing in ben.sends():
+        if outgoing.recipient == cid.key:
+            cid.receive(outgoing.envelope)
+    assert [group.group_id for group in cid.node.groups.joined()] == [other]
+    with ann.store.transaction():
+        vote = GroupSend(cid.key, MessageType.GROUP_VOTE, group_id, b"only a member takes it")
+        ann.node.actions.queue_sends([vote], ann.now)
+    _quieten(ann, cid, turns=40)  # ben is gone
+    assert ann.node.groups.group(group_id).member(cid.key) is None
+    assert _waiting(ann, cid) == []

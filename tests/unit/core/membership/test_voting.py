@@ -259,3 +259,27 @@ def test_what_a_device_did_that_was_let_in_and_kept_out_at_once_is_void(tmp_path
         current = device.node.groups.group(group_id)
         assert {member.keys.signing_public for member in current.members} == {ann.key, ben.key}
         assert current.ban(eve.key)
+
+
+def test_votes_that_decide_since_the_group_has_changed_are_not_left_waiting(group: Group) -> None:
+    """Two of four admins want dan out, and need a third; when one of the others leaves, two are more than half."""
+    group_id, ann, ben, cem, dan = group
+    group_id = GroupId(group_id)
+    eve = Device("eve", ann.path.parent)
+    admit(ann, eve, group_id, ann, ben, cem, dan)
+    _change(ann, group_id, lambda draft: _promoted(draft, eve.key))
+    everybody = (ann, ben, cem, dan, eve)
+    carry(*everybody)
+    for device in (ann, ben):
+        with device.store.transaction():
+            assert not device.node.actions.vote(group_id, Action.BAN, dan.key, device.now).decided
+        carry(*everybody)
+    with eve.store.transaction():
+        eve.node.actions.leave(group_id, eve.now)
+    carry(*everybody)
+    for device in everybody:
+        device.maintain()
+    carry(*everybody)
+    for device in (ann, ben, cem):
+        assert device.node.groups.group(group_id).member(dan.key) is None
+        assert not device.node.groups.trust(group_id).conflict
