@@ -16,6 +16,7 @@ BENCHES = {
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
     "vault_growth": "what a micro-batch costs as a vault grows to 100,000 segments, and its devices to 100,000",
     "table_growth": "what a micro-batch costs the driver after 1,000 and after 1,000,000 of them",
+    "device_day": "bytes read for one device's day among 20,000, from tables as they came and in order",
     "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
     "history": "taking 10,000 operations of 100 authors; catching up, against git fetch",
     "reconcile": "bytes that two histories of 100,000 with 100 differences on each side cost beyond these, against git",

@@ -22,8 +22,9 @@ from deltalake import DeltaTable, Schema
 
 from covey_ingest import clocks, dedup, gaps, repairs, seen_orders
 from covey_ingest.delta_log import BATCHES_PER_MERGE, DeltaLog
+from covey_ingest.forgotten import ForgottenIncarnations
+from covey_ingest.messages import messages_in
 from covey_ingest.schema import TIMESTAMP
-from covey_ingest.seen_messages import SCHEMA
 from covey_ingest.state_file import replace_state
 from covey_ingest.table_locations import VERSIONS_KEPT
 
@@ -67,15 +68,13 @@ class _World:
         _write_log(root / "readings", one, history, replaced)
         span = {"firsts": [[1]] * DEVICES, "lasts": [[history]] * DEVICES}
         links = {"author": _AUTHORS, "incarnation": ["x"] * DEVICES}
-        counts = dict.fromkeys(("last_batch", "unsure_upto"), [0] * DEVICES)
-        seen = links | counts | span | {"forgotten": [None] * DEVICES}
         came = {"collector": ["c"] * DEVICES, "heard_at": [_NOW_US] * DEVICES}
         numbers = links | came | {"floor": [0] * DEVICES, "forgotten": [0] * DEVICES} | span
-        replace_state(dedup.path_in(root), pa.table(seen, SCHEMA), history - 1)
         replace_state(gaps.path_in(root), gaps.GAPS.empty_table(), history - 1)
         replace_state(clocks.path_in(root), clocks.SCHEMA.empty_table(), history - 1)
-        (root / ".numbers").mkdir()
-        replace_state(root / ".numbers" / "numbers.parquet", pa.table(numbers, gaps.NUMBERS), history - 1)
+        forgotten = gaps.numbers_in(root).with_name("forgotten.parquet")
+        ForgottenIncarnations.none().replace(forgotten, history - 1)
+        replace_state(gaps.numbers_in(root), pa.table(numbers, gaps.NUMBERS), history - 1)
         self._log = DeltaLog(root, "bench")
         self._log.publish(history - 1)
 
@@ -84,11 +83,10 @@ class _World:
         number, staged = self.next, self.root / ".staging"
         _write(staged, number)
         began = time.process_time()
-        found = dedup.find(self.root, staged, number - 1)
+        found = dedup.find(self.root, messages_in(staged), number - 1)
         staged.rename(self.root / "readings" / f"batch={number}")
         gaps.update(self.root, number)
         clocks.update(self.root, number)
-        dedup.update(self.root, number)
         seen_orders.update(self.root, number)
         repairs.update(self.root, number)
         self._log.publish(number)

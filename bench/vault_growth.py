@@ -3,9 +3,9 @@
 1. Growth: the newest 64 segments are planned and read, as a micro-batch does, from vaults whose manifests list more and
    more before them. Aimed at: the same cost for each reading, within 10 %. No object but the manifest, the last range
    and the segments is read, and only the folder of manifests is listed.
-2. State: what `dedup` keeps of 100,000 devices, and the seconds for comparing one message of each with it and for
-   taking these in. A third of the messages leave a hole behind them, so that every device comes to its 16 ranges.
-3. Boards: what `dedup` keeps of 20,000 boards that began a new incarnation 100 times each, and the seconds that a
+2. State: what `gaps` keeps of 100,000 devices, and the seconds for comparing one message of each with it (`dedup`) and
+   for taking these in. A third of the messages leave a hole behind them.
+3. Boards: what `gaps` keeps of 20,000 boards that began a new incarnation 100 times each, and the seconds that a
    micro-batch of 100 messages then takes, and one in which all of them begin once more.
 4. Gaps: the seconds for taking in a message of each of 100,000 devices where its numbers go on, where each leaves out
    one, and where each brings what it had left out.
@@ -46,6 +46,7 @@ from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.limits.vault import VAULT_RANGE_SEGMENTS
 from covey_ingest import dedup, gaps
+from covey_ingest.messages import messages_in
 from covey_ingest.offsets import Position, latest_offset, ranges
 from covey_ingest.reading import work_rows
 from covey_ingest.rows import Verify
@@ -188,14 +189,14 @@ def print_state() -> None:
             seq += np.where(rng.random(DEVICES) < 1 / 3, 2, 1)
             staged = _stage(tables / f"staged-{number}", links, seq)
             began = time.monotonic()
-            assert dedup.find(tables, staged).copies == 0
+            assert dedup.find(tables, messages_in(staged)).copies == 0
             compared.append(time.monotonic() - began)
             (tables / "readings").mkdir(exist_ok=True)
             staged.rename(tables / "readings" / f"batch={number}")
             began = time.monotonic()
-            dedup.update(tables)
+            gaps.update(tables)
             taken.append(time.monotonic() - began)
-        size = dedup.path_in(tables).stat().st_size
+        size = sum(file.stat().st_size for file in gaps.numbers_in(tables).parent.iterdir())
     for name, spent in (("compared", compared), ("taken in", taken)):
         print(f"state    {DEVICES:,} messages {name} in {statistics.median(spent):.2f} s (most {max(spent):.2f})")
     print(
@@ -213,21 +214,22 @@ def print_boards() -> None:
         (tables / "readings").mkdir()
 
         def spent(number: int, boards: int, incarnations: pa.Array) -> float:
-            names = ["author", "incarnation", "seq", "index", "boot", "batch_number"]
-            rows = pa.table([authors, incarnations, first, zeros, incarnations, first], names).slice(0, boards)
+            names = ["author", "incarnation", "seq", "index", "boot", "batch_number", "collector", "received_at"]
+            came = [pa.repeat("collector", BOARDS), pa.repeat(NOW_US + number, BOARDS).cast(TIMESTAMP)]
+            rows = pa.table([authors, incarnations, first, zeros, incarnations, first, *came], names).slice(0, boards)
             staged = tables / f"staged-{number}"
             staged.mkdir()
             pq.write_table(rows, staged / "part-0.parquet", compression="zstd")
             began = time.process_time()
-            assert dedup.find(tables, staged, number - 1).copies == 0
+            assert dedup.find(tables, messages_in(staged), number - 1).copies == 0
             staged.rename(tables / "readings" / f"batch={number}")
-            dedup.update(tables, number)
+            gaps.update(tables, number)
             return time.process_time() - began
 
         for boot in range(BOOTS):
             all_begin = spent(boot, BOARDS, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
         few = spent(BOOTS, 100, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
-        size = dedup.path_in(tables).stat().st_size
+        size = sum(file.stat().st_size for file in gaps.numbers_in(tables).parent.iterdir())
     print(f"boards   {BOARDS:,} with {BOOTS} incarnations each: {size / 1e6:.1f} MB, {size / BOARDS:.0f} bytes each")
     print(f"boards   100 messages {few:.2f} s of CPU; {BOARDS:,} that begin once more {all_begin:.2f} s", flush=True)
 
@@ -252,8 +254,9 @@ def print_gaps() -> None:
 
 def _stage(folder: Path, links: list[pa.Array], seq: np.ndarray) -> Path:
     folder.mkdir()
-    names = ["author", "incarnation", "seq", "index"]
-    columns = [*links, pa.array(seq), pa.array(np.zeros(DEVICES, np.int32))]
+    names = ["author", "incarnation", "seq", "batch_number", "index", "collector", "received_at"]
+    same = [pa.array(np.zeros(DEVICES, np.int32)), pa.repeat("collector", DEVICES)]
+    columns = [*links, pa.array(seq), pa.array(seq), *same, pa.repeat(NOW_US, DEVICES).cast(TIMESTAMP)]
     pq.write_table(pa.table(columns, names), folder / "part-0.parquet", compression="zstd")
     return folder
 

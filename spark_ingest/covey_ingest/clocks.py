@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from covey_ingest.committed import batch_folder, committed_after
+from covey_ingest.messages import messages_in
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 from covey_ingest.time_quality import AHEAD_US, HISTORY_FROM_US, TimeQuality
@@ -55,14 +55,6 @@ REBASED = {
 }
 """Columns of `readings` by rule 1, in Spark's SQL; `known` is the right offset, or null."""
 
-_MESSAGES = pa.schema(
-    [
-        *((name, pa.string()) for name in (*BOOT, "time_quality")),
-        ("clock_offset", pa.int64()),
-        ("received_at", TIMESTAMP),
-    ]
-)
-
 
 def path_in(tables: Path) -> Path:
     """Return where the table lies."""
@@ -76,7 +68,7 @@ def update(tables: Path, newest: int | None = None) -> pa.Table:
     missing = committed_after(tables, last, newest)
     if missing and last < 0:
         for merged in sorted((tables / "readings").glob("*.parquet")):
-            state = _with_messages(state, merged, -1)
+            state = _with_messages(state, [merged], -1)
     for number in missing:
         if any((folder := batch_folder(tables, "readings", number)).glob("*.parquet")):
             state = _with_messages(state, folder, number)
@@ -85,12 +77,12 @@ def update(tables: Path, newest: int | None = None) -> pa.Table:
     return state
 
 
-def known_for(tables: Path, staged: Path, newest: int | None = None) -> pa.Table:
-    """Return the clocks that are known of boots with doubtful messages in a staged micro-batch: rule 1.
+def known_for(tables: Path, messages: pa.Table, newest: int | None = None) -> pa.Table:
+    """Return the clocks that are known of boots with doubtful messages in a micro-batch: rule 1.
 
     Columns: author, boot, known.
     """
-    messages = _messages(staged)
+    messages = _with_clocks(messages)
     doubtful = messages.filter(pc.field("time_quality").isin(DOUBTFUL)).select(BOOT).group_by(BOOT).aggregate([])
     if not len(doubtful):
         return doubtful.append_column("known", pa.array([], pa.int64()))
@@ -99,17 +91,13 @@ def known_for(tables: Path, staged: Path, newest: int | None = None) -> pa.Table
     return doubtful.join(known.rename_columns([*BOOT, "known"]), BOOT, join_type="inner")
 
 
-def _messages(files: Path) -> pa.Table:
-    """Return what messages say of their clocks, those of earlier versions nothing, by the first reading of each."""
-    schema = _MESSAGES.append(pa.field("index", pa.int32()))
-    found = ds.dataset(files, schema, format="parquet").to_table(
-        _MESSAGES.names, filter=(ds.field("index") == 0) & ds.field("clock_offset").is_valid()
-    )
-    return found.sort_by("received_at")
+def _with_clocks(messages: pa.Table) -> pa.Table:
+    """Return the messages that say something of their clocks, those of earlier versions nothing, as they came."""
+    return messages.filter(pc.field("clock_offset").is_valid()).sort_by("received_at")
 
 
-def _with_messages(state: pa.Table, files: Path, number: int) -> pa.Table:
-    return _bounded(_by_boot(pa.concat_tables([state, _news(_messages(files), number)])))
+def _with_messages(state: pa.Table, files: Path | list[Path], number: int) -> pa.Table:
+    return _bounded(_by_boot(pa.concat_tables([state, _news(_with_clocks(messages_in(files)), number)])))
 
 
 def _news(messages: pa.Table, number: int) -> pa.Table:

@@ -14,7 +14,8 @@ All of it lies in one location: the folder of the working tables, or an object s
 2. The log follows the folders: whatever it lacks is added, in order. So Parquet tables become Delta tables at any time.
    They do not turn back: merged files and the small ones lie beside each other until the latter are old enough.
 3. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a
-   reading is written anew a few times in all; what was replaced a day ago is deleted, with its folder.
+   reading is written anew a few times in all; what was replaced a day ago is deleted, with its folder. Readings are
+   put in order meanwhile (`clustering`), in a commit that changes no data: a stream passes over it.
 4. A column that files have and the table lacks is added to the table. One that the table has and files lack is null.
 5. Micro-batch N of any table is added where readings/batch=N exists: before, it may still be written anew. Readings are
    added last: what their log has of N, it has of all tables.
@@ -30,18 +31,23 @@ All of it lies in one location: the folder of the working tables, or an object s
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, MissingPackageError, StorageError
+from covey_ingest import clustering
 from covey_ingest.clock_repair import rebase
 from covey_ingest.committed import committed_after, is_committed, listed
 from covey_ingest.file_statistics import statistics
@@ -60,8 +66,12 @@ STATE_SECONDS = 60.0
 _KEPT_HOURS = 24
 """Of files that merging has replaced: how long a reader may read on with what it found in the log."""
 
-_PROPERTIES = {"delta.deletedFileRetentionDuration": f"interval {_KEPT_HOURS + 1} hours"}
-"""How long checkpoints name what was replaced: until it has been deleted, and hardly longer."""
+_PROPERTIES = {
+    "delta.deletedFileRetentionDuration": f"interval {_KEPT_HOURS + 1} hours",
+    "delta.enableChangeDataFeed": "true",
+}
+"""How long checkpoints name what was replaced: until it has been deleted, and hardly longer. And that times which are
+repaired stand as changes beside the table, for whoever follows its change feed; what is added costs nothing more."""
 _STATE_KEPT_HOURS = 1
 
 
@@ -138,7 +148,10 @@ class DeltaLog:
                     f"its micro-batch {done}",
                     hint="give new tables, a new checkpoint and another location: the vault holds all of it",
                 )
-            return committed_after(self._root, done, newest)
+            lacking = committed_after(self._root, done, newest)
+            if done >= 0 and self._done("rollups") < 0 and self._files("rollups", done):
+                return [done, *lacking]  # made of what stood before there were any
+            return lacking
 
     def add(self, number: int) -> None:
         """Add a micro-batch to each log that lacks it.
@@ -261,11 +274,37 @@ class DeltaLog:
 
     def _merge(self, table: DeltaTable, name: str) -> None:
         """Merge small files, and delete what is old (rules 3 and 7)."""
-        sizes = [int(size) for size in table.get_add_actions().column("size_bytes").to_pylist()]
-        if target := _target(sizes):
+        actions = table.get_add_actions()
+        paths, sizes = (actions.column(column).to_pylist() for column in ("path", "size_bytes"))
+        target = _target([int(size) for size in sizes])
+        if target and {field.name for field in table.schema().fields} >= clustering.COLUMNS:
+            self._cluster(table, name, {path: size for path, size in zip(paths, sizes, strict=True) if size < target})
+        elif target:
             table.optimize.compact(target_size=target, post_commithook_properties=_bare())
         self._clean(table, name, _KEPT_HOURS)
         del self._open[name]
+
+    def _cluster(self, table: DeltaTable, name: str, sizes: dict[str, int]) -> None:
+        """Replace files by others that hold the same rows in order, in one commit that changes no data."""
+        from deltalake.transaction import AddAction, RemoveAction
+
+        folder = Path(tempfile.mkdtemp(prefix=".merging-", dir=self._root))
+        try:
+            every: ds.FileSystemDataset = table.to_pyarrow_dataset()
+            chosen = [part for part in every.get_fragments() if unquote(part.path) in sizes or part.path in sizes]
+            merged = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
+            actions: list[AddAction | RemoveAction] = []
+            for file in clustering.clustered(merged, every.schema, folder, MAGNITUDES[-1]):
+                size, said = file.stat().st_size, statistics(file)
+                came_ms = self._location.place(file, f"{name}/{file.name}")
+                actions.append(AddAction(file.name, size, {}, came_ms, False, said))
+            now_ms = time.time_ns() // 1_000_000
+            actions += [RemoveAction(path, False, now_ms, size, {}) for path, size in sizes.items()]
+            hooks = _bare()
+            table.create_write_transaction(actions, "append", table.schema(), post_commithook_properties=hooks)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        table.update_incremental()
 
     def _files(self, name: str, number: int) -> list[Path]:
         return listed(self._root / name, f"batch={number}/*.parquet")

@@ -34,16 +34,18 @@ from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from covey.adapters.files import synchronise
+from covey_ingest import clustering
 
 FOLDERS_PER_MERGE = 16
 FILE_BYTES = 128 * 1024 * 1024
 """A folder of this size is never merged again."""
 
 _MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, FILE_BYTES)
-_TABLES = ("losses", "quarantine", "orders", "commands", "settings", "readings")
+_TABLES = ("losses", "quarantine", "orders", "commands", "settings", "rollups", "readings")
 _ROWS_PER_GROUP = 131_072
 _BYTES_PER_GROUP = 64 * 1024 * 1024
 _ROWS_AT_ONCE = 1024
@@ -118,12 +120,23 @@ def _merge(table: Path, staging: Path, first: int, last: int) -> None:
             (new / entry.name).hardlink_to(entry)
     target = new / f"batch={last}"
     target.mkdir()
-    _write([file for folder in parts.values() for file in sorted(folder.glob("*.parquet"))], target)
+    files = [file for folder in parts.values() for file in sorted(folder.glob("*.parquet"))]
+    if table.name == "readings" and all(set(pq.read_schema(file).names) >= clustering.COLUMNS for file in files):
+        _cluster(files, target)
+    else:
+        _write(files, target)
     for written in (*target.iterdir(), target, new):
         synchronise(written)
     _exchange(new, table)
     synchronise(table.parent)
     shutil.rmtree(new, ignore_errors=True)
+
+
+def _cluster(files: list[Path], folder: Path) -> None:
+    """Write files of readings as one, in the order of `clustering`."""
+    if files:
+        schema = pa.unify_schemas([pq.read_schema(file) for file in files]).remove_metadata()
+        clustering.clustered(ds.dataset([*map(str, files)], schema, format="parquet"), schema, folder, 2 * FILE_BYTES)
 
 
 def _write(files: list[Path], folder: Path) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from covey.adapters.files import synchronise
 from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.location import READER_PATIENCE
 from covey.errors import ConfigurationError, ConflictError
@@ -51,6 +52,9 @@ class TableLocation(Protocol):
     def bring(self, file: Path, key: str) -> int:
         """See to it that the file lies there under the key; return when it came there, in milliseconds since 1970."""
 
+    def place(self, file: Path, key: str) -> int:
+        """Move a finished file there; return as `bring` does."""
+
     def tidy(self, table: str) -> None:
         """Remove all empty folders that earlier runs have left of a table."""
 
@@ -75,6 +79,12 @@ class Folder:
     def bring(self, file: Path, key: str) -> int:  # noqa: ARG002 - it is there
         """Do nothing."""
         return int(file.stat().st_mtime * 1000)
+
+    def place(self, file: Path, key: str) -> int:
+        """Rename the file."""
+        target = file.rename(self.root / key)
+        synchronise(target.parent)
+        return int(target.stat().st_mtime * 1000)
 
     def tidy(self, table: str) -> None:
         """Remove empty folders of micro-batches but for the newest ones. Lists them all."""
@@ -139,6 +149,14 @@ class Bucket:
         """
         self.store.upload(key, file)
         return time.time_ns() // 1_000_000
+
+    def place(self, file: Path, key: str) -> int:
+        """Upload the file (rule 1).
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        return self.bring(file, key)
 
     def tidy(self, table: str) -> None:
         """Do nothing: there are no folders."""

@@ -4,11 +4,12 @@
     losses/batch=N/       ranges of messages that their author says will never come
     orders/batch=N/       what operators order, and in commands/ and settings/ what became of it: see `orders`
     quarantine/batch=N/   what failed, where, why
+    rollups/batch=N/      counts, bounds, sums and last values by minute: see `rollups`
     devices/devices.parquet   one row for each device, replaced whole
     clocks/clocks.parquet     what each boot's clock was worth, replaced whole: see `clocks`
     gaps/gaps.parquet         numbers of telemetry that are missing, and why, replaced whole: see `gaps`
     .ordered/ordered.sqlite   which rows are in `orders`, `commands` and `settings`, and of whom: see `seen_orders`
-    .heard/heard.parquet      which messages are in `readings`, replaced whole: see `dedup`
+    .numbers/                 which messages are in `readings`, replaced whole: see `gaps`, and `dedup`
     .failed/failed.parquet    segments that could not be read yet, replaced whole: see `repairs`
 
 How a kill at any moment leaves each reading once:
@@ -16,11 +17,11 @@ How a kill at any moment leaves each reading once:
        commit: there is no moment at which a reader, Spark or other, sees half of it.
     2. The range of segments behind N stands in the checkpoint before N is worked on. So a folder that is there is
        complete and right, and a replay of N leaves it alone.
-    3. Quarantine and losses are renamed before readings, devices follow after: readings/batch=N says that N's others
-       are there too. Without it they are of a killed run and are written anew, as the vault may be another one by now.
+    3. Quarantine, losses and rollups are renamed before readings, devices follow after: readings/batch=N says that N's
+       others are there too. Without it they are of a killed run and are written anew, as the vault may be another one.
     4. What is no reading is read from the vault a second time. Both times must bring the same, segment for segment, or
        nothing is committed: else a segment could fail unreported in between.
-    5. `devices`, `.heard` and `.ordered` carry the number of the last batch in them, and are computed from committed
+    5. `devices`, `.numbers` and `.ordered` carry the number of the last batch in them, and are computed from committed
        rows only.
     6. A message that is there already, or twice in a micro-batch, is taken out of the staged files before the rename.
     7. What is committed stays as it is, and where it is: who lists a Parquet table, or follows its folder as a stream,
@@ -55,15 +56,17 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's docum
 from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError, TransientError
-from covey_ingest import clocks, dedup, devices, gaps, merging, repairs, seen_orders
-from covey_ingest.committed import batch_folder
-from covey_ingest.dedup import MESSAGE, MessageKey, Repeats
+from covey_ingest import clocks, dedup, devices, gaps, merging, repairs, rollups, seen_orders
+from covey_ingest.committed import batch_folder, folder_numbers
+from covey_ingest.dedup import MessageKey, Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
+from covey_ingest.messages import MESSAGE, messages_in
 from covey_ingest.orders import KEYS
 from covey_ingest.publisher import PublishTarget, TablePublisher, is_published, open_log
 from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.seen_orders import EXCESS, Excess
 from covey_ingest.session import spark_path
+from covey_ingest.table_files import table_files
 
 _READINGS = """
     SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
@@ -298,9 +301,11 @@ class Tables:
             if not path.exists() or path.read_bytes() != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(path, content, 0o666)
+        shutil.rmtree(self.root / ".heard", ignore_errors=True)  # of an earlier version
+        self._roll_up_what_stands()
         if self._sink is Sink.DELTA:
             self._log = open_log(self.root, binding["ingest"], binding["vault_id"], self._publishing)
-            self._log.publish()  # so that the log has all that is committed (rule 5 of `dedup`)
+            self._log.publish()  # so that the log has all that is committed (rule 3 of `dedup`)
 
     def write(self, messages: DataFrame, batch_id: int) -> BatchWritten:
         """Write one micro-batch to all tables; do nothing where that has happened before (`foreachBatch`).
@@ -315,7 +320,6 @@ class Tables:
             gaps.update(self.root, batch_id)
             clocks.update(self.root, batch_id)
             devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
-            dedup.update(self.root, batch_id)
             seen_orders.update(self.root, batch_id)
             repairs.update(self.root, batch_id)
             if self._log is not None:
@@ -327,28 +331,41 @@ class Tables:
         return written
 
     def _write_new(self, messages: DataFrame, batch_id: int) -> BatchWritten:
-        for table in _OTHERS:
+        for table in (*_OTHERS, rollups.TABLE):
             shutil.rmtree(self.folder(table, batch_id), ignore_errors=True)  # rule 3
         counted, counts = _counted(messages)
         staged = self._stage(readings(counted), "readings", batch_id)
         seen = counts.get
         written = BatchWritten(batch_id, **{name: count for name, count in seen.items() if name != _DIGEST})
-        found = dedup.find(self.root, staged, batch_id - 1)
+        came = messages_in(staged)
+        found = dedup.find(self.root, came, batch_id - 1)
         if found.copies:
             staged, left = self._without(found, messages.sparkSession.read.parquet(spark_path(staged)), batch_id)
             written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
-        staged = self._rebased(staged, messages.sparkSession, batch_id)
+        staged = self._rebased(staged, came, messages.sparkSession, batch_id)
         written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
         if written.losses or written.orders or written.quarantined or written.repaired:
             more = self._write_others(messages, seen, batch_id)
             written = replace(written, quarantined=written.quarantined + more)
+        self._roll_up(sorted(staged.glob("*.parquet")), batch_id)
         self._commit(staged, "readings", batch_id)
         shutil.rmtree(self._staging, ignore_errors=True)
         return written
 
-    def _rebased(self, staged: Path, spark: SparkSession, batch_id: int) -> Path:
+    def _roll_up(self, readings: list[Path], batch_id: int) -> None:
+        minutes = self._staging / f"{rollups.TABLE}-{uuid.uuid4().hex}"
+        if readings and rollups.write_minutes(readings, minutes):
+            self._commit(minutes, rollups.TABLE, batch_id)
+
+    def _roll_up_what_stands(self) -> None:
+        """Make rollups of all readings where an earlier version has made none (rule 4 of `rollups`)."""
+        stands = [] if (self.root / rollups.TABLE).is_dir() else table_files(self.root, "readings")
+        if stands:
+            self._roll_up(stands, max(folder_numbers(self.root / "readings")))
+
+    def _rebased(self, staged: Path, came: pa.Table, spark: SparkSession, batch_id: int) -> Path:
         """Stage once more with better times where a boot's clock is known by now; that is rare."""
-        known = clocks.known_for(self.root, staged, batch_id - 1)
+        known = clocks.known_for(self.root, came, batch_id - 1)
         if not len(known):
             return staged
         rows = spark.read.parquet(spark_path(staged))

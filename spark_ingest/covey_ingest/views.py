@@ -5,7 +5,10 @@
 2. `latest`: the newest reading of each series of each device, and its age.
 3. `by_minute`, `by_hour`, `by_day`: count, minimum, maximum, mean and last of each series of numbers, late data
    included. Days are those of the session's time zone.
-4. `wide`: a row for each device and moment, a column for each series of numbers, of which the `SERIES_MAX` most
+4. `rollup_minute`, `rollup_hour`, `rollup_day`: the same by what the job keeps in `rollups`, which is less to read;
+   times that were repaired later count where they were.
+5. `messages`: a row for each message, with its number and how many readings it has.
+6. `wide`: a row for each device and moment, a column for each series of numbers, of which the `SERIES_MAX` most
    frequent have one.
 
 Names of series are what devices say: they stand quoted, and one that does not print in a line has no column. So a
@@ -29,7 +32,7 @@ from covey_ingest.time_quality import AHEAD_US, HISTORY_FROM_US
 SERIES_MAX = 256
 """Columns of `wide`: as many as a person scrolls through; a hostile device can name any number of series."""
 
-_TABLES = ("devices", "gaps", "clocks", "losses", "quarantine", "orders", "commands", "settings")
+_TABLES = ("devices", "gaps", "clocks", "losses", "quarantine", "orders", "commands", "settings", "rollups")
 _WHOLE = ("devices", "gaps", "clocks")
 """Tables of one file, which is replaced; the others have a folder for each micro-batch."""
 _LATER_COLUMNS = ("whole", "clock_offset")
@@ -80,6 +83,17 @@ _ROLLUP = """SELECT author, device, name, unit, date_trunc('{period}', time) AS 
 FROM readings WHERE value IS NOT NULL
 GROUP BY author, device, name, unit, date_trunc('{period}', time)"""
 
+_KEPT = """SELECT author, device, name, unit, date_trunc('{period}', minute) AS {period},
+       CAST(sum(readings) AS BIGINT) AS readings, min(minimum) AS minimum, max(maximum) AS maximum,
+       sum(total) / sum(readings) AS mean, max_by(last, (last_time, last_seq)) AS last
+FROM rollups
+GROUP BY author, device, name, unit, date_trunc('{period}', minute)"""
+
+_MESSAGES = """SELECT author, incarnation, seq, batch_number AS number, boot, min(received_at) AS received_at,
+       count(*) AS readings
+FROM readings
+GROUP BY author, incarnation, seq, batch_number, boot"""
+
 
 def views(location: str, engine: Engine) -> str:
     """Return the script for the tables of a folder, or at a URL where they are published.
@@ -91,7 +105,8 @@ def views(location: str, engine: Engine) -> str:
     root = checked_root(location)
     columns, series = _look(root, location)
     repairs = _has_doubtful_times(root) and "clock_offset" in columns
-    return "\n\n".join([*_stored(root, engine), *_views(engine, columns, series, repairs)]) + "\n"
+    kept = isinstance(root, Bucket) or (root / "rollups").is_dir()
+    return "\n\n".join([*_stored(root, engine), *_views(engine, columns, series, repairs=repairs, kept=kept)]) + "\n"
 
 
 def _has_doubtful_times(root: Path | Bucket) -> bool:
@@ -140,7 +155,7 @@ def _stored(root: Path | Bucket, engine: Engine) -> Iterator[str]:
             yield f"{name} AS\nSELECT * FROM read_parquet({files}, union_by_name = true, hive_partitioning = false);"
 
 
-def _views(engine: Engine, columns: set[str], series: list[str], repairs: bool) -> Iterator[str]:
+def _views(engine: Engine, columns: set[str], series: list[str], *, repairs: bool, kept: bool) -> Iterator[str]:
     dialect = _DIALECTS[engine]
 
     def view(name: str, query: str) -> str:
@@ -150,6 +165,10 @@ def _views(engine: Engine, columns: set[str], series: list[str], repairs: bool) 
     yield view("latest", _LATEST)
     for period in ("minute", "hour", "day"):
         yield view(f"by_{period}", _ROLLUP.format(period=period))
+        if kept:
+            yield view(f"rollup_{period}", _KEPT.format(period=period))
+    if "batch_number" in columns:
+        yield view("messages", _MESSAGES)
     if series:
         yield view("wide", _wide(dialect, series))
 

@@ -66,11 +66,11 @@ def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: S
     # The first micro-batch was planned with 256 segments, and not noted as done: it stays as it was planned. The state
     # beside the tables is gone, too, so that it is made anew from files with and without the column.
     shutil.rmtree(tables / ".checkpoint" / "commits")
-    shutil.rmtree(tables / ".heard")
     shutil.rmtree(tables / ".numbers")
     reported = ingest(spark, layout / "vault", layout / "tables", segments_per_trigger=1, verify=Verify.SAMPLE)
     assert [progress.readings for progress in reported] == [0, each]
     assert tally(tables) == _expected(layout, messages=3)
+    assert not (tables / ".heard").exists(), "a state that earlier versions kept beside the numbers"
     rows = ds.dataset([*map(str, sorted(tables.glob("readings/*/*.parquet")))], schema=_with_site(tables)).to_table()
     assert rows["site"].to_pylist().count("north") == 2 * each
     assert rows["site"].null_count == each

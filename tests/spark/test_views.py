@@ -22,6 +22,8 @@ _QUERIES = (
     "SELECT author, name, seq, index, value, whole, flag, text, time_quality FROM readings ORDER BY author, seq, index",
     "SELECT author, name, value, text, flag FROM latest ORDER BY author, name",
     "SELECT author, name, readings, minimum, maximum, mean, last FROM by_minute ORDER BY author, name, minute",
+    "SELECT author, name, readings, minimum, maximum, mean, last FROM rollup_minute ORDER BY author, name, minute",
+    "SELECT author, seq, number, readings FROM messages ORDER BY author, seq",
     "SELECT author, name, sum(readings) AS n FROM by_day GROUP BY author, name ORDER BY author, name",
     "SELECT * EXCLUDE (time) FROM wide ORDER BY author, time",
     "SELECT author, boots FROM devices ORDER BY author",
@@ -50,6 +52,8 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
             by_duckdb = database.execute(query).fetchall()
             assert by_spark == by_duckdb
             assert by_spark
+        days = "SELECT * FROM {}_day ORDER BY author, name"
+        assert database.execute(days.format("rollup")).fetchall() == database.execute(days.format("by")).fetchall()
         columns = [name for name, *_ in database.execute("SELECT * FROM wide").description]
     assert hostile in columns
     assert hostile in spark.table("wide").columns

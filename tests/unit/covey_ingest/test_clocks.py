@@ -11,6 +11,7 @@ import pytest
 
 from covey_ingest import clocks
 from covey_ingest.clocks import BOOTS_KEPT, known_for, path_in, update
+from covey_ingest.messages import messages_in
 from covey_ingest.schema import TIMESTAMP
 
 _NOW_US = 1_800_000_000_000_000
@@ -57,16 +58,17 @@ def test_the_first_disciplined_clock_of_a_boot_counts_and_of_that_boot_alone(tmp
     _commit(tmp_path, 0, ("a", "1", "unsynchronised", slow, _NOW_US), ("b", "1", "asserted", None, _NOW_US))
     update(tmp_path)
     staged = _write(tmp_path / "staged", [("a", "1", "arrival", slow, _NOW_US), ("a", "2", "arrival", slow, _NOW_US)])
-    assert known_for(tmp_path, staged, 0).to_pylist() == []
+    assert known_for(tmp_path, messages_in(staged), 0).to_pylist() == []
     later: Row = ("a", "1", "synchronised", right + 9, _NOW_US + 2)
     _commit(tmp_path, 1, later, ("a", "1", "synchronised", right, _NOW_US + 1))
     for _ in range(2):
-        assert known_for(tmp_path, staged, 1).to_pylist() == [{"author": "a", "boot": "1", "known": right}]
+        assert known_for(tmp_path, messages_in(staged), 1).to_pylist() == [{"author": "a", "boot": "1", "known": right}]
     assert _known(tmp_path) == {("a", "1"): right}
     alone = _write(
         tmp_path / "alone", [("c", "1", "unsynchronised", 7, _NOW_US), ("c", "1", "synchronised", 8, _NOW_US + 1)]
     )
-    assert known_for(tmp_path, alone, 1).to_pylist() == [{"author": "c", "boot": "1", "known": 8}], "in one micro-batch"
+    known = known_for(tmp_path, messages_in(alone), 1).to_pylist()
+    assert known == [{"author": "c", "boot": "1", "known": 8}], "in one micro-batch"
 
 
 def test_boots_are_bounded_and_a_lost_table_is_made_anew(tmp_path: Path) -> None:
@@ -132,3 +134,9 @@ def test_what_stands_in_a_delta_table_is_repaired_once_whatever_is_killed(tmp_pa
         "unsynchronised",
         "synchronised",
     }
+    feed = pa.table(deltalake.DeltaTable(tmp_path / "readings").load_cdf(starting_version=0).read_all())
+    kinds = feed["_change_type"].cast(pa.string()).to_pylist()
+    assert kinds.count("insert") == len(table), "who follows the change feed gets each reading once,"
+    changed = [row for row in feed.to_pylist() if row["_change_type"] == "update_postimage"]
+    assert [row["time_quality"] for row in changed] == ["rebased"] * 2, "and what was repaired"
+    assert kinds.count("update_preimage") == 2

@@ -6,14 +6,15 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from covey_ingest.dedup import MESSAGE, MessageKey, find, path_in, update
-from covey_ingest.links import Messages
-from covey_ingest.seen_messages import EXACT_RANGES, LINKS_REMEMBERED, SCHEMA, SeenMessages
+from covey_ingest import dedup
+from covey_ingest.dedup import MessageKey, Repeats
+from covey_ingest.gaps import INCARNATIONS_REMEMBERED, RANGES_REMEMBERED, numbers_in, update
+from covey_ingest.messages import MESSAGE, messages_in
+from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 
 Message = tuple[str, str, int]
@@ -31,8 +32,16 @@ def _write(folder: Path, messages: Sequence[Message | MessageKey]) -> Path:
     columns = list(zip(*rows, strict=True)) or [()] * 6
     kinds = [pa.string(), pa.string(), pa.int64(), pa.string(), pa.int64(), pa.int32()]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    pq.write_table(pa.table(arrays, [*MESSAGE, "index"]), folder / "part-0.parquet")
+    name, _, number = folder.name.partition("=")
+    received = pa.array([int(number) if name == "batch" else 0] * len(rows)).cast(TIMESTAMP)
+    collectors = pa.array(["collector"] * len(rows), pa.string())
+    names = [*MESSAGE, "index", "received_at", "collector"]
+    pq.write_table(pa.table([*arrays, received, collectors], names), folder / "part-0.parquet")
     return folder
+
+
+def find(tables: Path, staged: Path, newest: int | None = None) -> Repeats:
+    return dedup.find(tables, messages_in(staged), newest)
 
 
 def _commit(tables: Path, batch_id: int, messages: Sequence[Message | MessageKey]) -> None:
@@ -60,57 +69,37 @@ def test_what_another_life_of_a_device_numbered_alike_is_no_repeat(tmp_path: Pat
 
 def test_an_empty_table_and_an_empty_batch_repeat_nothing(tmp_path: Path) -> None:
     update(tmp_path)
-    assert not path_in(tmp_path).exists()
+    assert not numbers_in(tmp_path).exists()
     assert find(tmp_path, _write(tmp_path / "first", [("a", "x", 7)])).copies == 0
     assert find(tmp_path, _write(tmp_path / "none", [])).copies == 0
 
 
-def test_what_is_melted_is_asked_of_the_table_so_late_messages_are_new_and_repeats_are_found(tmp_path: Path) -> None:
-    odd = [("a", "x", number) for number in range(1, 8 * EXACT_RANGES, 2)]
-    random.Random(5).shuffle(odd)
-    _commit(tmp_path, 0, odd[: len(odd) // 2])
+@pytest.mark.parametrize("chance", [0.5, 0.95])
+def test_what_numbers_are_forgotten_is_asked_of_the_table_so_late_messages_are_new_and_repeats_are_found(
+    tmp_path: Path, chance: float
+) -> None:
+    rng = random.Random(5)
+    taken = [("a", "x", number) for number in range(1, 8 * RANGES_REMEMBERED) if rng.random() < chance]
+    rng.shuffle(taken)
+    _commit(tmp_path, 0, taken[: len(taken) // 2])
     update(tmp_path)
-    _commit(tmp_path, 1, odd[len(odd) // 2 :])
-    staged = [("a", "x", number) for number in range(1, 8 * EXACT_RANGES)]
+    _commit(tmp_path, 1, taken[len(taken) // 2 :])
+    staged = [("a", "x", number) for number in range(1, 8 * RANGES_REMEMBERED)]
     found = find(tmp_path, _write(tmp_path / "staged", staged))
-    assert found.known == sorted(map(_whole, odd))
-    rows, _ = read_state(path_in(tmp_path), SCHEMA)
-    assert rows["unsure_upto"].to_pylist()[0] > 0
-    assert len(rows["firsts"].to_pylist()[0]) == EXACT_RANGES
+    assert found.known == sorted(map(_whole, taken))
+    rows, _ = read_state(numbers_in(tmp_path), pa.schema([]))
+    assert rows["floor"].to_pylist()[0] > 0
+    assert len(rows["firsts"].to_pylist()[0]) <= RANGES_REMEMBERED + 1
 
 
-@pytest.mark.slow
-def test_a_range_never_forgets_and_is_never_unsure_of_what_it_kept() -> None:
-    rng = random.Random(11)
-    seen, truth = SeenMessages.of(SCHEMA.empty_table()), {link: set[int]() for link in ("a", "b", "c")}
-    for batch in range(150):
-        sample = [(link, "x", number) for link in rng.sample("abc", 2) for number in rng.sample(range(1, 900), 4)]
-        for link, _, number in sample:
-            truth[link].add(number)
-        seen = SeenMessages.of(seen.with_messages(_taken(sample), batch).to_table())
-        asked = [(link, "x", number) for link in "abc" for number in range(1, 900)]
-        everything = _taken(asked)
-        rows = {link: row for row, link in enumerate(seen.links["author"].to_pylist())}
-        names = everything.links["author"].to_pylist()
-        owners = np.array([rows.get(names[owner], -1) for owner in everything.owners.tolist()])
-        held = seen.ranges.hold(owners, everything.numbers)
-        for owner, name, number, known in zip(owners, everything.owners, everything.numbers, held, strict=True):
-            if owner >= 0 and number > seen.unsure_upto[owner]:
-                assert known == (number in truth[names[name]])
-        assert np.bincount(seen.ranges.owners).max() <= EXACT_RANGES
-
-
-def _taken(messages: list[Message]) -> Messages:
-    return Messages.of(pa.table(list(zip(*messages, strict=True)), ["author", "incarnation", "seq"]))
-
-
-def test_a_file_of_another_form_is_made_anew(tmp_path: Path) -> None:
+def test_numbers_that_are_ahead_of_the_table_are_made_anew(tmp_path: Path) -> None:
     _commit(tmp_path, 0, [("a", "x", 1), ("a", "x", 3)])
     update(tmp_path)
-    expected = path_in(tmp_path).read_bytes()
-    replace_state(path_in(tmp_path), pa.table({"author": ["a"], "upto": [9]}), 0)
+    expected = numbers_in(tmp_path).read_bytes()
+    rows, _ = read_state(numbers_in(tmp_path), pa.schema([]))
+    replace_state(numbers_in(tmp_path), rows.set_column(7, "lasts", pa.array([[9, 9]])), 5)
     update(tmp_path)
-    assert path_in(tmp_path).read_bytes() == expected
+    assert numbers_in(tmp_path).read_bytes() == expected
 
 
 def test_a_kill_before_the_file_was_replaced_and_a_lost_file_change_nothing(tmp_path: Path) -> None:
@@ -118,13 +107,13 @@ def test_a_kill_before_the_file_was_replaced_and_a_lost_file_change_nothing(tmp_
     update(tmp_path)
     _commit(tmp_path, 1, [("a", "x", 2), ("b", "y", 9)])
     killed = find(tmp_path, _write(tmp_path / "staged", [("a", "x", 2), ("b", "y", 8)]))
-    after = path_in(tmp_path).read_bytes()
+    after = numbers_in(tmp_path).read_bytes()
     assert killed.known == [_whole(("a", "x", 2))]
     update(tmp_path)
-    assert path_in(tmp_path).read_bytes() == after
-    path_in(tmp_path).unlink()
+    assert numbers_in(tmp_path).read_bytes() == after
+    numbers_in(tmp_path).unlink()
     update(tmp_path)
-    assert path_in(tmp_path).read_bytes() == after
+    assert numbers_in(tmp_path).read_bytes() == after
 
 
 @pytest.mark.slow
@@ -148,22 +137,26 @@ def test_a_board_that_restarts_a_hundred_times_is_remembered_in_bounds_and_nothi
         late = [(board, f"boot {rng.randrange(boot + 1)}", rng.randrange(1, 40)) for board in boards]
         offer(boot, sorted({*older, *late, *((board, f"boot {boot}", seq) for board in boards for seq in (1, 2))}))
     update(tmp_path)
-    rows, _ = read_state(path_in(tmp_path), SCHEMA)
-    assert len(rows) == len(boards) * (LINKS_REMEMBERED + 1)
-    path_in(tmp_path).unlink()
+    rows, _ = read_state(numbers_in(tmp_path), pa.schema([]))
+    assert len(rows) == len(boards) * INCARNATIONS_REMEMBERED
+    filters, _ = read_state(_forgotten(tmp_path), pa.schema([]))
+    assert sorted(filters["author"].to_pylist()) == [*boards]
+    numbers_in(tmp_path).unlink()
     offer(100, sorted(taken))
     offer(101, [("a", "boot 7", 41), ("a", "boot 100", 1)])
 
 
-def test_a_file_of_the_first_form_is_read_on(tmp_path: Path) -> None:
-    _commit(tmp_path, 0, [("a", f"boot {boot}", 1) for boot in range(3)])
+@pytest.mark.parametrize("lost", [False, True])
+def test_numbers_of_an_earlier_version_note_no_incarnations_that_were_forgotten(tmp_path: Path, *, lost: bool) -> None:
+    boots = [("a", f"boot {boot}", 1) for boot in range(2 * INCARNATIONS_REMEMBERED)]
+    for number, message in enumerate(boots):
+        _commit(tmp_path, number, [message])
     update(tmp_path)
-    rows, last = read_state(path_in(tmp_path), SCHEMA)
-    first = rows.append_column("more", rows["firsts"]).drop_columns(["last_batch", "forgotten", "more"])
-    marked = first.set_column(2, "unsure_upto", pa.array([5, 0, 0]))
-    replace_state(path_in(tmp_path), marked, last)
-    _commit(tmp_path, 1, [("a", f"boot {boot}", 1) for boot in range(3, 6)])
-    update(tmp_path)
-    rows, _ = read_state(path_in(tmp_path), SCHEMA)
-    assert len(rows) == LINKS_REMEMBERED + 1, "bounded from now on"
-    assert find(tmp_path, _write(tmp_path / "staged", [("a", f"boot {boot}", 1) for boot in range(6)])).copies == 6
+    _forgotten(tmp_path).unlink()
+    if lost:
+        numbers_in(tmp_path).unlink()
+    assert find(tmp_path, _write(tmp_path / "staged", boots)).copies == len(boots)
+
+
+def _forgotten(tables: Path) -> Path:
+    return numbers_in(tables).with_name("forgotten.parquet")

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from covey_ingest import clocks, dedup, delta_log, gaps, repairs, seen_orders, table_locations
-from covey_ingest.dedup import path_in, update
 from covey_ingest.delta_log import DeltaLog
+from covey_ingest.gaps import numbers_in, update
+from covey_ingest.messages import messages_in
 from covey_ingest.report import make_report
 from covey_ingest.state_file import replace_state
 from covey_ingest.table_files import table_files
@@ -93,15 +94,15 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
         _commit(tmp_path, number)
         log.publish()
     update(tmp_path)
-    before = pq.read_table(path_in(tmp_path)).drop_columns("last_batch")
+    before = pq.read_table(numbers_in(tmp_path))
     table = DeltaTable(tmp_path / "readings")
     assert len(table.file_uris()) == 2
     assert _rows(tmp_path).num_rows == 10
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     assert not list((tmp_path / "readings" / "batch=0").glob("*"))
-    path_in(tmp_path).unlink()
+    numbers_in(tmp_path).unlink()
     update(tmp_path)
-    assert pq.read_table(path_in(tmp_path)).drop_columns("last_batch").equals(before)
+    assert pq.read_table(numbers_in(tmp_path)).equals(before)
 
 
 @pytest.mark.slow
@@ -118,7 +119,6 @@ def test_nothing_empty_stays_and_no_folder_is_listed_for_a_micro_batch(
     old.publish()
     gaps.update(tmp_path)
     clocks.update(tmp_path)
-    update(tmp_path)
     DeltaTable(tmp_path / "readings").vacuum(0, dry_run=False, enforce_retention_duration=False)
 
     log = DeltaLog(tmp_path, "ingest")
@@ -129,15 +129,15 @@ def test_nothing_empty_stays_and_no_folder_is_listed_for_a_micro_batch(
     patterns = Path.glob
     monkeypatch.setattr(Path, "glob", lambda path, pattern: names.append(pattern) or patterns(path, pattern))
     for number in range(16, 40):
-        assert not dedup.find(tmp_path, _staged(tmp_path, number), number - 1).copies
+        assert not dedup.find(tmp_path, messages_in(_staged(tmp_path, number)), number - 1).copies
         _commit(tmp_path, number)
-        for follow in (gaps.update, clocks.update, update, seen_orders.update, repairs.update):
+        for follow in (gaps.update, clocks.update, seen_orders.update, repairs.update):
             follow(tmp_path, number)
         log.publish(number)
     assert "batch=*" not in names
     assert len(list((tmp_path / "readings").iterdir())) <= 4 + 3 + 4, "merged, small, log and files not yet merged"
     assert len(list((tmp_path / "readings" / "_delta_log").glob("*.json"))) <= 8 + 3 * 4
-    repeats = dedup.find(tmp_path, _staged(tmp_path / "again", 20), 39)
+    repeats = dedup.find(tmp_path, messages_in(_staged(tmp_path / "again", 20)), 39)
     assert (len(repeats.known), repeats.copies) == (2, 2), "the log knows where they are now"
     assert sorted(_rows(tmp_path)["seq"].to_pylist()) == sorted([*range(1, 41)] * 2)
     assert DeltaTable(tmp_path / "readings", version=DeltaTable(tmp_path / "readings").version() - 8).file_uris()

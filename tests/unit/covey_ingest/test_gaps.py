@@ -11,37 +11,52 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from covey_ingest.gap_columns import CLOSED_REMEMBERED, RANGES_REMEMBERED
 from covey_ingest.gaps import (
+    CLOSED_REMEMBERED,
+    GAPS,
     INCARNATIONS_REMEMBERED,
-    Fleet,
-    Named,
-    News,
-    gap_rows,
+    LOSSES,
+    NUMBERS,
+    RANGES_REMEMBERED,
+    numbers_in,
     open_gaps,
     path_in,
-    take_in,
+    taken_in,
     update,
 )
+from covey_ingest.messages import MESSAGES
 from covey_ingest.schema import TIMESTAMP
 
 START = datetime(2027, 1, 1, tzinfo=UTC)
 FIRST, SECOND = "a1", "b2"
 
+Named = tuple[int, int, str]
+
+
+class Fleet:
+    """State and table, in memory."""
+
+    def __init__(self) -> None:
+        self.numbers, self.rows = NUMBERS.empty_table(), GAPS.empty_table()
+
 
 def _take(
     fleet: Fleet, numbers: list[int], named: list[Named] | None = None, *, hour: int = 0, incarnation: str = FIRST
 ) -> None:
-    news = News("collector", START + timedelta(hours=hour), numbers, named or [])
-    take_in(fleet, {("author", incarnation): news})
+    received = START + timedelta(hours=hour)
+    whose = {"author": "author", "incarnation": incarnation, "collector": "collector", "received_at": received}
+    messages = pa.Table.from_pylist([whose | {"batch_number": number} for number in numbers], MESSAGES)
+    lost = [whose | {"first_number": low, "last_number": high, "reason": why} for low, high, why in named or ()]
+    losses = pa.Table.from_pylist(lost, LOSSES)
+    fleet.numbers, fleet.rows, _ = taken_in(fleet.numbers, fleet.rows, [messages], losses)
 
 
 def _spans(fleet: Fleet) -> list[tuple[Any, ...]]:
-    return [(row["first"], row["last"], row["state"], row.get("reason")) for row in gap_rows(fleet)]
+    return [(row["first"], row["last"], row["state"], row["reason"]) for row in fleet.rows.to_pylist()]
 
 
 def test_a_gap_is_open_then_unexplained_then_closed_by_late_data() -> None:
-    fleet: Fleet = {}
+    fleet = Fleet()
     _take(fleet, [1, 2, 6])
     assert _spans(fleet) == [(3, 5, "open", None)]
     _take(fleet, [7], hour=24)
@@ -50,18 +65,18 @@ def test_a_gap_is_open_then_unexplained_then_closed_by_late_data() -> None:
     assert _spans(fleet) == [(3, 3, "unexplained", None), (5, 5, "unexplained", None)]
     _take(fleet, [3, 5], hour=26)
     assert _spans(fleet) == [(3, 3, "closed", None), (5, 5, "closed", None)]
-    assert {row["closed_at"] for row in gap_rows(fleet)} == {START + timedelta(hours=26)}
-    assert {row["first_seen_at"] for row in gap_rows(fleet)} == {START}
+    assert {row["closed_at"] for row in fleet.rows.to_pylist()} == {START + timedelta(hours=26)}
+    assert {row["first_seen_at"] for row in fleet.rows.to_pylist()} == {START}
 
 
 def test_two_reasons_that_reach_beyond_a_hole_make_no_gap_of_nothing() -> None:
-    fleet: Fleet = {}
+    fleet = Fleet()
     _take(fleet, [1, 2, 4], [(1, 4, "expired"), (2, 5, "outbox_full")])
     assert _spans(fleet) == [(3, 3, "lost", "expired"), (5, 5, "lost", "outbox_full")]
 
 
 def test_a_loss_record_gives_the_reason_and_what_comes_all_the_same_has_come() -> None:
-    fleet: Fleet = {}
+    fleet = Fleet()
     _take(fleet, [1, 10], [(3, 5, "expired"), (12, 13, "outbox_full")])
     expected = [(2, 2, "open", None), (3, 5, "lost", "expired"), (6, 9, "open", None)]
     assert _spans(fleet) == [*expected, (11, 11, "open", None), (12, 13, "lost", "outbox_full")]
@@ -74,22 +89,22 @@ def test_a_loss_record_gives_the_reason_and_what_comes_all_the_same_has_come() -
 
 
 def test_an_incarnation_counts_on_and_a_boards_begins_again() -> None:
-    fleet: Fleet = {}
+    fleet = Fleet()
     _take(fleet, [1, 2, 3])
     _take(fleet, [6, 7], incarnation=SECOND)
     assert _spans(fleet) == [(4, 5, "open", None)]
     _take(fleet, [4, 5])
     assert _spans(fleet) == [(4, 5, "closed", None)], "late data of the first incarnation, in the row of the second"
-    board: Fleet = {}
+    board = Fleet()
     _take(board, [1, 2, 3])
     _take(board, [1, 3], incarnation=SECOND)
-    assert [(row["incarnation"], row["first"], row["last"]) for row in gap_rows(board)] == [(SECOND, 2, 2)]
+    assert [(row["incarnation"], row["first"], row["last"]) for row in board.rows.to_pylist()] == [(SECOND, 2, 2)]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_gaps_are_what_a_whole_set_lacks(seed: int) -> None:
     chance = random.Random(seed)
-    fleet: Fleet = {}
+    fleet = Fleet()
     came: set[int] = set()
     lost: set[int] = set()
     for _ in range(12):
@@ -109,18 +124,18 @@ def test_gaps_are_what_a_whole_set_lacks(seed: int) -> None:
 
 
 def test_a_hostile_author_cannot_make_many_rows() -> None:
-    fleet: Fleet = {}
+    fleet = Fleet()
     for batch in range(4):
         _take(fleet, [*range(1 + 1_000 * batch, 1_001 + 1_000 * batch, 2)])
-    rows = gap_rows(fleet)
+    rows = fleet.rows.to_pylist()
     assert len(rows) <= RANGES_REMEMBERED + CLOSED_REMEMBERED + 1
     assert (rows[0]["state"], sum(row["numbers"] for row in rows)) == ("forgotten", 1_999)
-    assert len(fleet["author"][FIRST].spans) <= RANGES_REMEMBERED + 1
+    assert len(fleet.numbers["firsts"][0]) <= RANGES_REMEMBERED + 1
     _take(fleet, [2**62], [(2**62 + 2, 2**63 - 1, "expired")])
-    assert len(gap_rows(fleet)) <= RANGES_REMEMBERED + CLOSED_REMEMBERED + 1
+    assert len(fleet.rows.to_pylist()) <= RANGES_REMEMBERED + CLOSED_REMEMBERED + 1
     for incarnation in range(100):
         _take(fleet, [1], hour=1 + incarnation, incarnation=f"{incarnation:04}")
-    assert len(fleet["author"]) == INCARNATIONS_REMEMBERED
+    assert len(fleet.numbers) == INCARNATIONS_REMEMBERED
 
 
 def _commit(tables: Path, batch: int, numbers: list[int], lost: tuple[int, int] | None = None) -> None:
@@ -151,7 +166,7 @@ def test_the_files_follow_the_committed_batches_and_a_replay_changes_nothing(tmp
     update(tmp_path)
     expected = [(2, 3, "open", None, START), (5, 6, "lost", "expired", START), (7, 7, "open", None, START)]
     assert rows_now() == expected
-    before = (tmp_path / ".numbers" / "numbers.parquet").read_bytes()
+    before = numbers_in(tmp_path).read_bytes()
     _commit(tmp_path, 1, [2, 3])
     readings = next((tmp_path / "readings" / "batch=1").iterdir())
     empty = tmp_path / "readings" / "batch=2" / "part.parquet"  # all of it was in quarantine
@@ -161,9 +176,9 @@ def test_the_files_follow_the_committed_batches_and_a_replay_changes_nothing(tmp
     assert open_gaps(tmp_path).to_pylist() == [{"author": "ab" * 32, "numbers_sum": 1}]
     after = rows_now()
     assert after == [(2, 3, "closed", None, START), *expected[1:]]
-    (tmp_path / ".numbers" / "numbers.parquet").write_bytes(before)  # killed between the two files
+    numbers_in(tmp_path).write_bytes(before)  # killed between the two files
     update(tmp_path)
     assert rows_now() == after
-    (tmp_path / ".numbers" / "numbers.parquet").unlink()  # made anew from the tables
+    numbers_in(tmp_path).unlink()  # made anew from the tables
     update(tmp_path)
     assert rows_now() == after
