@@ -133,3 +133,10 @@ def test_of_many_that_want_a_file_at_once_one_asks_at_the_relay(site: list[Gatew
         wait_until(lambda each=each: each.json("content", "ls")[0]["state"] == "here", "it is here")
     by_relay = [each for each in others if "came from 127.0.0.1" not in each.log.read_text()]
     assert len(by_relay) == 1
+    near = next(each for each in others if each not in by_relay)
+    files = near.json("status")["content"]
+    assert (files["here"], files["wanted"], files["wrong"], files["peers"]) == (1, 0, 0, len(others) - 1)
+    assert "1 file here; 3 peers on this network" in near.ok("status")
+    assert 'covey_content_files{state="here"} 1' in near.ok("metrics")
+    assert f"covey_content_nearby_bytes_total {_SIZE + 16}" in near.ok("metrics")
+    assert "1 file here" in near.covey("check", "--offline").stdout

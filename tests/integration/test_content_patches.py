@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.client import Client
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -33,6 +34,7 @@ def test_a_new_version_comes_as_a_patch_and_the_whole_where_that_fails(
     hub.ok("group", "create")
     hub.start("run", "--no-sensors")
     hub.invite(shed)
+    shed.ok("config", "set", "api.socket", "api.sock")
     shed.start("run", "--no-sensors")
     v1, v2 = _versions(tmp_path)
     hub.ok("put", str(v1))
@@ -42,8 +44,9 @@ def test_a_new_version_comes_as_a_patch_and_the_whole_where_that_fails(
     wait_until(lambda: len(shed.json("content", "ls")) == 3, "all is offered there")
     assert "covey-patch" not in shed.ok("content", "ls")
     target = tmp_path / "got v2"
-    shed.ok("get", "v2.bin", "-o", str(target))
+    got = shed.json("get", "v2.bin", "-o", str(target))
     assert target.read_bytes() == v2.read_bytes()
+    assert got["saved"] > 0.99 * got["size"]
     patch = next(each for each in shed.json("content", "ls") if each["name"].endswith(".covey-patch"))
     assert patch["state"] == "here"
     assert patch["size"] < _SIZE // 100
@@ -55,12 +58,21 @@ def test_a_new_version_comes_as_a_patch_and_the_whole_where_that_fails(
     other.write_bytes(random.Random(9).randbytes(_SIZE))
     assert "none is offered" in hub.ok("put", str(other), "--base", "v1.bin")
 
+    program = Client(shed.state / "api.sock").content
+    v4 = tmp_path / "v4.bin"
+    v4.write_bytes(v2.read_bytes() + b"and more")
+    hub.ok("put", str(v4), "--base", "v2.bin")
+    wait_until(lambda: len(program.ls()) == 6, "all is offered there")
+    *_, last = program.fetch("v4.bin")
+    assert (last["state"], last["saved"] > 0.99 * last["size"]) == ("here", True), "a program has it as a patch, too"
+    assert b"".join(program.get("v4.bin")) == v4.read_bytes()
+
     lie = tmp_path / "lie"
     lie.write_bytes(b"no patch at all")
     hub.ok("put", str(v2), "--name", "v3.bin")
     target_hash = hub.json("content", "show", "v3.bin")["hash"]
     base_hash = hub.json("content", "show", "v1.bin")["hash"]
     hub.ok("put", str(lie), "--name", f"{target_hash[:32]}-{base_hash[:32]}.covey-patch")
-    wait_until(lambda: lie.read_bytes() and len(shed.json("content", "ls")) == 6, "the lie is offered there")
+    wait_until(lambda: lie.read_bytes() and len(shed.json("content", "ls")) == 8, "the lie is offered there")
     shed.ok("get", "v3.bin", "-o", str(tmp_path / "got v3"))
     assert (tmp_path / "got v3").read_bytes() == v2.read_bytes()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ from covey.limits.content import CHUNK_BYTES
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.operations.content import GroupFile
+    from covey.app.patched_fetch import PatchedFetch
     from covey.core.group.manifest import GroupManifest
 
 _FOLLOW_S = 600
@@ -106,13 +108,21 @@ class ContentAnswers:
     def _fetched(self, request: Request, follow_s: int, *, pin: bool) -> Iterator[dict[str, Any] | None]:
         """Yield how far a file has come, until it is here."""
         from covey.app.operations.content import ask_for_file, described, pin_file
+        from covey.app.patched_fetch import begin_patched_fetch
 
         with self._opened() as device:
             manifest, offer = _picked(device, request)
+            patched = begin_patched_fetch(device, manifest, offer, follow_s) if follow_s else None
+            if patched is not None:
+                yield _document(described(device, manifest, offer))
+                yield from _followed(device, patched, follow_s)
+                if patched.is_waiting:
+                    return
+            saved = 0 if patched is None else patched.saved()
             ask_for_file(device, manifest, offer)
             if pin:
                 pin_file(device, offer, pinned=True)
-            reported = described(device, manifest, offer)
+            reported = replace(described(device, manifest, offer), saved=saved)
             yield _document(reported)
 
             def has_moved() -> bool:
@@ -122,7 +132,7 @@ class ContentAnswers:
             while reported.state == ASKED and not following.over:
                 if following.wait():
                     yield None
-                now = described(device, manifest, offer)
+                now = replace(described(device, manifest, offer), saved=saved)
                 if now != reported:
                     reported = now
                     yield _document(reported)
@@ -170,6 +180,17 @@ def _picked(device: Device, request: Request) -> tuple[GroupManifest, GroupFile]
 
     manifest = device.pick_group(request.query.get("group"))
     return manifest, pick_offer(device, manifest, unquote(request.matched[0]))
+
+
+def _followed(device: Device, patched: PatchedFetch, follow_s: int) -> Iterator[None]:
+    """Yield signs of life until a fetch by a patch has ended."""
+    following = Following(device.store, follow_s, lambda: not patched.runs())
+    try:
+        while patched.runs() and not following.over:
+            if following.wait():
+                yield None
+    finally:
+        patched.end()
 
 
 def _parts(file: BinaryIO) -> Iterator[bytes]:

@@ -30,6 +30,7 @@ class OfferedFile:
     come: Annotated[Count, Says(description="bytes of the sealed file that are here")]
     pinned: bool
     holders: Count
+    saved: Annotated[Count, Says(description="of a fetch: bytes that a patch has saved")] = 0
 
 
 @dataclass(frozen=True, slots=True)

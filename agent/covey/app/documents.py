@@ -242,6 +242,19 @@ class MailboxStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ContentStatus:
+    """The files of this device's groups as they are here."""
+
+    here: Annotated[Count, Says(description="files that are here whole")]
+    here_bytes: Annotated[Count, Says(description="their sealed bytes")]
+    pinned_bytes: Annotated[Count, Says(description="of these, what stays when room is short")]
+    maximum_bytes: Annotated[Count, Says(description="what all files may take: content.maximum_mb")]
+    wanted: Annotated[Count, Says(description="files that are asked for and not here yet")]
+    wrong: Annotated[Count, Says(description="files that came whole and not as they were offered, and were deleted")]
+    peers: Annotated[Count | None, Says(description="peers on this network; null: not looked for, or not known")]
+
+
+@dataclass(frozen=True, slots=True)
 class SalvageStatus:
     """The last time that the state was saved from a damaged file; lost: rows of each table, null: nobody knows."""
 
@@ -300,6 +313,9 @@ class Status:
     troubles: Annotated[tuple[str, ...], Says(description="what is not well, one short line each")]
     mailbox: Annotated[
         MailboxStatus | None, Says(description="what this device keeps as a mailbox; null: it is none")
+    ] = None
+    content: Annotated[
+        ContentStatus | None, Says(description="the files of its groups; null: none are here, or asked for")
     ] = None
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from covey import errors
+from covey.app.content_status import NEARBY_BYTES, NEARBY_FILES
 from covey.app.documents import Status, to_json
 from covey.core.actions.results import IN_WORDS
 from covey.core.orders.attempts import CODES
@@ -57,6 +58,7 @@ def families(status: Status) -> Iterator[Family]:
             [({}, status.mailbox.maximum_bytes)],
             "bytes",
         )
+    yield from _about_content(status)
     counters = status.counters
     for reason, meaning in (
         ("dropped", "Envelopes that broke a rule, and messages that the outbox had no room or time for"),
@@ -81,6 +83,27 @@ def families(status: Status) -> Iterator[Family]:
         ("landed_messages", "Messages that this collector has put into its vault"),
     ):
         yield Family(f"covey_{name}", "counter", meaning, [({}, counters.get(name, 0))])
+
+
+def _about_content(status: Status) -> Iterator[Family]:
+    content = status.content
+    if content is None:
+        return
+    states: list[Sample] = [
+        ({"state": "here"}, content.here),
+        ({"state": "wanted"}, content.wanted),
+        ({"state": "wrong"}, content.wrong),
+    ]
+    yield Family("covey_content_files", "gauge", "Files of groups, by what has become of them here", states)
+    yield Family("covey_content_bytes", "gauge", "What those take that are here", [({}, content.here_bytes)], "bytes")
+    yield Family("covey_content_maximum_bytes", "gauge", "What they may take", [({}, content.maximum_bytes)], "bytes")
+    if content.peers is not None:
+        yield Family("covey_content_peers", "gauge", "Peers on this network", [({}, content.peers)])
+    for name, meaning, unit in (
+        (NEARBY_FILES, "Files that came from places nearby", ""),
+        (NEARBY_BYTES, "Their sealed bytes", "bytes"),
+    ):
+        yield Family(f"covey_{name}", "counter", meaning, [({}, status.counters.get(name, 0))], unit)
 
 
 def _about_the_agent(status: Status) -> Iterator[Family]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.app.content_status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION
 from covey.app.roles.nearby_files import NearbyFiles
 from covey.errors import ConfigurationError
 
@@ -45,7 +46,26 @@ def nearby_role(device: Device) -> NearbyFiles:
 
         store = ContentStore(open_object_store(config.store, device.folder.path))
     nearby = _Nearby(server, discovery, peers if config.lan else [], store)
-    return NearbyFiles(nearby, device.store.content, device.node.identity.signing_public, device.clock, report)
+    own = device.node.identity.signing_public
+    return NearbyFiles(nearby, device.store.content, own, device.clock, report, _Notes(device))
+
+
+class _Notes:
+    """Implements `nearby_files.NearbyNotes`: what status and metrics show."""
+
+    def __init__(self, device: Device) -> None:
+        self._store, self._clock = device.store, device.clock
+
+    def peers(self, number: int) -> None:
+        """Note how many peers there are."""
+        with self._store.transaction():
+            self._store.conditions.set(PEERS_CONDITION, str(number), self._clock.wall_us())
+
+    def came(self, size: int) -> None:
+        """Count a file that came from a place nearby."""
+        with self._store.transaction():
+            self._store.counters.count(NEARBY_FILES)
+            self._store.counters.count(NEARBY_BYTES, size)
 
 
 def _has_zeroconf() -> bool:
@@ -86,10 +106,15 @@ class _Nearby:
         return found if self._objects is None else [*found, self._objects]
 
     @property
+    def peers(self) -> int:
+        """How many peers are known."""
+        found = self._discovery.peers() if self._discovery is not None else []
+        return len({*found, *self._peers})
+
+    @property
     def has_peers(self) -> bool:
         """Whether there are peers on this network, or may be."""
-        discovery = self._discovery
-        return bool(self._peers) or (discovery is not None and (discovery.is_looking or bool(discovery.peers())))
+        return self.peers > 0 or (self._discovery is not None and self._discovery.is_looking)
 
     def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
         """Give these to peers."""

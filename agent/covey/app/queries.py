@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.keys.relay_credential import place
 from covey.app.carriage import too_large
+from covey.app.content_status import content_status
 from covey.app.documents import (
     DAY_S,
     AgreementStatus,
@@ -145,6 +146,7 @@ def status_of(device: Device) -> Status:
         counters=store.counters.values(),
         troubles=own.troubles,
         mailbox=mailbox,
+        content=content_status(device, running=own.running),
     )
 
 

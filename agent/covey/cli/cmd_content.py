@@ -21,7 +21,7 @@ from covey.app.operations.content import (
     verify_file,
 )
 from covey.app.wording import count
-from covey.cli.content_view import fetch_with_progress, wait_option
+from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import date_text, size_text
@@ -123,11 +123,12 @@ def _show(device: Device, options: argparse.Namespace) -> None:
 def _fetch(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     offer = pick_offer(device, manifest, options.ref)
-    fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
+    saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
     if options.json:
-        print_json(to_json(described(device, manifest, offer)))
+        print_json({**to_json(described(device, manifest, offer)), "saved": saved})
     else:
-        print(f"'{offer.file.name}' is here: 'covey get {offer.operation.id.hex()[:8]}' opens it")
+        opens = f"'covey get {offer.operation.id.hex()[:8]}' opens it"
+        print(f"'{printable(offer.file.name)}' is here{saved_text(offer, saved)}; {opens}")
 
 
 def _pin(device: Device, options: argparse.Namespace) -> None:

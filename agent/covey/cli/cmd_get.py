@@ -8,7 +8,7 @@ import sys
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.content import described, open_file, pick_offer, target_of
-from covey.cli.content_view import fetch_with_progress, wait_option
+from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import size_text
@@ -31,9 +31,10 @@ def _get(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     offer = pick_offer(device, manifest, options.ref)
     target = target_of(offer, options.output, replace=options.force)
-    fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
+    saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
     open_file(device, manifest, offer, target, replace=options.force)
     if options.json:
-        print_json({**to_json(described(device, manifest, offer)), "path": str(target)})
+        print_json({**to_json(described(device, manifest, offer)), "path": str(target), "saved": saved})
     else:
-        print(f"{target}: {size_text(offer.file.content.size)}", file=sys.stderr)
+        size = size_text(offer.file.content.size)
+        print(f"{target}: {size}{saved_text(offer, saved)}", file=sys.stderr)

@@ -22,13 +22,25 @@ def wait_option(parser: Parser) -> None:
     parser.add_argument("--wait", default="10m", metavar="TIME", help="how long to wait for it (default: 10m)")
 
 
-def fetch_with_progress(device: Device, manifest: GroupManifest, offer: GroupFile, *, wait: str, pin: bool) -> None:
-    """Have a file here, and show how far it is; raises what `fetch_smallest` raises, and `UsageError` for `wait`."""
+def fetch_with_progress(device: Device, manifest: GroupManifest, offer: GroupFile, *, wait: str, pin: bool) -> int:
+    """Have a file here, and show how far it is; return the bytes that a patch has saved.
+
+    Raises what `fetch_smallest` raises, and `UsageError` for `wait`.
+    """
     seconds = read_us("--wait", wait, _LONGEST_US) / 1e6
     whole = size_text(offer.file.content.sealed_size)
     with ProgressLine() as line:
-        fetch_smallest(
+        saved = fetch_smallest(
             device, manifest, offer, seconds, lambda come: line.show(f"{offer.file.name}: {size_text(come)} of {whole}")
         )
     if pin:
         pin_file(device, offer, pinned=True)
+    return saved
+
+
+def saved_text(offer: GroupFile, saved: int) -> str:
+    """Return what is said of the bytes that a patch has saved; nothing where it was none."""
+    if not saved:
+        return ""
+    size = offer.file.content.size
+    return f": it came as a patch of {size_text(size - saved)}, {100 * (size - saved) // size} % of the whole"

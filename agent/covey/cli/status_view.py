@@ -10,7 +10,7 @@ from covey.app.wording import count
 from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
-    from covey.app.documents import HistoryStatus, MemberStatus, Status
+    from covey.app.documents import ContentStatus, HistoryStatus, MemberStatus, Status
 
 DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
 _NO_RELAY = "relay    not set: covey relay --url mqtt://HOST"
@@ -21,6 +21,14 @@ _BECAME, _TRIED = "commands_", "attempts_"
 _LATELY_S = 30
 BOARDS_HEAD = ("board", "device", "state", "software")
 SENSORS_HEAD = ("sensor", "since", "state")
+
+
+def _files(content: ContentStatus) -> str:
+    """Return what is said of the files of groups."""
+    text = f"{count(content.here, 'file')} here"
+    for number, what in ((content.wanted, "on the way"), (content.wrong, "wrong")):
+        text += f", {number} {what}" if number else ""
+    return text if content.peers is None else f"{text}; {count(content.peers, 'peer')} on this network"
 
 
 def overview(status: Status) -> Iterator[str]:
@@ -58,6 +66,13 @@ def overview(status: Status) -> Iterator[str]:
             keepers = " and ".join(labelled_name(each, labels.get(each, "")) for each in queue.kept_by)
             whom = labelled_name(queue.recipient, queue.label)
             yield f"kept     what waits for {whom} waits at the mailbox {keepers}, too"
+    yield from _kept(status)
+
+
+def _kept(status: Status) -> Iterator[str]:
+    """Say what is kept here of files, and for others."""
+    if status.content is not None:
+        yield f"files    {_files(status.content)}"
     if (mailbox := status.mailbox) is not None:
         size = f"{mailbox.bytes} of {mailbox.maximum_bytes} bytes"
         yield f"mailbox  {count(mailbox.blobs, 'envelope')} for {count(len(mailbox.inboxes), 'device')}, {size}"

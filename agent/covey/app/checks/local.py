@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
+from covey.app.checks.content import content
 from covey.app.checks.doors import doors
 from covey.app.checks.duplicate import duplicate
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
@@ -425,6 +426,7 @@ CHECKS = (
     Check(releases, _STORE),
     Check(outbox, _STORE),
     Check(mailbox, _STORE),
+    Check(content, _STORE),
     Check(troubles, _STORE),
     Check(vault, _STORE),
     Check(boards, _STORE),

@@ -192,9 +192,14 @@ def _use(device: Device, offer: GroupFile) -> None:
         device.store.content.use(offer.file.content.hash, device.now().wall_us)
 
 
-def _need_here(device: Device, offer: GroupFile) -> None:
+def is_here(device: Device, offer: GroupFile) -> bool:
+    """Say whether a file is here whole."""
     kept = device.store.content.of(offer.file.content.hash)
-    if kept is None or kept.state is not ContentState.HERE:
+    return kept is not None and kept.state is ContentState.HERE
+
+
+def _need_here(device: Device, offer: GroupFile) -> None:
+    if not is_here(device, offer):
         raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.adapters.patches import apply_patch, can_patch, make_patch
-from covey.adapters.sqlite.content import ContentState
 from covey.app.operations.content import (
     GroupFile,
     drop_file,
     fetch_file,
+    is_here,
     make_room,
     offers,
     open_stream,
@@ -58,7 +58,7 @@ def find_patch(device: Device, manifest: GroupManifest, offer: GroupFile) -> tup
         before = makes(each.file.name, offer.file.content.hash)
         smaller = each.file.content.size <= offer.file.content.size * PATCH_SHARE
         base = next((base for base in all_offers if before and base.file.content.hash.hex().startswith(before)), None)
-        if base is not None and smaller and base.file.content.size <= PATCHED_BYTES and _is_here(device, base):
+        if base is not None and smaller and base.file.content.size <= PATCHED_BYTES and is_here(device, base):
             found.append((each, base))
     return min(found, key=lambda pair: pair[0].file.content.size, default=None)
 
@@ -93,7 +93,7 @@ def fetch_smallest(
 
     Raises what `fetch_file` raises.
     """
-    if not _is_here(device, offer):
+    if not is_here(device, offer):
         found = find_patch(device, manifest, offer)
         if found is not None:
             patch, base = found
@@ -108,8 +108,3 @@ def fetch_smallest(
 def _content(device: Device, manifest: GroupManifest, offer: GroupFile) -> bytes:
     with open_stream(device, manifest, offer) as file:
         return file.read()
-
-
-def _is_here(device: Device, offer: GroupFile) -> bool:
-    kept = device.store.content.of(offer.file.content.hash)
-    return kept is not None and kept.state is ContentState.HERE

@@ -38,6 +38,9 @@ _OFFER_US = 200_000
 _BETWEEN_LOOKS_S = 0.5
 """A peer that did not want the file at one look may be asking for it by the next one."""
 
+_NOTE_US = 5_000_000
+"""Between two notes of how many peers there are: networks come and go, and each note is a write."""
+
 _DONE = frozenset({NearEnd.WHOLE, NearEnd.NO_ROOM, NearEnd.STOPPED})
 
 
@@ -73,6 +76,10 @@ class Nearby(Protocol):
         """Give these to peers."""
 
     @property
+    def peers(self) -> int:
+        """How many peers are known."""
+
+    @property
     def has_peers(self) -> bool:
         """Whether there are peers on this network, or may be."""
 
@@ -89,6 +96,16 @@ class Nearby(Protocol):
 
     def close(self) -> None:
         """Give nothing any more."""
+
+
+class NearbyNotes(Protocol):
+    """What others are shown of it."""
+
+    def peers(self, number: int) -> None:
+        """Note how many peers there are."""
+
+    def came(self, size: int) -> None:
+        """Count a file of so many bytes that came from a place nearby."""
 
 
 @dataclass(slots=True)
@@ -116,12 +133,23 @@ class _Seen:
 class NearbyFiles:
     """An agent's role; all of it but the thread runs in the loop."""
 
-    def __init__(self, nearby: Nearby, content: NearbyContent, own: DeviceKey, clock: Clock, report: Report) -> None:
+    def __init__(
+        self,
+        nearby: Nearby,
+        content: NearbyContent,
+        own: DeviceKey,
+        clock: Clock,
+        report: Report,
+        notes: NearbyNotes,
+    ) -> None:
         self._nearby = nearby
         self._content = content
         self._own = own
         self._clock = clock
         self._report = report
+        self._notes = notes
+        self._noted: int | None = None
+        self._note_us = 0
         self._work: _Work | None = None
         self._seen: dict[ContentHash, _Seen] = {}
         self._held: set[ContentHash] = set()
@@ -134,6 +162,7 @@ class NearbyFiles:
         if now.monotonic_us >= self._offer_us:
             self._nearby.offer(self._content.given_files())
             self._offer_us = now.monotonic_us + _OFFER_US
+        self._note_peers(now)
         wanted = {each.hash: each for each in self._content.all_wanted()}
         self._seen = {key: self._seen.get(key) or _Seen(now.monotonic_us) for key in wanted}
         self._hold(node, now)
@@ -145,6 +174,12 @@ class NearbyFiles:
             self._finish(self._work, node, now)
         self._begin([*wanted.values()], node, now)
         return now.monotonic_us + _LOOK_US if self._work is not None else self._offer_us
+
+    def _note_peers(self, now: Now) -> None:
+        """Note how many peers there are, seldom, and only where it is another number."""
+        if now.monotonic_us >= self._note_us and self._noted != self._nearby.peers:
+            self._noted, self._note_us = self._nearby.peers, now.monotonic_us + _NOTE_US
+            self._notes.peers(self._noted)
 
     def stop(self, node: Node, now: Now) -> None:
         """End the thread, and give nothing any more."""
@@ -209,6 +244,7 @@ class NearbyFiles:
         self._hold(node, now)  # no longer: it is taken for whole, or members are asked for the rest
         self._nearby.offer(self._content.given_files())
         if work.end is NearEnd.WHOLE:
+            self._notes.came(work.wanted.sealed_size)
             self._report("info", f"a file of {work.wanted.sealed_size} bytes came from {work.source}")
 
     # -- in the thread ------------------------------------------------------------------------------------------------

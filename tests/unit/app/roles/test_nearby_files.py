@@ -71,6 +71,7 @@ class Around:
 
     has_store = False
     has_peers = False
+    peers = 0
 
     def __init__(self) -> None:
         self.there: list[ContentPlace] = []
@@ -122,13 +123,24 @@ class Pair:
         }
         self.around = Around()
         self.lines: list[str] = []
+        self.noted: list[int] = []
+        self.counted: list[int] = []
         self.role = NearbyFiles(
             self.around,
             self.ben.store.content,
             self.ben.key,
             SystemClock(),
             lambda _level, line: self.lines.append(line),
+            self,
         )
+
+    def peers(self, number: int) -> None:
+        """Take the note of how many there are."""
+        self.noted.append(number)
+
+    def came(self, size: int) -> None:
+        """Take the note of a file that came from a place nearby."""
+        self.counted.append(size)
 
     def settle(self) -> None:
         """Carry what there is."""
@@ -177,6 +189,7 @@ def test_the_first_place_that_delivers_is_kept(pair: Pair) -> None:
     assert (empty.asked, second.asked) == (1, 0)
     assert first.asked == 2, "the index, then all chunks"
     assert any("came from first" in line for line in pair.lines)
+    assert (pair.noted, pair.counted) == ([0], [pair.reference.sealed_size])
     pair.settle()
     assert pair.ann.store.content.holders(pair.reference.hash) == [pair.ben.key], "its author hears of it (002.18)"
 

@@ -1,0 +1,37 @@
+"""Whether files can be moved here, have room, come, and are what their authors say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from covey.app.checks.findings import Examined, Level, Seen, ok, warning
+from covey.app.content_status import content_status
+from covey.app.wording import count
+from covey.core.crypto import has_blake3
+
+_NEARLY_FULL = 0.8
+
+
+def content(device: Examined) -> Iterator[Seen]:
+    """What is pinned leaves room, what is asked for can come, and nothing was given otherwise than it was offered."""
+    status = content_status(device.opened, running=device.opened.folder.agent_runs())
+    if status is None:
+        yield Level.SKIPPED, "no files are here, or asked for", ""
+        return
+    if status.wanted and not has_blake3():
+        yield warning(
+            f"{count(status.wanted, 'file')} cannot come: blake3 is not installed for this Covey", "pip install blake3"
+        )
+    if status.wrong:
+        yield warning(
+            f"{count(status.wrong, 'file')} came whole and not as offered, and went: 'covey content ls' says which",
+            "ask who has put it to put it again, then covey content drop, and covey get",
+        )
+    if status.pinned_bytes > _NEARLY_FULL * status.maximum_bytes:
+        yield warning(
+            f"pinned files take {status.pinned_bytes} of {status.maximum_bytes} bytes: others have hardly any room",
+            "covey content drop, covey content pin --off, or covey config set content.maximum_mb",
+        )
+    line = f"{count(status.here, 'file')} here, {status.here_bytes} of {status.maximum_bytes} bytes"
+    line += f"; {status.wanted} on the way" if status.wanted else ""
+    yield ok(line if status.peers is None else f"{line}; {count(status.peers, 'peer')} on this network")
