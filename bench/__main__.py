@@ -29,6 +29,7 @@ BENCHES = {
     "mailbox": "envelopes/s that a mailbox keeps, against a bare table; its memory and a PULL at a million",
     "content_nearby": "MB/s of a file from a peer of one network, against curl; what a patch of this package saves",
     "content_sites": "30 MB to 20 agents at two sites: what each site's uplink carries, against curl by each",
+    "content_beside": "a reading's way to the vault beside files through the broker, p99, against alone",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
     "serial": "bytes/s of messages of 200 bytes on a serial line, against the bare line; a million frames with faults",
     "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",

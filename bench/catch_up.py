@@ -35,22 +35,23 @@ def main() -> None:
             agent = fleet.agents[0]
             agent.ok("config", "set", "api.socket", "api.sock")
             agent.start("run", "--no-sensors")
-            alone = _times(agent, fleet.collector)
+            alone = times(agent, fleet.collector, _READINGS)
             agent.end()
             _write(agent)
             agent.start("run", "--no-sensors")
-            beside = _times(agent, fleet.collector)
+            beside = times(agent, fleet.collector, _READINGS)
             fetched = _count(fleet.collector, "SELECT count(*) FROM operation")
         finally:
             fleet.close()
     print(f"{'a reading to the vault, ms':<42} {'p50':>8} {'p99':>8}")
-    for name, times in (("alone", alone), (f"beside {fetched:,} of {_OPERATIONS:,} operations", beside)):
-        print(f"  {name:<40} {1_000 * _percentile(times, 50):>8.0f} {1_000 * _percentile(times, 99):>8.0f}")
-    print(f"  ratio of p99 {_percentile(beside, 99) / _percentile(alone, 99):>45.2f}")
+    for name, found in (("alone", alone), (f"beside {fetched:,} of {_OPERATIONS:,} operations", beside)):
+        print(f"  {name:<40} {1_000 * percentile(found, 50):>8.0f} {1_000 * percentile(found, 99):>8.0f}")
+    print(f"  ratio of p99 {percentile(beside, 99) / percentile(alone, 99):>45.2f}")
 
 
-def _percentile(times: list[float], which: int) -> float:
-    return quantiles(times, n=100)[which - 1]
+def percentile(found: list[float], which: int) -> float:
+    """Return the percentile of a number of samples."""
+    return quantiles(found, n=100)[which - 1]
 
 
 def _write(agent: Device) -> None:
@@ -63,7 +64,7 @@ def _write(agent: Device) -> None:
                     device.node.history.write(group_id, _NOTE, device.now())
 
 
-def _times(agent: Device, collector: Device) -> list[float]:
+def times(agent: Device, collector: Device, number: int) -> list[float]:
     """Return the seconds that each reading has taken: the n-th that was published is the n-th that lands."""
     client = Client(agent.state / "api.sock")
     while not client.answers():
@@ -71,9 +72,9 @@ def _times(agent: Device, collector: Device) -> list[float]:
     landed_before = _landed(collector)
     published: list[float] = []
     landed: list[float] = []
-    while len(landed) < _READINGS:
+    while len(landed) < number:
         now = time.monotonic()
-        if len(published) < _READINGS and (not published or now >= published[-1] + _EVERY_S):
+        if len(published) < number and (not published or now >= published[-1] + _EVERY_S):
             published.append(now)
             client.publish([{"n": "t", "v": len(published)}], batch=1)
         new = _landed(collector) - landed_before - len(landed)

@@ -56,16 +56,16 @@ def main() -> None:
             _set_up(broker, tap, hub, sites)
             original = folder / "file"
             original.write_bytes(random.Random(1).randbytes(_SIZE))
-            seconds, carried, by_relay = _ours(tap, hub, sites, original)
-            peer_seconds, peer_carried = _by_curl(folder, original, _AGENTS)
+            seconds, uplinks, by_relay = _ours(tap, hub, sites, original)
+            peer_seconds, peer_bytes = _by_curl(folder, original, _AGENTS)
         finally:
             for each in (hub, *(agent for site in sites for agent in site.agents)):
                 each.end()
             tap.close()
     print(f"a file of {_SIZE / 1e6:.1f} MB to {_AGENTS} agents at each of {_SITES} sites")
-    for site, number, asked in zip(sites, carried, by_relay, strict=True):
+    for site, number, asked in zip(sites, uplinks, by_relay, strict=True):
         print(f"{site.name}: its uplink carries so many times the file   {number / _SIZE:>10.3f}, {asked} asked")
-    print(f"curl: an uplink carries so many times the file             {peer_carried / _SIZE:>10.3f}")
+    print(f"curl: an uplink carries so many times the file             {peer_bytes / _SIZE:>10.3f}")
     print(f"seconds until all have it                                  {seconds:>10.1f}")
     print(f"seconds until all of one site have it by curl              {peer_seconds:>10.1f}")
 
@@ -109,9 +109,9 @@ def _ours(tap: WireTap, hub: Device, sites: list[_Site], original: Path) -> tupl
         if time.perf_counter() > begin + _PATIENCE_S:
             raise TimeoutError(f"{len(waiting)} agents have no file")
     seconds = time.perf_counter() - begin
-    carried = [tap.bytes_of(site.name) - earlier for site, earlier in zip(sites, before, strict=True)]
+    uplinks = [tap.bytes_of(site.name) - earlier for site, earlier in zip(sites, before, strict=True)]
     asked = [sum("came from 127.0.0.1" not in each.log.read_text() for each in site.agents) for site in sites]
-    return seconds, carried, asked
+    return seconds, uplinks, asked
 
 
 def _by_curl(folder: Path, original: Path, agents: int) -> tuple[float, int]:

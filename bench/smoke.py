@@ -28,6 +28,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "mailbox": {"_BLOBS": 20_000, "_PULLS": 5},
     "content_nearby": {"_SIZE": 1_000_000, "_ROUNDS": 1},
     "content_sites": {"_SIZE": 1_000_000, "_AGENTS": 2},
+    "content_beside": {"_SIZE": 1_000_000, "_READINGS": 10},
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "serial": {"_MESSAGES": 60, "_ROUNDS": 1, "_FRAMES": 3_000},
     "crypto_instructions": {},

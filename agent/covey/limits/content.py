@@ -37,6 +37,9 @@ behind it in the relay."""
 CONTENT_PULL_US = 20_000_000
 """How long a holder may say nothing before another one is asked."""
 
+CHUNK_PATIENCE_US = 300_000_000
+"""How long a holder may take for one chunk, whatever it says meanwhile: 220 bytes a second, less than any link."""
+
 FETCH_REST_US = 300_000_000
 """The longest rest before those are asked anew who did not have it, did not answer, or gave something else; the first
 one is as long as `CONTENT_PULL_US`."""

@@ -8,6 +8,7 @@ from covey.app.checks.findings import Examined, Level, Seen, ok, warning
 from covey.app.content_status import content_status
 from covey.app.wording import count
 from covey.core.crypto import has_blake3
+from covey.errors import StorageError
 
 _NEARLY_FULL = 0.8
 
@@ -22,6 +23,12 @@ def content(device: Examined) -> Iterator[Seen]:
         yield warning(
             f"{count(status.wanted, 'file')} cannot come: blake3 is not installed for this Covey", "pip install blake3"
         )
+    files = device.opened.store.content
+    missing = sum(each.sealed_size - files.come(each.hash) for each in files.all_wanted())
+    try:
+        files.files.need_room(missing)
+    except StorageError as error:
+        yield warning(f"what is asked for has no room: {error}", "covey content drop, or make room on the disk")
     if status.wrong:
         yield warning(
             f"{count(status.wrong, 'file')} came whole and not as offered, and went: 'covey content ls' says which",

@@ -243,6 +243,8 @@ class NearbyFiles:
             seen.come, seen.next_us = self._content.come(content), now.monotonic_us + NEAR_REST_US
         self._hold(node, now)  # no longer: it is taken for whole, or members are asked for the rest
         self._nearby.offer(self._content.given_files())
+        if work.end is NearEnd.NO_ROOM:
+            self._report("warning", f"no room for a file of {work.wanted.sealed_size} bytes: it waits for some")
         if work.end is NearEnd.WHOLE:
             self._notes.came(work.wanted.sealed_size)
             self._report("info", f"a file of {work.wanted.sealed_size} bytes came from {work.source}")

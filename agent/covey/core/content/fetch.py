@@ -4,8 +4,8 @@
    and kept, before anything else is asked for by it. So a fetch goes on where it ended, whoever gives the rest.
 2. One member is asked at a time. One that has not the file, says nothing for `CONTENT_PULL_US`, or gives a chunk that
    is not of the file, has had its turn: the next one is asked, and after `HOLDERS_TRIED` of them the fetch rests, each
-   time longer. Who has given something is asked once more before its turn ends for silence. It rests as well where the
-   disk has no room.
+   time longer. Who has given something is asked once more before its turn ends for silence; who has given no whole
+   chunk for `CHUNK_PATIENCE_US`, however it drips, is not. It rests as well where the disk has no room.
 3. Portions are as large as about a second brings: so a quick link is kept busy, and on a slow one what else comes to
    this device does not wait long. The next one is asked for when half of the last one is here.
 4. Parts come in order, as relays keep it. One that does not begin where the one before it ended is dropped: what it
@@ -25,6 +25,7 @@ from covey.core.now import Now
 from covey.errors import WrongContentError
 from covey.limits.content import (
     CHUNK_BYTES,
+    CHUNK_PATIENCE_US,
     CONTENT_PULL_BYTES,
     CONTENT_PULL_US,
     FETCH_REST_US,
@@ -81,6 +82,8 @@ class Fetch:
         self._gives = False
         """Whether the holder has given something since it was asked last."""
         self._waits_until_us = 0
+        self._chunk_since_us = 0
+        """When the holder gave a whole chunk last, or had its turn."""
         self._portions = Portions()
         self.holder: DeviceKey | None = None
 
@@ -133,7 +136,9 @@ class Fetch:
             return False  # rule 4
         self._open += part.content
         self._portions.came(self._position + len(self._open), now.monotonic_us)
-        self._waits_until_us, self._gives, self._rest_us = now.monotonic_us + CONTENT_PULL_US, True, CONTENT_PULL_US
+        patience_us = self._chunk_since_us + CHUNK_PATIENCE_US
+        self._waits_until_us = min(now.monotonic_us + CONTENT_PULL_US, patience_us)
+        self._gives, self._rest_us = now.monotonic_us < patience_us, CONTENT_PULL_US
         if len(self._open) < progress.next_bytes:
             return True
         chunk = bytes(self._open)
@@ -148,6 +153,7 @@ class Fetch:
         except WrongContentError:
             self._end_turn()
             raise
+        self._chunk_since_us = now.monotonic_us
         if not kept:
             self._rest(now)
         elif not had_index:
@@ -166,6 +172,7 @@ class Fetch:
         if self.holder is not None:
             self._tried.add(self.holder)
         self._turns += 1
+        self._chunk_since_us = now.monotonic_us
         self.holder = next((each for each in candidates if each not in self._tried), None)
         if self.holder is not None and self._turns <= HOLDERS_TRIED:
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import threading
@@ -257,6 +258,33 @@ def test_a_hostile_peer_ends_in_an_error_and_costs_no_more_than_was_asked_for(
 ) -> None:
     with closing(LanPeer(HOST, lying(answer), OWN)) as peer, pytest.raises(PeerError):
         b"".join(peer.read(HASH, 0, 10) or [])
+
+
+def test_a_peer_that_gives_a_byte_at_a_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow bytes: a chunk in so long, or the next place has its turn."""
+    monkeypatch.setattr("covey.adapters.lan.peer.LAN_SILENCE_S", 0.2)
+    stopped = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(65_536)
+            client.sendall(_SALT_ANSWER)
+            client.recv(65_536)
+            client.sendall(b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100000\r\n\r\n")
+            while not stopped.wait(0.02):
+                client.sendall(b"x")
+
+    with socket.create_server((HOST, 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,), daemon=True)
+        thread.start()
+        with (
+            closing(LanPeer(HOST, listener.getsockname()[1], OWN)) as peer,
+            pytest.raises(PeerError, match="too slowly"),
+        ):
+            b"".join(peer.read(HASH, 0, 100_000) or [])
+        stopped.set()
+        thread.join(GUARD_S)
 
 
 def test_a_peer_that_gives_more_than_it_was_asked_for_is_read_no_further(lying: Callable[[bytes], int]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -12,13 +15,16 @@ from covey.adapters.sqlite.content import ContentState
 from covey.core.content.events import FileArrived, FileRefused
 from covey.core.content.messages import ContentPart, ContentPull
 from covey.core.events import EnvelopeDropped
+from covey.core.history.bodies import Note
 from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
+from covey.core.history.kinds import OperationKind
 from covey.core.ids import ContentHash, DeviceKey, Incarnation, LinkSeq
 from covey.core.link.link_keys import open_envelope
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType, read_message, write_message
 from covey.limits.content import (
     CHUNK_BYTES,
+    CHUNK_PATIENCE_US,
     CONTENT_PULL_BYTES,
     CONTENT_PULL_US,
     FETCH_REST_US,
@@ -300,6 +306,30 @@ def _asked_in_vain(device: Device, members: Members) -> None:
         device.wait(CONTENT_PULL_US / 1e6)
 
 
+def test_who_drips_has_one_turn_too(members: Members) -> None:
+    """Slow bytes: one whenever the turn would end kept others from being asked for days."""
+    ann, ben, cat = members.all
+    offer = members.put(_bytes(CHUNK_BYTES))
+    members.settle()
+    members.want(cat, offer.content)
+    members.settle()
+    members.want(ben, offer.content)
+    index = ann.store.content.read(members.group_id, offer.content.index, 0, offer.content.index_size)
+    begun, position = ben.now.monotonic_us, 0
+    while ben.now.monotonic_us < begun + 2 * CHUNK_PATIENCE_US:
+        pulls = [each for each in _sent(ben, members) if each.type is MessageType.CONTENT_PULL]
+        if cat.key in {each.recipient for each in pulls}:
+            return
+        if offer.content.index in {ContentPull.from_wire(each.body).hash for each in pulls}:
+            _said(ann, ben, members, MessageType.CONTENT_PART, ContentPart(offer.content.index, 0, index).to_wire())
+            continue
+        position = 0 if pulls else position
+        _said(ann, ben, members, MessageType.CONTENT_PART, ContentPart(offer.content.hash, position, b"x").to_wire())
+        position += 1
+        members.wait(CONTENT_PULL_US / 1e6 * 0.9)
+    raise AssertionError("nobody else was asked")
+
+
 def test_what_nobody_asked_for_is_dropped(members: Members) -> None:
     ann, ben, cat = members.all
     offer = members.put(_bytes(1_000))
@@ -349,6 +379,36 @@ def test_a_file_that_is_not_what_its_author_says_is_deleted(members: Members) ->
     members.want(ben, other.content)
     carry(*members.all)
     assert members.state(ben, other) is ContentState.HERE, "the next one is none the worse"
+
+
+def test_a_disk_that_fills_during_a_fetch_ends_it_and_costs_nothing_else_anything(members: Members) -> None:
+    """What is measured meanwhile is queued, sent and taken; the file goes on where it was when there is room."""
+    ann, ben, _ = members.all
+    offer = members.put(_bytes(4 * CHUNK_BYTES))
+    members.settle()
+    members.want(ben, offer.content)
+    real, room = os.pwrite, [2 * CHUNK_BYTES]
+
+    def full(descriptor: int, content: bytes, offset: int) -> int:
+        if offset + len(content) > room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, content, offset)
+
+    with patch("os.pwrite", full):
+        for _ in range(3):
+            carry(*members.all)
+        assert members.state(ben, offer) is ContentState.WANTED
+        wanted = ben.store.content.wanted()[0]
+        assert ben.store.content.parts.fetched(wanted) == 2 * CHUNK_BYTES
+        with ben.store.transaction():
+            ben.node.history.write(members.group_id, Note("text/plain", b"still here"), ben.now)
+        carry(ben, ann)
+        notes = ann.store.operations.of_kind(members.group_id, OperationKind.NOTE, newest_first=True)
+        assert len([*notes]) == 1, "what is queued goes"
+    members.wait(CONTENT_PULL_US / 1e6)
+    for _ in range(3):
+        carry(*members.all)
+    assert members.state(ben, offer) is ContentState.HERE
 
 
 def test_nobody_who_is_no_member_is_given_anything(members: Members, make: Make) -> None:
