@@ -10,7 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from hil import runtimes
-from hil.firmware_files import sources
+from hil.firmware_files import DEVICE, sources
 from hil.serial_line import SerialLine
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAP_KIB = 64
-_START = "import sys\nsys.path.append('.')\nimport ports\nports.main()\n"
+_START = "import sys\nsys.path.append('.')\n" + (DEVICE / "main.py").read_text(encoding="utf-8")
 
 
 class EmulatedBoard:

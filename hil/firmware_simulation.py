@@ -6,13 +6,14 @@ clock: what a board writes is the same on CPython and on every runtime, byte for
 
 try:
     from covey_boards.device import core, identity
-    from covey_boards.shared import cbor, link_machine, messages
+    from covey_boards.shared import cbor, line_orders, link_machine, messages
     from covey_boards.shared import tweetnacl as nacl
     from hil.link_simulation import Random, damage
 except ImportError:
     import cbor
     import core
     import identity
+    import line_orders
     import link_machine
     import messages
     import tweetnacl as nacl
@@ -30,6 +31,7 @@ class Files:
     def __init__(self):
         self.held = {}
         self.writes = 0
+        self.folder = ""
 
     def read(self, name):
         """Return a file, or None."""
@@ -199,7 +201,7 @@ class Gateway:
         event = self.link.next_event()
         while event is not None:
             if isinstance(event, link_machine.Message):
-                self.receive(messages.from_line(event.data), now_us)
+                self.receive(line_orders.from_line(event.data), now_us)
                 self.link.acknowledge(event.token)
             event = self.link.next_event()
         while self.waiting and not self.away:

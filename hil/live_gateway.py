@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from covey.limits.board import BOARD_PART_BYTES
 from covey.ports import SerialMessage
 from covey_boards.device.identity import noise_key_is_proven
+from covey_boards.images import BoardImage
 from covey_boards.serial_link import SerialPortLink
-from covey_boards.shared import messages
+from covey_boards.shared import line_orders, messages
+from covey_boards.updates import RECEIVING
 from hil.firmware_simulation import GROUP, Collector, Keys
 from tests.waiting import GUARD_S, Patience
 
@@ -53,6 +56,11 @@ class LiveGateway:
         self.identities: list[Keys] = []
         self.reports: list[dict[str, int]] = []
         self.troubles: list[object] = []
+        self.results: list[list[object]] = []
+        self.operators: list[bytes] = []
+        self.image: BoardImage | None = None  # what the board is to run
+        self.progress: list[tuple[int, int, str]] = []  # state, how far, and why
+        self.software: list[object] = []
         self.link = SerialPortLink(str(board.port), baud)
         self.link.start()
 
@@ -66,7 +74,7 @@ class LiveGateway:
         while not until():
             event = self.link.next_event()
             if isinstance(event, SerialMessage):
-                self._receive(messages.from_line(event.content))
+                self._receive(line_orders.from_line(event.content))
                 self.link.acknowledge(event)
                 patience = Patience()
             elif event is None:
@@ -83,19 +91,47 @@ class LiveGateway:
             self.reports.append(dict(fields[0]))  # type: ignore[call-overload]
         elif kind == messages.TROUBLE:
             self.troubles += fields
+        elif kind == line_orders.RESULT:
+            self.results.append(fields)
+        elif kind == line_orders.PROGRESS:
+            self._bring(*fields)
         elif kind == messages.CARRY and self.identities:
             answer = self.collector.receive(fields[1])
             if answer is not None and self.acknowledges:
                 self.link.send(messages.to_line(messages.DELIVER, answer))
 
-    def _identify(self, signing: object, noise: object, proof: object, collector: object, _software: object) -> None:
+    def _identify(self, signing: object, noise: object, proof: object, collector: object, software: object) -> None:
+        self.software.append(software)
         assert noise_key_is_proven(signing, noise, proof)
         self.identities.append(Keys(signing, noise))
         self.collector.board = self.identities[-1]
         self.link.send(messages.to_line(messages.TIME, time.time_ns() // 1000, True))
         if collector == bytes(32):
             keys = self.collector.identity
+            if self.operators:
+                self.link.send(messages.to_line(line_orders.OPERATORS, 1, self.operators))
             self.link.send(messages.to_line(messages.ENROL, GROUP, keys.signing_public, keys.noise_public))
+
+        elif self.image is not None:
+            self.announce()
+
+    def order(self, *raws: bytes) -> None:
+        """Hand an order down."""
+        self.link.send(messages.to_line(line_orders.ORDER, list(raws)))
+
+    def announce(self) -> None:
+        """Tell the board what it is to run."""
+        assert self.image is not None
+        self.link.send(messages.to_line(line_orders.FIRMWARE, self.image.announced))
+
+    def _bring(self, digest: object, state: object, offset: object, why: object) -> None:
+        assert self.image is not None
+        assert digest == self.image.digest
+        self.progress.append((int(str(state)), int(str(offset)), str(why)))
+        if state == RECEIVING:
+            at = int(str(offset))
+            part = self.image.contents[at : at + BOARD_PART_BYTES]
+            self.link.send(messages.to_line(line_orders.PART, at, part))
 
     def stop(self) -> None:
         """Close the port."""

@@ -12,7 +12,7 @@ from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import DeviceKey, GroupId
 from covey.ports import SerialDown, SerialMessage, SerialUp
 from covey_boards.device.identity import Identity
-from covey_boards.shared import link_machine, messages
+from covey_boards.shared import line_orders, link_machine, messages
 from tests.fleet import Device
 
 BATCH = b"a batch"
@@ -128,11 +128,11 @@ class BoardOnLine(Board):
                 self.identify()
             elif isinstance(event, link_machine.Message):
                 self.link.acknowledge(event.token)
-                if messages.from_line(event.data)[0] == messages.RESTART:
+                if line_orders.from_line(event.data)[0] == messages.RESTART:
                     last_words = bytes(self.link.bytes_to_send(now_ms))
                     self.boot()
                     return last_words
-                self._receive(*messages.from_line(event.data))
+                self._receive(*line_orders.from_line(event.data))
         return bytes(self.link.bytes_to_send(now_ms))
 
     def _receive(self, kind: int, *fields: Any) -> None:

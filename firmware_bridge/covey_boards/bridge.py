@@ -31,7 +31,7 @@ from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MA
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp, Transactions
 from covey_boards.device import identity
-from covey_boards.shared import messages
+from covey_boards.shared import line_orders, messages
 
 _TIME_US = 600_000_000
 _BUSY_LINE_US = 10_000
@@ -113,6 +113,19 @@ class BoardOperators(Protocol):
         """Take what a board has signed of an order; return whether it has been dealt with."""
 
 
+class BoardFirmware(Protocol):
+    """The firmware that boards are to run."""
+
+    def begin(self, board: DeviceKey) -> None:
+        """Note that a board has started, or its line has come up."""
+
+    def next_message(self, board: DeviceKey, now: Now) -> bytes | None:
+        """Return what is to be told a board now."""
+
+    def receive(self, board: DeviceKey, digest: bytes, state: int, offset: int, why: str, now: Now) -> None:
+        """Take what a board says of a firmware."""
+
+
 class _Line:
     """One port, and what is known of the board behind it."""
 
@@ -154,6 +167,7 @@ class Bridge:
         links: one for each configured port, not started yet.
         synchronised: says whether the wall clock is disciplined at the moment.
         orders: what operators want of boards; None: nobody is obeyed here.
+        firmware: what boards are to run, where an installer brings any.
     """
 
     def __init__(
@@ -163,12 +177,14 @@ class Bridge:
         synchronised: Callable[[], bool],
         report: Report,
         orders: BoardOperators | None = None,
+        firmware: BoardFirmware | None = None,
     ) -> None:
         self._lines = [_Line(link) for link in links]
         self._store = store
         self._synchronised = synchronised
         self._report = report
         self._orders = orders
+        self._firmware = firmware
         self._started = False
         self._look_at_us = 0
 
@@ -237,7 +253,7 @@ class Bridge:
             StorageError: the disk refused; the message is still held.
         """
         try:
-            kind, *fields = messages.from_line(content)
+            kind, *fields = line_orders.from_line(content)
         except messages.WireError:
             self._warn_once(line, "says what this Covey does not understand: has it a newer firmware?")
             return True
@@ -249,10 +265,14 @@ class Bridge:
             self._warn_once(line, "speaks before it says who it is")
         elif kind == messages.CARRY:
             return self._carry(line, line.board, *fields, node=node, now=now)
-        elif kind == messages.RESULT and self._orders is not None:
+        elif kind == line_orders.RESULT and self._orders is not None:
             line.order_at_us = self._look_at_us = 0
             body, signature = fields
             return self._orders.receive(line.board.keys.signing_public, body, signature, node, now)
+        elif kind == line_orders.PROGRESS and self._firmware is not None:
+            digest, state, offset, why = fields
+            self._firmware.receive(line.board.keys.signing_public, digest, state, offset, why, now)
+            self._bring_firmware(line, now)
         elif kind == messages.REPORT:
             line.numbers = read_report(fields[0])
             line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
@@ -288,6 +308,8 @@ class Bridge:
         line.collector = collector
         line.time_at_us = line.enrol_at_us = line.order_at_us = self._look_at_us = 0
         line.board = board
+        if self._firmware is not None:
+            self._firmware.begin(signing_public)
         self._note(line, now)
 
     def _take_trouble(self, line: _Line, text: str, now: Now) -> None:
@@ -344,6 +366,15 @@ class Bridge:
             self._enrol(line, line.board, node, now)
         elif self._orders is not None and now.monotonic_us >= line.order_at_us:
             self._hand_order(line, line.board, node, now)
+        self._bring_firmware(line, now)
+
+    def _bring_firmware(self, line: _Line, now: Now) -> None:
+        """Tell a board that has a collector what is next of the firmware that it is to run."""
+        if self._firmware is None or line.board is None or not line.up or line.collector == _NO_COLLECTOR:
+            return
+        message = self._firmware.next_message(line.board.keys.signing_public, now)
+        if message is not None:
+            line.link.send(message)
 
     def _hand_order(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
         """Rule 8. One that has a deadline waits until the board knows what time it is, or nobody will tell it."""
@@ -353,7 +384,7 @@ class Bridge:
             return
         if order.has_deadline and not line.synchronised and now.monotonic_us < line.up_at_us + CLOCK_SETTLES_US:
             return
-        if line.link.send(messages.to_line(messages.ORDER, list(order.raws))):
+        if line.link.send(messages.to_line(line_orders.ORDER, list(order.raws))):
             line.order_at_us = now.monotonic_us + _ORDER_US
 
     def _enrol(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
@@ -370,7 +401,7 @@ class Bridge:
         keys = collector.keys
         threshold, operators = (1, []) if self._orders is None else self._orders.operators(found[0].group_id)
         if operators:
-            line.link.send(messages.to_line(messages.OPERATORS, threshold, operators))
+            line.link.send(messages.to_line(line_orders.OPERATORS, threshold, operators))
         line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
         line.enrol_at_us = now.monotonic_us + _ENROL_US
 

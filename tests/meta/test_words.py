@@ -64,14 +64,13 @@ _EXCEPTIONS = {
     "letters": "the registers of tweetnacl_field's programs, which are letters",
     "_hear": "a board's, beside its `receive`",
     "carried": "a board's entry that its gateway has not answered yet",
-    "hear_again": "a board's, which its inbox calls for a message that has come before",
     "heard": "a board's, of its link keys",
     "door_tables": "of the glossary's doors",
     "DoorError": "of the glossary's doors",
 }
 """Names that hold such a word nevertheless, each with the reason."""
 
-_BOARDS = ("_hear", "carried", "hear_again", "heard", "letters")
+_BOARDS = ("_hear", "carried", "heard", "letters")
 """Exceptions for what runs on a board alone."""
 
 

@@ -167,6 +167,11 @@ class StateFolder:
         return ACTION_SOCKET if self.machine_config is not None else None
 
     @property
+    def board_firmware(self) -> Path:
+        """What the boards on this machine's ports are brought to run, while it is there."""
+        return self.path / "board-firmware"
+
+    @property
     def installing(self) -> Path:
         """The folder of files, opened, that operators have this device install."""
         return self.path / "installing"

@@ -124,6 +124,7 @@ def bridge_role(device: Device, ports: Sequence[str]) -> Bridge:
     except ImportError as error:
         raise MissingPackageError("a board", "pyserial") from error
     from covey_boards.bridge import Bridge
+    from covey_boards.updates import BoardUpdates
 
     links = [SerialPortLink(port, device.config.bridge.baud) for port in ports]
     orders = None
@@ -131,7 +132,8 @@ def bridge_role(device: Device, ports: Sequence[str]) -> Bridge:
         from covey.app.board_orders import board_orders
 
         orders = board_orders(device)
-    return Bridge(links, device.store, device.clock.synchronised, report, orders)
+    updates = BoardUpdates(device.folder.board_firmware, device.store, report)
+    return Bridge(links, device.store, device.clock.synchronised, report, orders, updates)
 
 
 def collector_role(device: Device, vault: str | None) -> Collector:

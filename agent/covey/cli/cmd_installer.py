@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.operations.installing import WORDS, install_covey, install_file
+from covey.app.operations.installing import WORDS, install_boards, install_covey, install_file
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def add_arguments(parser: Parser) -> None:
     )
     covey = actions.add("covey", _covey, "update Covey itself, in one of two slots, and go back where it is no good")
     covey.add_argument("--slots", required=True, metavar="FOLDER", help="the folder with the slots and the link")
-    for each in (file, covey):
+    board = actions.add("board", _board, "update the boards behind this device, and go back where it is no good")
+    board.add_argument("--of", required=True, metavar="FOLDER", help="the state folder of this device's agent")
+    for each in (file, covey, board):
         each.add_argument("word", choices=WORDS, metavar="WORD", help=f"one of {', '.join(WORDS)}; stdin is the file")
 
 
@@ -40,6 +42,12 @@ def _file(options: argparse.Namespace) -> int:
 
 def _covey(options: argparse.Namespace) -> int:
     return _said(install_covey(options.word, Path(options.slots), sys.stdin.buffer))
+
+
+def _board(options: argparse.Namespace) -> int:
+    from covey.app.device import find_state
+
+    return _said(install_boards(options.word, find_state(options.of), sys.stdin.buffer))
 
 
 def _said(done: int | str) -> int:

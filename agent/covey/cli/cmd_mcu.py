@@ -1,4 +1,4 @@
-"""`covey mcu scan|flash|enrol|monitor|stats|reset`: microcontrollers on this machine's serial ports.
+"""`covey mcu scan|flash|enrol|monitor|pack|stats|reset`: microcontrollers on this machine's serial ports.
 
 A port is opened only if USB says that it is a board, or the configuration names it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 from covey.app.device import Device
@@ -39,12 +40,37 @@ def add_arguments(parser: Parser) -> None:
     enrol.add_argument("--yes", action="store_true", help="believe the fingerprint")
     monitor = actions.add("monitor", on_device(_monitor), "print what changes on a board, until Ctrl-C")
     monitor.add_argument("--seconds", type=float, metavar="SECONDS", help="end after so long")
+    pack = actions.add(
+        "pack",
+        on_device(_pack),
+        "write the firmware into a file that this operator signs, for 'covey installer board'",
+        examples=("covey mcu pack board.image --architecture armv6m", "covey mcu pack board.image"),
+    )
+    pack.add_argument("file", metavar="FILE", help="where the firmware goes")
+    pack.add_argument(
+        "--architecture",
+        default="",
+        metavar="NAME",
+        help="compile for a processor: armv6m (RP2040), armv7emsp (RP2350), xtensawin (ESP32), … (default: sources)",
+    )
+    pack.add_argument(
+        "--heap", type=int, default=0, metavar="KIB", help="the heap that a board must have (default: any)"
+    )
+    json_option(pack)
     stats = actions.add("stats", on_device(_stats), "show what is known of the boards that have been seen")
     reset = actions.add("reset", on_device(_reset), "restart a board")
     reset.add_argument("--forget", action="store_true", help="the board forgets its group and collector, too")
     for action in (flash, enrol, monitor, stats, reset):
         action.add_argument("port", nargs="?", metavar="PORT", help="the board's port, where several may be meant")
         json_option(action)
+
+
+def _pack(device: Device, options: argparse.Namespace) -> None:
+    packed = boards.pack(device, Path(options.file), options.architecture, options.heap)
+    if options.json:
+        print_json(to_json(packed))
+    else:
+        print(f"{packed.file}: {packed.version} for {packed.architecture or 'any processor'}, {packed.bytes} bytes")
 
 
 def _scan(device: Device, options: argparse.Namespace) -> None:

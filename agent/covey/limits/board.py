@@ -30,3 +30,12 @@ MAXIMUM_BOARD_ORDER_BYTES = 2 * KIB
 
 MAXIMUM_BOARD_OPERATORS = 4
 """Operators that a board pins when it is enrolled: what it reads for each order."""
+
+MAXIMUM_BOARD_IMAGE_BYTES = 512 * KIB
+"""A board's firmware with the drivers of all chips, as sources several times over."""
+
+MAXIMUM_BOARD_FILES = 64
+"""Files of a board's firmware: their names and digests fit into one message of the line."""
+
+BOARD_PART_BYTES = KIB
+"""Of a firmware in one message of the line: a board writes it before it takes the next one."""

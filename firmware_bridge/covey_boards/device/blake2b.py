@@ -3,7 +3,7 @@
 Nothing here is secret, so time may depend on the data: some 25 ms for each 128 bytes on a Cortex-M0.
 """
 
-_START = (
+_INITIAL = (
     0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
     0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179,
 )  # fmt: skip
@@ -27,7 +27,7 @@ _WORD = (1 << 64) - 1
 
 def _compress(state, block, count, last):
     words = [int.from_bytes(block[start : start + 8], "little") for start in range(0, 128, 8)]
-    v = state + list(_START)
+    v = state + list(_INITIAL)
     v[12] ^= count
     if last:
         v[14] ^= _WORD
@@ -53,7 +53,7 @@ def _compress(state, block, count, last):
 
 def blake2b_256(data, person):
     """Return the 32 bytes of BLAKE2b of some bytes, personalised by at most 16."""
-    state = list(_START)
+    state = list(_INITIAL)
     state[0] ^= 0x01010020
     person = person + bytes(16 - len(person))
     state[6] ^= int.from_bytes(person[:8], "little")

@@ -14,7 +14,10 @@
 9. A restart that is asked for waits until the gateway has what was measured, as long as it takes something.
 10. What no gateway takes is noted on flash, as little as will do (`losses.py`): the next life admits it.
 11. Operators that enrolment pinned may order (`orders.py`); a gateway brings that, and can neither write nor repeat it.
+12. So for firmware (`updating.py`), which stays if the collector's acknowledgement comes through it (`slots.py`).
 """
+
+import gc
 
 try:
     from covey_boards.shared import batch, cbor, link_machine, messages
@@ -43,6 +46,7 @@ _WAIT_US = const(1_000_000)  # before the line's full queue is tried again
 _STUMBLES_MAX = const(10)
 _AHEAD = const(2)  # batches closed before the line has taken one, or one more than it has under way
 _CARRY_BYTES = const(320)  # what a CARRY has beside the message, padding apart
+_ORDER_BYTES = const(14_000)  # that are free, or no order is dealt with: half of it is loaded
 _TURN_US = const(10_000_000)  # a gateway that takes nothing for so long stops no batch
 
 
@@ -100,8 +104,9 @@ class Core:
         self._time = None  # (wall, now, synchronised) of the last TIME
         self._carries = []  # (number on the line, entry or None) of each CARRY under way
         self._carry_at_us = 0
-        self._delivered = None  # (token, kind, envelope or order) that waits to be dealt with
-        self._operators = None  # whom an ENROL that comes is to pin
+        self._delivered = None  # (token, envelope or message, which) that waits
+        self.trial = self.update = None  # of the firmware that runs, and one that comes
+        self.operators = None  # whom an ENROL that comes is to pin, as it came
         self._reply = None  # (kind, body) for the collector
         self._inbox = None
         self._announced = False
@@ -147,6 +152,8 @@ class Core:
         deadline = self.link.next_deadline()
         if deadline is not None and now >= deadline:
             self.link.handle_deadline(now)
+        if self.trial is not None:
+            self.trial.turn(self, now_us)
         if self._event is None:
             self._event = self.link.next_event()
         while self._event is not None:
@@ -173,17 +180,6 @@ class Core:
         """Restart once the gateway has what was measured (rule 9)."""
         if self._restarting is None:
             self._restarting = _late("restarting").Restarting(now_us)
-
-    def sample_now(self, sensors=None):
-        """Begin anew with how often the sensors are read, or with other ones."""
-        if sensors is not None:
-            self._sampling.sensors = sensors
-        self._sampling.sample_now()
-
-    def is_at_gateway(self):
-        """Say whether all that was measured has been taken by the gateway."""
-        waits = self._sampling.readings or self._batch.count or self._closed is not None or self._reply or self._carries
-        return not waits and all([entry.times for entry in self.outbox.entries])
 
     def failed(self, reason):
         """Go on after an error (rule 8)."""
@@ -231,33 +227,33 @@ class Core:
                 self._note_losses()
 
     def _receive(self, event, now_us):
+        if event.data[1:2] in b"\x15\x16\x17":  # of `line_orders`
+            self._delivered = event.token, event.data, True
+            return
+        if event.data[1:2] == b"\x14":
+            self.operators = event.data
+            self.link.acknowledge(event.token)
+            return
         try:
             fields = messages.from_line(event.data)
         except cbor.WireError:
             fields = [None]
             self.counters["refused"] += 1
         kind = fields[0]
-        if kind in (messages.DELIVER, messages.ORDER):
-            self._delivered = event.token, kind, fields[1]
+        if kind == messages.DELIVER:
+            self._delivered = event.token, fields[1], False
             return
         if kind == messages.TIME:
             self._time = fields[1], now_us, fields[2]
         elif kind == messages.ENROL:
-            self._enrol(fields[1:])
-        elif kind == messages.OPERATORS:
-            self._operators = fields[1:]
+            if self._collector is None:  # rule 3: no gateway has us speak to somebody new, a file has to go first
+                self._storage.write("operators.cbor", self.operators or b"")
+                self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + fields[1:]))
+                self._collector = fields[1:]
+            self.reporting.identify_due = True
         elif kind == messages.RESTART:
             self.restart(now_us)
         self.link.acknowledge(event.token)
-
-    def _enrol(self, collector):
-        """Rule 3. A gateway cannot have us speak to somebody new: the file has to be removed first."""
-        if self._collector is None:
-            if self._operators or self._storage.read(messages.OPERATORS_FILE):
-                self._storage.write(messages.OPERATORS_FILE, cbor.encode(self._operators or []))
-            self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + collector))
-            self._collector = collector
-        self.reporting.identify_due = True
 
     # Readings
 
@@ -284,21 +280,22 @@ class Core:
             return False
         return bool(self._sampling.readings) or now_us >= self._batch.opened_us + self._settings.batch_us
 
-    def _is_synchronised(self, now_us):
-        return bool(self._time and self._time[2] and now_us - self._time[1] <= _SYNCHRONISED_US)
-
     def _ahead_max(self):
         return max(_AHEAD, len(self._carries) + 1)
 
-    def _wall_us(self, now_us):
-        return self._time[0] + now_us - self._time[1] if self._time else now_us
+    def _clock(self, now_us):
+        """Return microseconds since 1970 as far as the board knows, and whether that can be believed (rule 6)."""
+        if self._time is None:
+            return now_us, False
+        wall_us, at_us, right = self._time
+        return wall_us + now_us - at_us, right and now_us - at_us <= _SYNCHRONISED_US
 
     def _close_batch(self, now_us):
         """Close the batch, and let go of its columns before its body is signed."""
         if self._closed is None:
-            clock = batch.SYNCHRONISED if self._is_synchronised(now_us) else batch.UNSYNCHRONISED
-            number, wall_us = self.outbox.next_number, self._wall_us(now_us)
-            self._closed = self._batch.body(number, self._boot_id, clock, now_us, wall_us)
+            wall_us, right = self._clock(now_us)
+            clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
+            self._closed = self._batch.body(self.outbox.next_number, self._boot_id, clock, now_us, wall_us)
             self._batch = batch.Batch(self._settings.batch_bytes)
         self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], self._closed, now_us))
         self._closed = None
@@ -324,7 +321,7 @@ class Core:
     def _write(self, kind, group_id, body, now_us, sequenced=True):
         seq = self.outbox.next_seq if sequenced else 0
         offset = self._losses.offset if self._losses is not None and sequenced else 0
-        numbers = seq + offset, seq, self._wall_us(now_us)
+        numbers = seq + offset, seq, self._clock(now_us)[0]
         return messages.write_message(
             self.identity, kind, self._collector[1], group_id, self._incarnation, *numbers, body
         )
@@ -363,7 +360,7 @@ class Core:
         if self._losses is not None and self._losses.due():
             return self._write_earlier
         if self._links is not None and self._links.wanted and self.counters["acknowledgements"]:
-            return self._write_link
+            return self._links.writing(self)
         return self._send_due if self.outbox.due(now_us) else None
 
     def _line_is_full(self, now_us):
@@ -382,11 +379,6 @@ class Core:
     def _write_earlier(self, now_us):
         message = self._write(messages.LOSS, messages.NO_GROUP, self._losses.body(), now_us)
         self._losses.entry = self.outbox.add(message, False)
-
-    def _write_link(self, now_us):
-        link = nacl.randombytes(16), nacl.randombytes(32)
-        message = self._write(messages.LINK, messages.NO_GROUP, cbor.encode(link), now_us)
-        self._links.begin(*link, self.outbox.add(message, False), now_us)
 
     def _send_reply(self, now_us):
         kind, body = self._reply
@@ -416,23 +408,21 @@ class Core:
 
     def _open(self, now_us):
         """Deal with an envelope, where only what the collector itself has written has an effect, or with an order."""
-        token, kind, envelope = self._delivered
+        token, content, is_order = self._delivered
         self._delivered = None
         try:
-            if kind == messages.ORDER:
-                self._obey(envelope, now_us)
-                return
-            self._hear(messages.read_message(messages.open_sealed(envelope, self.identity.noise_secret)), now_us)
+            if is_order:  # rules 11 and 12
+                gc.collect()
+                if self.update is None and hasattr(gc, "mem_free") and gc.mem_free() < _ORDER_BYTES:
+                    self.reporting.trouble = "no heap for an order"
+                    return None
+                clock = self._clock(now_us)
+                return _late("downward").take(self, self._storage, self._settings, clock, content, now_us)
+            self._hear(messages.read_message(messages.open_sealed(content, self.identity.noise_secret)), now_us)
         except cbor.WireError:
             self.counters["refused"] += 1
         finally:
             self.link.acknowledge(token)
-
-    def _obey(self, raws, now_us):
-        """Deal with an order, by what is loaded for it and let go of (rule 11)."""
-        obey = _late("orders").obey
-        clock = self._wall_us(now_us), self._is_synchronised(now_us)
-        self.reporting.say(messages.RESULT, *obey(self, self._storage, self._settings, clock, raws, now_us))
 
     def _hear(self, message, now_us):
         kind, author, recipient, body = message[0], message[1], message[2], message[8]
@@ -450,17 +440,6 @@ class Core:
         if self._inbox is None:
             self._inbox = _late("inbox").Inbox(self, self._storage, self._settings, self.counters)
         return self._inbox.take(*message)
-
-    def believe(self, noise_public):
-        """Seal for the collector's new noise key from now on; no key that was given under the old one is used."""
-        self._links = _late("link_keys").LinkKeys() if self._links is not None else None
-        self._collector = self._collector[:2] + [noise_public]
-        self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + self._collector))
-
-    def hear_again(self):
-        """Seal from now on: unless an answer is due anyway, our acknowledgement may not have opened there."""
-        if self._reply is None and self._links is not None:
-            self._links.end()
 
     def _acknowledged(self, body, now_us):
         incarnation, upto, spans = messages.read_acknowledgement(body)

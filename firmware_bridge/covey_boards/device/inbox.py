@@ -47,8 +47,8 @@ class Inbox:
     """What has been heard of the collector.
 
     Args:
-        board: is told of the collector's new key by `believe`, of messages that come again by `hear_again`, of new
-            settings by `sample_now`, and where they ask for it to `restart`.
+        board: seals for the collector's new key from then on, and seals at all where messages come again; measures by new
+            settings, and is told to `restart` where they ask for it.
         storage, settings: as `core.Core` has them.
         counters: of the board; `blobs` and `blobs_failed` join them.
     """
@@ -79,7 +79,9 @@ class Inbox:
             self._incarnation, self._upto = incarnation, 0
         before = self._upto
         if 0 < link_seq <= before:
-            self._board.hear_again()
+            board = self._board
+            if board._reply is None and board._links is not None:  # unless an answer is due anyway, ours did not open there
+                board._links.end()
         if kind in (messages.LOSS, messages.RESUME):
             for first, last in (read_loss if kind == messages.LOSS else read_resumption)(body):
                 if first <= self._upto + 1 <= last:
@@ -112,7 +114,7 @@ class Inbox:
             seconds = settings.get(name + "_seconds")
             if seconds is not None:
                 setattr(self._settings, name + "_us", int(1_000_000 * seconds))
-        self._board.sample_now()
+        self._board._sampling.sample_now()
 
     def _change_key(self, noise_public):
         """Believe a usable key; another would make the collector deaf to us, and is refused as often as it comes."""
@@ -120,4 +122,7 @@ class Inbox:
             nacl.crypto_box_beforenm(noise_public, bytes(range(32)))
         except (nacl.CryptoError, ValueError):
             raise cbor.WireError("malformed")
-        self._board.believe(noise_public)
+        board = self._board
+        board._links = None if board._links is None else type(board._links)()  # no key given under the old one is used
+        board._collector = board._collector[:2] + [noise_public]
+        self._storage.write(messages.COLLECTOR_FILE, cbor.encode([1] + board._collector))

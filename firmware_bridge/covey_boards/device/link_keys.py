@@ -56,6 +56,16 @@ class LinkKeys:
             self.wanted = True
         return seal_by_link(message, *used[:3]) if used[0] else None
 
+    def writing(self, board):
+        """Return what draws a key, and writes the LINK that gives it to the collector, at a time."""
+
+        def write(now_us):
+            link = nacl.randombytes(16), nacl.randombytes(32)
+            message = board._write(messages.LINK, messages.NO_GROUP, cbor.encode(link), now_us)
+            self.begin(*link, board.outbox.add(message, False), now_us)
+
+        return write
+
     def begin(self, tag, key, entry, now_us):
         """Note that a key's LINK is in the outbox."""
         self._next = [tag, key, 0, now_us]

@@ -1,5 +1,11 @@
 """What a board starts with. As source, because boards look for no `main.mpy`; everything else may be compiled."""
 
+from os import listdir
+
+if "slot.cbor" in listdir() or "slot.cbor.new" in listdir():  # it was updated: else nothing of that is loaded
+    import slots
+
+    slots.start()
 from ports import main
 
 main()

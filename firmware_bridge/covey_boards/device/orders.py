@@ -15,12 +15,13 @@
 import sys
 
 try:
-    from covey_boards.shared import cbor, messages
+    from covey_boards.shared import cbor, line_orders, messages
     from covey_boards.shared import tweetnacl as nacl
 
     from .blake2b import blake2b_256
 except ImportError:
     import cbor
+    import line_orders
     import messages
     import tweetnacl as nacl
     from blake2b import blake2b_256
@@ -57,8 +58,6 @@ def obey(board, storage, settings, clock, raws, now_us):
     Raises:
         WireError: it is none.
     """
-    for name in ("orders", "blake2b"):
-        sys.modules.pop(name, None)
     return OrderTaking(board, storage, settings, clock, now_us).take(raws)
 
 
@@ -132,12 +131,12 @@ class OrderTaking:
     def take(self, raws):
         """Return the result of an order, and the board's signature of it."""
         order = blake2b_256(raws[0], _ID_DOMAIN)
-        body = self._known(order)
+        body = self._found(order)
         if not body:
             body = self._judged(order, raws)
         return body, nacl.crypto_sign_detached(_RESULT_DOMAIN + body, self._identity.signing_secret)
 
-    def _known(self, order):
+    def _found(self, order):
         for entry in self._kept:
             if entry[0] == order:
                 return entry[5]
@@ -166,7 +165,7 @@ class OrderTaking:
                 entry = each
         try:
             self._check_new(entry)
-            action, twice = self._checked(name, entry, deadline)
+            action, twice = self._allowed(name, entry, deadline)
         except Refused as refused:
             state = _UNKNOWN if refused.args[0] in ("action_went_down", "action_records_lost") else _REFUSED
             if refused.args[0] != "action_records_lost":
@@ -177,8 +176,7 @@ class OrderTaking:
 
     def _check_signers(self, order, author, raws):
         """Rule 1."""
-        stored = cbor.decode(self._storage.read(messages.OPERATORS_FILE) or b"\x80", 256)
-        threshold, pinned = stored or (1, [])
+        threshold, pinned = line_orders.read_pinned(self._storage)
         signers = {author}
         for raw in raws[1:]:
             fields = _operation(raw)
@@ -225,7 +223,7 @@ class OrderTaking:
         if twins or (below and entry not in self._kept):
             raise Refused("action_repeated", "this board has dealt with it, or with a later order of its author")
 
-    def _checked(self, name, entry, deadline):
+    def _allowed(self, name, entry, deadline):
         actions, repeatable = _actions()
         tries = entry[4]
         if tries and (name not in repeatable or tries >= _TRIES):

@@ -20,4 +20,10 @@ class Restarting:
 
     def due(self, board, now_us):
         """Say whether there is nothing that the gateway lacks, or it takes nothing any more."""
-        return now_us >= self._at_us or board.is_at_gateway()
+        return now_us >= self._at_us or is_at_gateway(board)
+
+
+def is_at_gateway(board):
+    """Say whether all that a board has measured has been taken by the gateway."""
+    waits = board._sampling.readings or board._batch.count or board._closed is not None or board._reply or board._carries
+    return not waits and all([entry.times for entry in board.outbox.entries])

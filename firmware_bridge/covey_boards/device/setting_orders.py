@@ -48,5 +48,7 @@ def let_hold(board, storage, settings, key, value):
         unit = name[:-8] + "_us"
         default = getattr(type(settings)(), unit)
         setattr(settings, unit, int(1_000_000 * held[name]) if name in held else default)
-    board.sample_now(sensors)
+    if sensors is not None:
+        board._sampling.sensors = sensors
+    board._sampling.sample_now()
     return None

@@ -51,6 +51,9 @@ def start(files, settings, wrong):
     opened, failed = _once("wiring").open_sensors(settings.get("sensors", SENSORS))
     board = core.Core(identity, files, opened, limits)
     board.counters["sensor_errors"] += len(failed)
+    slots = _once("slots") if files.read("slot.cbor") else None
+    if slots is not None and slots.read(files)[2]:
+        board.trial = slots.Trial(files, int(1_000_000 * settings.get("trial_seconds", 600)))
     wrong += failed
     if wrong:
         board.reporting.lasting = ", ".join(wrong)[:160]

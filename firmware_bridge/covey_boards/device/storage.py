@@ -13,11 +13,11 @@ class Files:
     """Implements what `core.Core` asks of a storage, in a folder."""
 
     def __init__(self, folder=""):
-        self._folder = folder
+        self.folder = folder
 
     def read(self, name):
         """Return a file's bytes, or None where there is none."""
-        for path in (self._folder + name, self._folder + name + _NEW):
+        for path in (self.folder + name, self.folder + name + _NEW):
             try:
                 with open(path, "rb") as file:
                     return file.read()
@@ -31,7 +31,7 @@ class Files:
         Raises:
             OSError: the flash refused; the old file is still there.
         """
-        path = self._folder + name
+        path = self.folder + name
         with open(path + _NEW, "wb") as file:
             file.write(data)
         if hasattr(os, "sync"):

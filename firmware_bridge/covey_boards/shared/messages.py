@@ -24,7 +24,6 @@ NO_GROUP = bytes(32)
 SOFTWARE = "covey-board 0.2.0"
 _TROUBLE_LENGTH_MAX = const(120)  # characters of what a person reads of an error
 LOSSES_FILE = "losses.cbor"  # what an incarnation life lost, and no record has said yet
-OPERATORS_FILE = "operators.cbor"  # whom enrolment pinned
 COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
 
 BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
@@ -158,21 +157,18 @@ def write_loss(reason, places, numbers, incarnation=None):
 
 # What board and gateway tell each other (section 18)
 
-IDENTIFY, CARRY, REPORT, TROUBLE, RESULT = 1, 2, 3, 4, 5  # from the board
-TIME, ENROL, DELIVER, RESTART, OPERATORS, ORDER = 16, 17, 18, 19, 20, 21  # from the gateway
+IDENTIFY, CARRY, REPORT, TROUBLE = 1, 2, 3, 4  # from the board
+TIME, ENROL, DELIVER, RESTART = 16, 17, 18, 19  # from the gateway
 
 _LINE_SHAPES = {
     IDENTIFY: (32, 32, 64, 32, str),  # signing key, noise key, proof, whom it is enrolled for or zeros, software
     CARRY: (32, bytes),  # recipient's signing key, envelope
     REPORT: (list,),  # [[name, number], ...]
     TROUBLE: (str,),  # what went wrong, for people
-    RESULT: (bytes, 64),  # what became of an order, and the board's signature of that
     TIME: (UINT, bool),  # wall clock in microseconds; whether it is synchronised
     ENROL: (32, 32, 32),  # group, collector's signing key, collector's noise key
     DELIVER: (bytes,),  # envelope
     RESTART: (),
-    OPERATORS: ((1, 4), list),  # how many have to sign an order, and who may
-    ORDER: (list,),  # an operation, and approvals of it
 }
 
 
@@ -182,7 +178,7 @@ def to_line(kind, *fields):
 
 
 def from_line(raw):
-    """Return [kind, field, ...] of a message of the line.
+    """Return [kind, field, ...] of a message of the line; of orders and firmware `line_orders` has the shapes.
 
     Raises:
         WireError: it is none.

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.files import storage_errors
 from covey.app.agent_roles import bridge_role
 from covey.app.operations.groups import change_group, profile
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
-from covey.errors import LocalError
+from covey.errors import LocalError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 if TYPE_CHECKING:
@@ -194,6 +195,35 @@ def flash(device: Device, port: str, progress: Callable[[str], None]) -> Flashed
     _require_closed(device, port)
     written = flash.write_firmware(port, device.config.bridge.baud, progress)
     return Flashed(_come_back(device, port), written, len(flash.firmware()))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFirmware:
+    """A firmware in a file: for which processor (empty: any), and how long it is."""
+
+    file: str
+    version: str
+    architecture: str
+    bytes: int
+
+
+def pack(device: Device, path: Path, architecture: str, heap_kib: int) -> PackedFirmware:
+    """Write the firmware into a file that this device signs, compiled for a processor, or as sources.
+
+    Raises:
+        LocalError: it cannot be compiled.
+        StorageError: the disk refused.
+        UsageError: there is no such processor.
+    """
+    from covey_boards.images import ARCHITECTURES, compiled, read_image, write_image
+
+    if architecture and architecture not in ARCHITECTURES:
+        raise UsageError(f"--architecture: there is no '{architecture}'", hint=", ".join(ARCHITECTURES))
+    raw = write_image(compiled(architecture), architecture, 1_024 * max(0, heap_kib), device.node.identity)
+    image = read_image(raw)
+    with storage_errors("write", path):
+        path.write_bytes(raw)
+    return PackedFirmware(str(path), image.version, image.architecture, len(raw))
 
 
 def forget(device: Device, port: str) -> Board:

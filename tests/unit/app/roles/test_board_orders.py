@@ -16,13 +16,15 @@ from covey.app.device import find_state, open_device
 from covey.core.ids import key_text
 from covey.core.now import Now
 from covey_boards.bridge import Bridge
-from covey_boards.device import core
+from covey_boards.device import core, slots
 from covey_boards.device.identity import Identity
-from covey_boards.shared import messages
+from covey_boards.device.storage import Files
+from covey_boards.shared import line_orders, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil.firmware_simulation import Files, Sensor
+from covey_boards.updates import BoardUpdates
+from hil.firmware_simulation import Sensor
 from tests.board import Board, MemoryLine
-from tests.command import Here
+from tests.command import Here, covey
 
 WALL_US = 1_780_000_000_000_000
 
@@ -30,16 +32,18 @@ WALL_US = 1_780_000_000_000_000
 class FirmwareOnLine(Board):
     """The firmware itself at its end of a line."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name)
-        self.files = Files()
+        folder.mkdir()
+        self.folder, self.files = folder, Files(f"{folder}/")
         self.boot()
 
     def boot(self) -> None:
         """Cut the power: only files stay."""
         keys = self.identity
+        self.slot = slots.choose(self.files)
         firmware = Identity(keys.signing_secret[:32], keys.noise_secret)
-        self.core = core.Core(firmware, self.files, [Sensor()], core.Settings())
+        self.core = core.Core(firmware, self.files, [Sensor()], core.Settings(samples=0))
         self._booted_ms = 0
 
     def turn(self, received: bytes, now_ms: int) -> bytes:
@@ -56,7 +60,7 @@ class Site(Here):
         super().__init__(folder, "kim")
         self.ok("group", "create", "--capability", "collector")
         self.ok("config", "set", "operations.operators", self.json("key", "show")["signing_key"])
-        self.board = FirmwareOnLine("orchard")
+        self.board = FirmwareOnLine("orchard", folder / "flash")
         keys = [key_text("sign", self.board.key), key_text("noise", self.board.keys.noise_public)]
         self.ok("group", "add", *keys, "--label", "orchard", "--capability", "board")
         self.lines: list[str] = []
@@ -68,10 +72,13 @@ class Site(Here):
     def running(self) -> Iterator[Callable[[float], None]]:
         """Give what lets the gateway's bridge and the board live for so many seconds."""
         with open_device(find_state(str(self.state))) as device:
-            orders = board_orders(device)
-            bridge = Bridge(
-                [self.line], device.store, lambda: True, lambda *line: self.lines.append(" ".join(line)), orders
-            )
+            folder = find_state(str(self.state))
+
+            def report(*line: str) -> None:
+                self.lines.append(" ".join(line))
+
+            updates = BoardUpdates(folder.board_firmware, device.store, report)
+            bridge = Bridge([self.line], device.store, lambda: True, report, board_orders(device), updates)
 
             def live(seconds: float) -> None:
                 for _ in range(int(20 * seconds)):
@@ -119,7 +126,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_an_order_reaches_a_board_and_its_own_word_comes_back(site: Site, opened: list[str]) -> None:
     site.live(4)
-    assert messages.OPERATORS_FILE in site.board.files.held, "enrolment carries them"
+    assert (site.board.folder / line_orders.OPERATORS_FILE).exists(), "enrolment carries them"
     order = site.order("open-valve", "--arg", "amount=3", "--for", "orchard")
     assert site.outcome(order)["outcome"] == "waiting"
     site.live(3)
@@ -144,7 +151,7 @@ def test_an_order_to_a_board_that_is_away_waits_and_a_lost_answer_is_asked_for_a
     assert opened == []
     site.line.broken = False
     say = site.board.core.reporting.say
-    site.board.core.reporting.say = lambda kind, *fields: None if kind == messages.RESULT else say(kind, *fields)
+    site.board.core.reporting.say = lambda kind, *fields: None if kind == line_orders.RESULT else say(kind, *fields)
     site.live(8)
     assert opened == ["3"]
     assert site.outcome(order)["outcome"] == "waiting"
@@ -182,3 +189,56 @@ def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeyp
     assert "its gateway says so" in site.ok("orders", "show", order)
     hidden = ("do", "open-valve", "--secret", "amount", "--for", "orchard")
     assert "takes no secrets" in site.fails(*hidden, feed="3\n", code=2)
+
+
+def _installer(site: Site, word: str, content: bytes = b"", code: int = 0) -> str:
+    ended = covey("installer", "board", "--of", str(site.state), word, feed=content)
+    assert ended.code == code, ended
+    return ended.stdout + ended.stderr
+
+
+def test_an_installer_brings_boards_to_a_firmware_and_knows_when_all_run_it(site: Site, tmp_path: Path) -> None:
+    site.live(4)
+    image = tmp_path / "board.image"
+    assert site.json("mcu", "pack", str(image))["version"] == messages.SOFTWARE
+    assert "no firmware for boards" in _installer(site, "install", b"nonsense", 1)
+    _installer(site, "install", image.read_bytes())
+    assert _installer(site, "confirm", code=75) == ""
+    site.live(6)
+    came = sum(path.stat().st_size for path in (site.board.folder / "slot_a").iterdir())
+    assert 10_000 < came < image.stat().st_size
+    site.board.boot()
+    site.live(4)
+    assert sum(path.stat().st_size for path in (site.board.folder / "slot_a").iterdir()) > came, "it goes on"
+    while not slots.read(site.board.files)[1]:
+        site.live(5)
+    assert _installer(site, "confirm", code=75) == ""
+    site.board.boot()
+    assert site.board.slot == "slot_a"
+    slots.keep(site.board.files)
+    site.live(12)
+    assert _installer(site, "confirm") == ""
+    assert any(line.startswith("notice") and line.endswith(" runs") for line in site.lines), site.lines
+
+
+def test_a_board_on_which_a_firmware_is_no_good_fails_the_release(site: Site, tmp_path: Path) -> None:
+    site.live(4)
+    image = tmp_path / "board.image"
+    site.ok("mcu", "pack", str(image), "--heap", "0")
+    _installer(site, "install", image.read_bytes())
+    while not slots.read(site.board.files)[1]:
+        site.live(5)
+    for _ in range(3):
+        site.board.boot()
+    assert site.board.slot == ""
+    site.live(12)
+    assert _installer(site, "confirm", code=1) == ""
+    _installer(site, "rollback")
+    assert not find_state(str(site.state)).board_firmware.exists()
+    strange = Here(tmp_path, "stranger")
+    strange.ok("mcu", "pack", str(image), "--heap", "1")
+    _installer(site, "install", image.read_bytes())
+    site.live(4)
+    assert _installer(site, "confirm", code=1) == ""
+    assert any("none of the operators" in line for line in site.lines), site.lines
+    assert "no 'z80'" in site.fails("mcu", "pack", str(image), "--architecture", "z80", code=2)

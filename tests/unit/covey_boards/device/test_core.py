@@ -255,7 +255,7 @@ def test_new_settings_hold_at_once_and_cost_no_reading() -> None:
     world = simulation.World(33, interval_us=10_000_000, batch_us=60_000_000)
     world.run(25)
     world.board._settings.interval_us, world.board._settings.batch_us = 500_000, 2_000_000
-    world.board.sample_now()
+    world.board._sampling.sample_now()
     world.run(10)
     world.settle()
     assert world.sensor.count > 15
@@ -444,8 +444,10 @@ def _slowly(world: simulation.World, job: Callable[[int], None]) -> Callable[[in
 def test_a_board_that_cannot_keep_up_samples_less_and_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every computation takes 300 ms, and a batch would be due each time."""
     world = simulation.World(80, interval_us=50_000, batch_us=100_000, outbox_bytes=1_600)
-    for name in ("_close_batch", "_write_loss", "_write_link", "_send_reply", "_send_due", "_open"):
+    for name in ("_close_batch", "_write_loss", "_send_reply", "_send_due", "_open"):
         monkeypatch.setattr(world.board, name, _slowly(world, getattr(world.board, name)))
+    writing = world.board._links.writing
+    monkeypatch.setattr(world.board._links, "writing", lambda board: _slowly(world, writing(board)))
     world.run(60)
     world.settle()
     assert world.board.outbox.dropped == 0

@@ -22,7 +22,7 @@ from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.wire import cbor
 from covey_boards.device import orders
 from covey_boards.device.blake2b import blake2b_256
-from covey_boards.shared import messages
+from covey_boards.shared import line_orders, messages
 from covey_boards.shared import tweetnacl as nacl
 from hil import firmware_simulation as simulation
 from tests.fleet import identity
@@ -88,7 +88,7 @@ class Site:
         receive = self.world.gateway.receive
 
         def received(message: list[Any], now_us: int) -> None:
-            if message[0] == messages.RESULT:
+            if message[0] == line_orders.RESULT:
                 self.results.append((message[1], message[2]))
             else:
                 receive(message, now_us)
@@ -96,7 +96,7 @@ class Site:
         self.world.gateway.receive = received
         if operators:
             keys = [each.signing_public for each in operators]
-            self.world.gateway.link.send(messages.to_line(messages.OPERATORS, threshold, keys))
+            self.world.gateway.link.send(messages.to_line(line_orders.OPERATORS, threshold, keys))
         self.world.run(5)
         self.height = 10
 
@@ -123,7 +123,7 @@ class Site:
     def give(self, *raws: bytes) -> OrderResult | None:
         """Hand an order down; return what the board answers, which it has signed."""
         before = len(self.results)
-        self.world.gateway.link.send(messages.to_line(messages.ORDER, list(raws)))
+        self.world.gateway.link.send(messages.to_line(line_orders.ORDER, list(raws)))
         self.world.run(4, lambda: len(self.results) > before)
         if len(self.results) == before:
             return None
@@ -244,7 +244,7 @@ def test_a_board_that_pinned_nobody_obeys_nobody(operator: Identity, valve: Valv
     refused = site.give(site.command(operator))
     assert refused is not None
     assert refused.code == "action_revoked"
-    site.world.gateway.link.send(messages.to_line(messages.OPERATORS, 1, [operator.signing_public]))
+    site.world.gateway.link.send(messages.to_line(line_orders.OPERATORS, 1, [operator.signing_public]))
     site.world.run(2)
     keys = site.world.collector.identity
     site.world.gateway.link.send(
@@ -388,10 +388,10 @@ def test_hostile_orders_leave_the_board_as_it_was(operator: Identity, valve: Val
         bent = bytearray(raw)
         for _ in range(rng.randrange(1, 4)):
             bent[rng.randrange(len(bent))] = rng.randrange(256)
-        site.world.gateway.link.send(messages.to_line(messages.ORDER, [bytes(bent[: rng.randrange(1, len(bent))])]))
+        site.world.gateway.link.send(messages.to_line(line_orders.ORDER, [bytes(bent[: rng.randrange(1, len(bent))])]))
         site.world.run(0.2)
     for odd in ([], [b""], [1], [[]], [raw, b""], [raw, 7]):
-        site.world.gateway.link.send(messages.to_line(messages.ORDER, odd))
+        site.world.gateway.link.send(messages.to_line(line_orders.ORDER, odd))
         site.world.run(0.5)
     assert valve.opened == []
     assert site.world.board.restart_wanted is False

@@ -1,0 +1,50 @@
+"""What passes over the line of orders and of firmware (docs/protocol.md, section 18), for who has anything to do with it.
+
+A board loads this when such a message comes; what it needs all the time is in `messages`.
+"""
+
+try:
+    from .messages import MESSAGE_BYTES_MAX
+    from .messages import from_line as _from_line
+    from .cbor import UINT, WireError, decode, record
+except ImportError:
+    from cbor import UINT, WireError, decode, record
+    from messages import MESSAGE_BYTES_MAX
+    from messages import from_line as _from_line
+
+OPERATORS_FILE = "operators.cbor"  # whom enrolment pinned, as it came over the line; `core` writes it
+RESULT, PROGRESS = 5, 6  # from the board
+OPERATORS, ORDER, FIRMWARE, PART = 20, 21, 22, 23  # from the gateway; `core` knows them by their numbers
+
+_SHAPES = {
+    RESULT: (bytes, 64),  # what became of an order, and the board's signature of that
+    PROGRESS: (32, (0, 4), UINT, str),  # which firmware, how it stands, how far it has come, and why
+    OPERATORS: ((1, 4), list),  # how many have to sign an order, and who may
+    ORDER: (list,),  # an operation, and approvals of it
+    FIRMWARE: (bytes,),  # signature, signer and header of a firmware
+    PART: (UINT, bytes),  # of its contents, from a place on
+}
+
+
+_KINDS = bytes(_SHAPES)
+
+
+def from_line(raw):
+    """Return [kind, field, ...] of any message of the line.
+
+    Raises:
+        WireError: it is none.
+    """
+    if raw[1:2] not in _KINDS:
+        return _from_line(raw)
+    value = decode(raw, MESSAGE_BYTES_MAX)
+    kind = value[0] if isinstance(value, list) and value else None
+    return record(value, (kind, kind), *_SHAPES.get(kind, (None,)))
+
+
+def read_pinned(storage):
+    """Return how many operators have to sign an order, and who they are, by their keys."""
+    try:
+        return from_line(storage.read(OPERATORS_FILE) or b"")[1:]
+    except WireError:
+        return [1, []]

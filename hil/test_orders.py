@@ -1,0 +1,163 @@
+"""Orders and updates on real MicroPython: the heap is the smallest promised, and the files are as a board gets them."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covey.core.actions.results import CommandState, OrderResult
+from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.history.orders import CommandOrder, SettingOrder
+from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash, OperationId
+from covey.core.orders.selector import Selector, SelectorKind
+from covey.core.wire import cbor
+from covey_boards.images import read_image, write_image
+from covey_boards.updates import FAILED, RUNS, TRIED
+from hil.conftest import cross_compile
+from hil.drivers import Driver, UnixPort
+from hil.emulated_board import EmulatedBoard
+from hil.firmware_simulation import GROUP
+from hil.live_gateway import LiveGateway
+from tests.fleet import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPERATOR = identity("operator")
+ACTIONS = b"""
+def note(text):
+    with open("noted", "a") as file:
+        file.write(text)
+    return "noted " + text
+ACTIONS = {"note": note}
+"""
+QUICK = {"interval_seconds": 0.2, "batch_seconds": 0.5, "sensors": [["counter", {}]], "trial_seconds": 40}
+HEAP_KIB = 96  # an order needs 14 KB beside what measures; 64 KiB leave four
+
+
+class Site:
+    """An emulated board with a gateway that hands it orders and firmware."""
+
+    def __init__(self, folder: Path, tool: Any, modules: dict[str, bytes]) -> None:
+        self.modules = modules
+        self.board = EmulatedBoard(folder, tool=tool, modules=modules, settings=QUICK, heap_kib=HEAP_KIB)
+        (self.board.flash / "my_actions.py").write_bytes(ACTIONS)
+        self.board.start()
+        self.gateway = LiveGateway(self.board)
+        self.gateway.operators = [OPERATOR.signing_public]
+        self._height = 2
+        self.serve(lambda: self.gateway.collector.readings and self.gateway.reports)
+
+    def serve(self, until: Callable[[], object]) -> None:
+        self.gateway.serve(until)
+
+    def cut_power(self) -> None:
+        self.board.kill()
+        self.board.start()
+
+    def restarts(self) -> None:
+        """Wait until the board ends its process, as it restarts, and switch it on."""
+        with pytest.raises(TimeoutError):
+            self.serve(lambda: False)
+        assert not self.board.alive, self.board.state
+        self.board.start()
+
+    def order(self, body: Any) -> bytes:
+        self._height += 1
+        log = Log(OPERATOR.signing_public, Incarnation(b"operates"))
+        operation = Operation(
+            *(GroupId(GROUP), log, 1, None, (OperationId(bytes(32)),), self._height, ManifestHash(bytes(32))),
+            *(0, int(body.kind), body.to_wire()),
+        )
+        return sign_operation(operation, OPERATOR).raw
+
+    @property
+    def selector(self) -> Selector:
+        return Selector(SelectorKind.DEVICES, devices=(self.key,))
+
+    @property
+    def key(self) -> DeviceKey:
+        return DeviceKey(bytes(self.gateway.identities[-1].signing_public))
+
+    def give(self, raw: bytes) -> OrderResult:
+        before = len(self.gateway.results)
+        self.gateway.order(raw)
+        self.serve(lambda: len(self.gateway.results) > before)
+        body, signature = self.gateway.results[-1]
+        return OrderResult.from_wire(cbor.encode([body, self.key, signature]))
+
+
+@pytest.fixture
+def site(board: Driver, artefacts: Callable[[str], dict[str, bytes]], tmp_path: Path) -> Any:
+    if not isinstance(board, UnixPort):
+        pytest.skip(f"{board.name} has no standard input to serve as a line")
+    found = Site(tmp_path, board.tool, dict(artefacts(board.architecture)))
+    yield found
+    found.gateway.stop()
+    found.board.close()
+
+
+def _newer(modules: dict[str, bytes], text: str, broken: bytes | None = None) -> Any:
+    """Return an image of the same firmware with another name of itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "messages.py"
+        from covey_boards.flash import firmware
+
+        source.write_bytes(firmware()["messages.py"].replace(b"covey-board 0.2.0", text.encode()))
+        changed = {**modules, "messages.mpy": cross_compile("", source)}
+    if broken is not None:
+        changed["core.mpy"] = broken
+    return read_image(write_image(changed, "", 1_024 * HEAP_KIB, OPERATOR))
+
+
+def test_an_order_is_done_once_in_64_kib_and_a_setting_holds(site: Site) -> None:
+    raw = site.order(CommandOrder(site.selector, "note", {"text": "x"}, secrets.token_bytes(16)))
+    done = site.give(raw)
+    assert (done.state, done.exit, done.output) == (CommandState.DONE, 0, b"noted x")
+    site.cut_power()
+    assert site.give(raw) == done
+    assert site.board.file("noted") == b"x"
+    faster = site.give(site.order(SettingOrder(site.selector, "board.interval_seconds", "0.1")))
+    assert (faster.state, faster.setting) == (CommandState.DONE, "board.interval_seconds")
+    refused = site.give(site.order(SettingOrder(site.selector, "board.sensors", '[["nosuch", {}]]')))
+    assert (refused.state, refused.code) == (CommandState.REFUSED, "setting_value")
+    reports = len(site.gateway.reports)
+    site.cut_power()
+    site.serve(lambda: len(site.gateway.reports) > reports)
+    assert site.gateway.reports[-1]["out_of_memory"] == 0
+
+
+def test_a_firmware_comes_over_the_line_and_stays_when_its_collector_answers(site: Site) -> None:
+    site.gateway.image = _newer(site.modules, "covey-board 9.0.0")
+    site.gateway.announce()
+    site.serve(lambda: site.gateway.progress and site.gateway.progress[-1][1] > 20_000)
+    site.cut_power()
+    came = len(site.gateway.progress)
+    site.serve(lambda: len(site.gateway.progress) > came)
+    assert site.gateway.progress[came][1] >= 20_000, "it goes on where it was cut off"
+    site.serve(lambda: site.gateway.progress[-1][0] == TRIED)
+    site.restarts()
+    site.serve(lambda: "covey-board 9.0.0" in site.gateway.software)
+    site.serve(lambda: b"slot_a" in site.board.file("slot.cbor")[:8])
+    site.cut_power()
+    site.serve(lambda: site.gateway.progress[-1][0] == RUNS)
+    assert site.gateway.software[-1] == "covey-board 9.0.0"
+
+
+def test_a_firmware_that_does_not_start_is_gone_from_after_two_starts(site: Site) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "core.py"
+        source.write_text("raise ValueError('a bad release')\n")
+        broken = cross_compile("", source)
+    site.gateway.image = _newer(site.modules, "covey-board 9.9.9", broken)
+    site.gateway.announce()
+    site.serve(lambda: site.gateway.progress and site.gateway.progress[-1][0] == TRIED)
+    for _ in range(3):
+        site.restarts()
+    site.serve(lambda: site.gateway.progress[-1][0] == FAILED)
+    assert site.gateway.software[-1] == "covey-board 0.2.0"
+    assert any("a bad release" in str(each) for each in site.gateway.troubles), site.gateway.troubles

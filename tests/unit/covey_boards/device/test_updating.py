@@ -1,0 +1,190 @@
+"""A firmware for a board: signed, in two slots, and whatever the power does the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.core.crypto import Identity
+from covey.core.wire import cbor as agent_cbor
+from covey_boards.device import slots, updating
+from covey_boards.device.storage import Files
+from covey_boards.device.updating import FAILED, RECEIVING, REFUSED, RUNS, TRIED, Update
+from covey_boards.images import read_image, write_image
+from covey_boards.shared import cbor, line_orders
+from tests.fleet import identity
+
+CONTENTS = {
+    "core.py": b"new core " * 300,
+    "cbor.py": b"x = 1",
+    "messages.py": b"SOFTWARE = 'newer'\n",
+    "main.py": b"stays",
+}
+
+
+class PowerCutError(BaseException):
+    """The power has gone."""
+
+
+class Flash(Files):
+    """A board's flash; after so many writes of its small files the power goes, before or after the last of them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder}/")
+        self.writes_left: float = float("inf")
+
+    def write(self, name: str, data: bytes) -> None:
+        self.writes_left -= 0.5
+        if self.writes_left <= 0:
+            raise PowerCutError
+        super().write(name, data)
+        self.writes_left -= 0.5
+        if self.writes_left <= 0:
+            raise PowerCutError
+
+
+@pytest.fixture
+def operator() -> Identity:
+    return identity("operator")
+
+
+@pytest.fixture
+def flash(tmp_path: Path, operator: Identity) -> Flash:
+    found = Flash(tmp_path)
+    found.write(line_orders.OPERATORS_FILE, cbor.encode([line_orders.OPERATORS, 1, [operator.signing_public]]))
+    return found
+
+
+def _image(operator: Identity, contents: dict[str, bytes] = CONTENTS, architecture: str = "", heap: int = 0) -> Any:
+    return read_image(write_image(contents, architecture, heap, operator))
+
+
+def _send(flash: Flash, image: Any, piece: int = 1_000) -> Update:
+    update = Update(flash, image.announced)
+    while update.state == RECEIVING:
+        before = update.offset
+        update.take(update.offset, image.contents[update.offset : update.offset + piece])
+        assert update.offset > before or update.state != RECEIVING
+    return update
+
+
+def _held(flash: Flash, slot: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (Path(flash.folder) / slot).iterdir()}
+
+
+def test_a_firmware_goes_into_the_other_slot_and_stays_once_it_is_acknowledged(
+    flash: Flash, operator: Identity
+) -> None:
+    image = _image(operator)
+    update = _send(flash, image)
+    assert (update.state, update.installed, update.id) == (TRIED, True, image.digest)
+    assert _held(flash, "slot_a") == {name: content for name, content in CONTENTS.items() if name != "main.py"}
+    assert slots.choose(flash) == "slot_a"
+    assert Update(flash, image.announced).state == TRIED
+    slots.keep(flash)
+    assert [slots.choose(flash) for _ in range(4)] == ["slot_a"] * 4
+    assert Update(flash, image.announced).state == RUNS
+    second = _image(operator, {"core.py": b"newer still"})
+    assert _send(flash, second).state == TRIED
+    assert slots.choose(flash) == "slot_b"
+    third = Update(flash, _image(operator, {"core.py": b"one more"}).announced)
+    assert (third.state, third.why) == (REFUSED, "another one is on trial")
+
+
+def test_what_nobody_acknowledges_is_started_twice_and_told_as_failed(flash: Flash, operator: Identity) -> None:
+    image = _image(operator)
+    _send(flash, image)
+    assert [slots.choose(flash) for _ in range(4)] == ["slot_a", "slot_a", "", ""]
+    update = Update(flash, image.announced)
+    assert (update.state, update.installed) == (FAILED, False)
+    better = _image(operator, {"core.py": b"better"})
+    _send(flash, better)
+    assert slots.choose(flash) == "slot_a"
+    slots.fall_back(flash)
+    assert slots.choose(flash) == "", "its time was over"
+
+
+@pytest.mark.parametrize("writes", [half / 2 for half in range(1, 8)])
+@pytest.mark.parametrize("seed", range(2))
+def test_after_a_power_cut_it_is_the_old_or_the_new_one(
+    flash: Flash, operator: Identity, writes: float, seed: int
+) -> None:
+    image = _image(operator)
+    flash.writes_left = writes
+    with suppress(PowerCutError):
+        _send(flash, image, 500 + seed)
+    flash.writes_left = float("inf")
+    started = slots.choose(flash)
+    assert started in {"", "slot_a"}
+    if started:
+        assert _held(flash, "slot_a").keys() == CONTENTS.keys() - {"main.py"}
+    else:
+        assert _send(flash, image).state == TRIED
+        assert slots.choose(flash) == "slot_a"
+
+
+def test_it_goes_on_where_it_was_cut_off_in_whatever_byte(flash: Flash, operator: Identity) -> None:
+    image, rng = _image(operator), random.Random(3)
+    sent = 0
+    while True:
+        update = Update(flash, image.announced)
+        if update.state != RECEIVING:
+            break
+        assert update.offset >= sent
+        size = rng.randrange(1, 700)
+        update.take(update.offset, image.contents[update.offset : update.offset + size])
+        sent = update.offset
+        path = Path(flash.folder) / "slot_a" / "core.py"
+        if update.state == RECEIVING and path.stat().st_size < len(CONTENTS["core.py"]) and rng.random() < 0.5:
+            os.truncate(path, max(0, path.stat().st_size - rng.randrange(size)))
+            sent = 0
+    assert update.state == TRIED
+    assert _held(flash, "slot_a")["core.py"] == CONTENTS["core.py"]
+
+
+def test_what_does_not_fit_or_is_not_signed_changes_nothing(
+    flash: Flash, operator: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "architecture_here", lambda: ("armv6m", 6))
+    monkeypatch.setattr(updating.gc, "mem_free", lambda: 40_000, raising=False)
+    monkeypatch.setattr(updating.gc, "mem_alloc", lambda: 20_000, raising=False)
+    stranger = Update(flash, _image(identity("stranger")).announced)
+    assert (stranger.state, stranger.why[:22]) == (REFUSED, "it is signed by none o")
+    fields = agent_cbor.decode(_image(operator).announced, 10_000)
+    assert isinstance(fields, list)
+    forged = Update(flash, agent_cbor.encode([fields[0], fields[1], fields[2][:-1] + b"\0"]))
+    assert (forged.state, forged.why) == (REFUSED, "its signature does not hold")
+    for image, why in (
+        (_image(operator, architecture="armv7em"), "it is for armv7em, and this board is armv6m"),
+        (_image(operator, heap=65_536), "it needs 65536 bytes of heap"),
+        (_image(operator, {"../main.py": b"x"}), "it has a file that a firmware has not"),
+        (_image(operator, {"core.py": b""}), "it has a file that a firmware has not"),
+        (_image(operator, {"identity.key": b"x"}), "it has a file that a firmware has not"),
+    ):
+        update = Update(flash, image.announced)
+        assert (update.state, update.why) == (REFUSED, why)
+    mpy = _image(operator, {"core.mpy": b"M"})
+    monkeypatch.setattr(updating, "architecture_here", lambda: ("armv6m", 5))
+    assert Update(flash, mpy.announced).state == REFUSED
+    assert slots.choose(flash) == ""
+
+
+def test_contents_that_are_not_what_was_signed_never_start(flash: Flash, operator: Identity) -> None:
+    image = _image(operator)
+    update = Update(flash, image.announced)
+    update.take(0, bytes(len(image.contents)))
+    assert update.state == REFUSED
+    assert "is not what was signed" in update.why
+    assert slots.choose(flash) == ""
+    assert _send(flash, image).state == TRIED, "sent anew"
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", cbor.encode(["", "slot_c", 0, b"", b"", b""]), cbor.encode([1] * 6)])
+def test_a_damaged_slot_file_starts_what_was_flashed(flash: Flash, raw: bytes) -> None:
+    flash.write(slots.FILE, raw)
+    assert slots.choose(flash) == ""
