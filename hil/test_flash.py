@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import tty
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from covey_boards import flash
 from covey_boards.device.identity import Identity, to_file
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE
+from hil import runtimes
 from hil.drivers import Driver, UnixPort
 from hil.firmware_files import SHARED
 from hil.kept_files import KeptFiles
@@ -25,7 +27,6 @@ from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 BAUD = 115_200
 # As a board starts: the firmware if there is one, and the prompt when that ends or raises.
@@ -109,6 +110,27 @@ def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn)
     plugged_in.wait_for_start(3)
     assert (plugged_in.flash / "batch.py").read_bytes() == flash.firmware()["batch.py"]
     assert said[-1] == "writing batch.py"
+
+
+def test_where_it_can_be_compiled_it_is_and_what_was_there_goes(
+    plugged_in: PluggedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a board with the least heap can be flashed; and what was flashed starts, whatever updates came before."""
+    try:
+        compiler = Path(runtimes.mpy_cross().command[0])
+    except runtimes.MissingError as error:
+        pytest.skip(str(error))
+    for name in ("core.py", "slot.cbor", "my_sensors.py"):
+        (plugged_in.flash / name).write_bytes(b"")
+    monkeypatch.setenv("PATH", str(compiler.parent), prepend=os.pathsep)
+    said: list[str] = []
+    assert flash.write_firmware(plugged_in.port, BAUD, said.append) == len(flash.firmware())
+    assert said[0].startswith("compiling for x")
+    there = {path.name for path in plugged_in.flash.iterdir()}
+    assert {"main.py", "slots.py", "core.mpy", "tweetnacl_viper.mpy", "my_sensors.py"} <= there
+    assert not there & {"core.py", "slot.cbor", "slots.mpy"}
+    plugged_in.wait_for_start(2)
+    wait_until((plugged_in.flash / "identity.key").exists, "what was compiled has started")
 
 
 def test_the_command_flashes_waits_for_the_board_and_shows_its_fingerprint(

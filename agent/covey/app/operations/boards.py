@@ -215,11 +215,13 @@ def pack(device: Device, path: Path, architecture: str, heap_kib: int) -> Packed
         StorageError: the disk refused.
         UsageError: there is no such processor.
     """
-    from covey_boards.images import ARCHITECTURES, compiled, read_image, write_image
+    from covey_boards.compiling import compiled
+    from covey_boards.flash import firmware
+    from covey_boards.images import ARCHITECTURES, read_image, write_image
 
     if architecture and architecture not in ARCHITECTURES:
         raise UsageError(f"--architecture: there is no '{architecture}'", hint=", ".join(ARCHITECTURES))
-    raw = write_image(compiled(architecture), architecture, 1_024 * max(0, heap_kib), device.node.identity)
+    raw = write_image(compiled(firmware(), architecture), architecture, 1_024 * max(0, heap_kib), device.node.identity)
     image = read_image(raw)
     with storage_errors("write", path):
         path.write_bytes(raw)
