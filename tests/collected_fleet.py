@@ -46,6 +46,15 @@ class CollectedFleet:
         """Return what a device is called."""
         return f"field-{place:05}"
 
+    def land_one(self, place: int, name: str, value: float) -> int:
+        """Let a device's collector land a reading of now; return its time in microseconds since 1970."""
+        author, at_us = self.authors[place], time.time_ns() // 1_000
+        clock = ClockReading(author.boot_id, BOOTED_US, at_us, ClockKind.SYNCHRONISED)
+        self.collector.identity = self.folder.identity()  # that of the set-up was wiped at its end
+        message = author.telemetry([(name, "m", BOOTED_US, value)], clock)
+        self.collector.land(message, received_at_us=at_us)
+        return at_us
+
     def _let_in(self, device: Device, group: GroupManifest, places: range) -> None:
         def edit(draft: GroupManifest, _: EpochId) -> GroupManifest:
             for place in places:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from bench.size import Idle, Patience, fill, idle_of, start
 from broker_conf.mosquitto import Broker
 from tests.integration.gateway import Gateway
+from tests.integration.test_sensors import add_sensor
 from tests.waiting import GUARD_S
 
 _SHORT = Patience(1, 0.2, 10)
 _QUEUED = 100_000
 _RSS_MIB = 37.5
 """Half of it are Python and its libraries; signed history, and what is ordered by it, took the last one and a half."""
+_ON_MIB = 8
+"""What a sensor and the local API may take more; the page and doors are processes of their own."""
 _READY_S = 3.0
 """Five times what a quiet machine takes."""
 
@@ -39,3 +43,24 @@ def test_a_queue_costs_neither_memory_nor_time(broker: Broker, new_gateway: Call
     assert max(empty.rss, full.rss) < _RSS_MIB
     assert full.rss < empty.rss + 2
     assert max(ready_s, full_ready_s) < _READY_S
+
+
+@pytest.mark.broker
+def test_the_page_and_doors_cost_the_agent_little(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
+    one = new_gateway("one")
+    one.ok("group", "create", "--capability", "collector")
+    one.ok("vault", "init")
+    one.ok("config", "set", "api.socket", "api.sock")
+    program = tmp_path / "level"
+    program.write_text('#!/bin/sh\nwhile echo \'{"n":"level","v":1}\'; do sleep 0.1; done\n')
+    program.chmod(0o755)
+    add_sensor(one, 'name = "tide"', 'kind = "exec"', f'command = ["{program}"]')
+    path = one.state / "config.toml"
+    path.write_text(f'{path.read_text()}\n[[door]]\nname = "d"\nkind = "webhook"\nurl = "http://127.0.0.1:1/"\n')
+    page = one.start_beside("dashboard", "--listen", "127.0.0.1:0")
+    sender = one.start_beside("door", "run")
+    try:
+        assert _cost(one)[1].rss < _RSS_MIB + _ON_MIB
+        assert (page.poll(), sender.poll()) == (None, None)
+    finally:
+        one.end()

@@ -77,6 +77,7 @@ class DoorRunner:
             if self._batch is None:
                 survey.landed.forget()
                 self._note_behind(survey)
+                self.door.idle()
                 return self.entry.common.interval_seconds
             return self._send(self._batch, survey)
         except DoorError as error:

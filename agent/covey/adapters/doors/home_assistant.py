@@ -3,14 +3,17 @@
 1. Configurations are retained, as are values, which the broker lets go of when they are none any more.
 2. An entity is available while this door is connected (a will says when not) and its device is there.
 3. Whoever leaves the fleet takes its entities along, as far as this process knows them.
-4. EntitySeries are bounded, each device's and all; the readings of others are left out, and counted.
+4. A value is published once more, some seconds after a configuration of its series: an entity whose configuration has
+   changed is unavailable until its next value, and Home Assistant takes up the value that comes with it first.
+5. EntitySeries are bounded, each device's and all; the readings of others are left out, and counted.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.doors.http_post import secret_text
 from covey.adapters.doors.mqtt_publisher import MqttPublisher, Publication
@@ -35,7 +38,17 @@ if TYPE_CHECKING:
     from covey.core.ids import DeviceKey
 
 _ONLINE, _OFFLINE = b"online", b"offline"
+_SETTLES_S = 3.0
+"""Seconds in which Home Assistant has taken up a configuration."""
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
+
+
+class _Configured(NamedTuple):
+    """The value of a series whose configuration was published at `at` of the monotonic clock (rule 4)."""
+
+    at: float
+    state: bytes
+    measured_at_us: int
 
 
 class HomeAssistantDoor:
@@ -73,6 +86,7 @@ class HomeAssistantDoor:
             Publication(door_topic(name), _OFFLINE),
         )
         self._devices: Mapping[DeviceKey, KnownDevice] = {}
+        self._configured: dict[EntitySeries, _Configured] = {}
         self._known: dict[DeviceKey, dict[EntitySeries, SeriesRhythm]] = {}
         self._availability: dict[DeviceKey, bytes] = {}
 
@@ -86,12 +100,14 @@ class HomeAssistantDoor:
         left = [Publication(each.config_topic(self._prefix), b"") for author in gone for each in self._known[author]]
         self._publisher.publish([*left, *self._availabilities()])
         for author in gone:
+            self._configured = {series: each for series, each in self._configured.items() if series.author != author}
             del self._known[author]
             self._availability.pop(author, None)
 
     def send(self, batch: DoorBatch) -> int:
         """Publish the newest value of each series; return how many readings were left out for the bounds on series."""
         self._connect()
+        self._repeat_values(batch.sent_at_us)
         newest: dict[EntitySeries, tuple[DoorMessage, DoorReading]] = {}
         left_out = 0
         for message in batch.messages:
@@ -125,24 +141,44 @@ class HomeAssistantDoor:
     def _publish(self, batch: DoorBatch, newest: Mapping[EntitySeries, tuple[DoorMessage, DoorReading]]) -> None:
         configs, states, published = list[Publication](), list[Publication](), list[tuple[SeriesRhythm, int]]()
         announced = list[tuple[SeriesRhythm, tuple[str, int]]]()
+        configured = dict[EntitySeries, _Configured]()
         for series, (message, reading) in newest.items():
             rhythm, at_us = self._known[series.author][series], measured_at_us(message, reading)
             if not rhythm.is_news(at_us, batch.sent_at_us):
                 continue
-            expire_s = rhythm.expire_after_s
+            expire_s, state = rhythm.expire_after_s, state_document(batch, message, reading)
             label = batch.labels.get(series.author, "")
             if rhythm.announced != (label, expire_s):
                 config = config_document(series, label, self._name, expire_s)
                 configs.append(Publication(series.config_topic(self._prefix), config))
                 announced.append((rhythm, (label, expire_s)))
-            left_s = max(1, expire_s - max(0, batch.sent_at_us - at_us) // 1_000_000)
-            states.append(Publication(series.state_topic, state_document(batch, message, reading), left_s))
+                configured[series] = _Configured(time.monotonic(), state, at_us)
+            states.append(Publication(series.state_topic, state, _left_s(expire_s, at_us, batch.sent_at_us)))
             published.append((rhythm, min(at_us, batch.sent_at_us)))
         self._publisher.publish([*configs, *self._availabilities(), *states])
         for rhythm, label_and_time in announced:
             rhythm.announced = label_and_time
         for rhythm, at_us in published:
             rhythm.newest_at_us = at_us
+        self._configured |= configured
+
+    def idle(self) -> None:
+        """Publish values once more whose configuration has been taken up meanwhile (rule 4)."""
+        if self._configured and self._publisher.is_connected:
+            self._repeat_values(time.time_ns() // 1_000)
+
+    def _repeat_values(self, now_us: int) -> None:
+        due = [series for series, each in self._configured.items() if time.monotonic() >= each.at + _SETTLES_S]
+        states = []
+        for series in due:
+            found, rhythm = self._configured[series], self._known.get(series.author, {}).get(series)
+            if rhythm is not None and now_us - found.measured_at_us < rhythm.expire_after_s * 1_000_000:
+                left_s = _left_s(rhythm.expire_after_s, found.measured_at_us, now_us)
+                if rhythm.newest_at_us <= found.measured_at_us:
+                    states.append(Publication(series.state_topic, found.state, left_s))
+        self._publisher.publish(states)
+        for series in due:
+            del self._configured[series]
 
     def _availabilities(self) -> Iterator[Publication]:
         """Yield what has changed among who is there; of whom nothing is known, as of boards, its values say enough."""
@@ -166,3 +202,8 @@ class HomeAssistantDoor:
     def close(self) -> None:
         """Leave; the broker publishes the will."""
         self._publisher.close()
+
+
+def _left_s(expire_s: int, at_us: int, now_us: int) -> int:
+    """Return how many seconds a value is one yet."""
+    return max(1, expire_s - max(0, now_us - at_us) // 1_000_000)

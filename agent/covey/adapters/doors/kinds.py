@@ -30,6 +30,9 @@ class Door(Protocol):
             StorageError: a file cannot be read.
         """
 
+    def idle(self) -> None:
+        """Do what is left to do while there is nothing to send; raises as `send`."""
+
     def close(self) -> None:
         """Let go of the receiver."""
 

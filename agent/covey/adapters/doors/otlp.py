@@ -58,6 +58,9 @@ class OtlpDoor:
         headers = {"Content-Type": "application/json", "Content-Encoding": "gzip", "Idempotency-Key": batch.id}
         return left_out + _rejected(self._post.post(gzip.compress(body, 6, mtime=0), headers))
 
+    def idle(self) -> None:
+        """Nothing is left to do."""
+
     def close(self) -> None:
         """Close the connection."""
         self._post.close()

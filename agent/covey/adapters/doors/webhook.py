@@ -50,6 +50,9 @@ class WebhookDoor:
         self._post.post(body, headers)
         return 0
 
+    def idle(self) -> None:
+        """Nothing is left to do."""
+
     def close(self) -> None:
         """Close the connection."""
         self._post.close()
