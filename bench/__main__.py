@@ -36,6 +36,7 @@ BENCHES = {
     "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",
     "hostile": "hostile envelopes/s that an agent survives, and an honest message's p99 beside them",
     "rebuild": "a node made anew after a failed commit: 1,000 members, a million messages queued",
+    "page": "the fleet's page with 10,000 and 100,000 devices in Chromium: first paint, live, bytes, memory",
     "footprint": "start, import time and memory of the agent, against paho alone",
     "size": "installed size, start to READY, idle memory and CPU, with nothing and with 1,000,000 messages queued",
 }

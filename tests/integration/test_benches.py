@@ -18,7 +18,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _ROOT = Path(__file__).parents[2]
 _FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])")
-_NEEDS = {"board": "MicroPython for i386", "serial": "MicroPython for i386", "crypto_instructions": "a cross compiler"}
+_NEEDS = {
+    "board": "MicroPython for i386",
+    "serial": "MicroPython for i386",
+    "crypto_instructions": "a cross compiler",
+    "page": "Chromium",
+}
 _LACKING = 2
 """A benchmark's exit code where the machine lacks what it needs."""
 

@@ -67,3 +67,23 @@ def test_last_values_follow_the_first_paint(fleet: CollectedFleet) -> None:
     second = next(each for each in looks if each is not None)
     assert (second["is_read"], second["devices"][0]["series"]) == (True, 4)
     assert second["summary"].endswith("nothing lost")
+
+
+def test_a_reading_that_lands_is_shown(browser: Browser, fleet: CollectedFleet) -> None:
+    served = serve_page(fleet.folder, "127.0.0.1:0", (None, None), None, None, _DAY_US, 0.2, lambda _: None)
+    page = browser.new_page()
+    try:
+        page.goto(served.link)
+        expect(page.locator("#shown")).to_have_text("1,101 of 1,101 devices, shown are 1 to 200")
+        page.get_by_label("Find").fill(fleet.label(77))
+        expect(page.locator("#devices tr")).to_have_count(1)
+        at_us = fleet.land_one(77, "level", 12.25)
+        expect(page.locator(f"#devices [data-at='{at_us}']")).to_be_visible()
+        page.get_by_role("link", name=fleet.label(77)).click()
+        expect(page.locator("#values")).to_contain_text("12.25")
+        fleet.land_one(77, "level", 13.5)
+        expect(page.locator("#values")).to_contain_text("13.5")
+        assert page.locator("#connection").is_hidden()
+    finally:
+        page.close()
+        served.close()

@@ -150,6 +150,7 @@ _SOLE_IMPORTERS = {
         "covey.adapters.sqlite.store",
         "covey.adapters.sqlite.database",
         "covey.adapters.sqlite.door_file",
+        "covey.adapters.sqlite.fleet_table",
         "covey.adapters.sqlite.migrations",
         "covey.adapters.sqlite.inspection",
         "covey.adapters.sqlite.progress",

@@ -20,6 +20,7 @@ import secrets
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -41,6 +42,8 @@ _SESSIONS = 64
 _WRONG_S = 1.0
 """Between two wrong passwords, whoever tries."""
 _LEAST_TO_COMPRESS = 1_024
+_GZIP = 16
+"""Added to zlib's window bits, it asks for gzip's header."""
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -311,7 +314,7 @@ class _Visit(BaseHTTPRequestHandler):
     def send(self, kind: str, content: bytes, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> None:
         """Send one answer whole."""
         headers["Content-Type"] = kind
-        if len(content) >= _LEAST_TO_COMPRESS and "gzip" in self.headers.get("Accept-Encoding", ""):
+        if len(content) >= _LEAST_TO_COMPRESS and self._takes_gzip():
             content = gzip.compress(content, 5)
             headers["Content-Encoding"] = "gzip"
         self._begin(status, {**headers, "Content-Length": str(len(content))})
@@ -328,11 +331,19 @@ class _Visit(BaseHTTPRequestHandler):
     def stream(self, events: Iterator[Any]) -> None:
         """Send server-sent events (WHATWG HTML, section 9.2) until the client goes."""
         self.close_connection = True
-        self._begin(HTTPStatus.OK, {"Content-Type": "text/event-stream", "Connection": "close"})
+        headers = {"Content-Type": "text/event-stream", "Connection": "close"}
+        compress: Callable[[bytes], bytes] = bytes
+        if self._takes_gzip():
+            headers["Content-Encoding"] = "gzip"
+            compress = _pieces(zlib.compressobj(5, zlib.DEFLATED, zlib.MAX_WBITS | _GZIP))
+        self._begin(HTTPStatus.OK, headers)
         for event in events:
             text = ": \n\n" if event is None else f"data: {json.dumps(event)}\n\n"
-            self.wfile.write(text.encode())
+            self.wfile.write(compress(text.encode()))
             self.wfile.flush()
+
+    def _takes_gzip(self) -> bool:
+        return "gzip" in self.headers.get("Accept-Encoding", "")
 
     def _begin(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
         self.send_response(status)
@@ -342,6 +353,11 @@ class _Visit(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
         """Log nothing: addresses hold keys."""
+
+
+def _pieces(compressor: zlib._Compress) -> Callable[[bytes], bytes]:
+    """Return what compresses one piece after the other, each of which can be read when it comes."""
+    return lambda piece: compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
 
 
 def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:

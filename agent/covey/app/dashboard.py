@@ -4,6 +4,8 @@
    is older than an interval, and somebody asks, another look is under way.
 2. A browser is sent summaries, of the whole and of each group, and a window of the devices that it asks for: what it is
    sent does not grow with the fleet.
+3. What is known of single devices stands in a table (`FleetView`), and the device is opened once for all looks
+   (`KeptDevice`): memory hardly grows with the fleet.
 """
 
 from __future__ import annotations
@@ -14,17 +16,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.sqlite.fleet_table import CONDITIONS, Wanted
 from covey.app.documents import to_json
 from covey.app.fleet_documents import Fleet, FleetDevice
+from covey.app.kept_device import KeptDevice
 from covey.app.newest_readings import recent_points
-from covey.app.operations.fleet import FleetView
-from covey.app.operations.fleet_devices import HERE, SELF
+from covey.app.operations.fleet import FleetView, vault_of
+from covey.app.operations.fleet_devices import shown_device
 from covey.app.operations.invitations import accept_invitation, waiting_invitations
-from covey.core.ids import DeviceKey
-from covey.errors import CoveyError, LocalError
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, from_hex
+from covey.errors import CoveyError, LocalError, RemoteError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
+    from covey.core.vault.reading import VaultReader
 
 _ROWS = 200
 """Devices in a window; a person who looks for another one searches, or goes on to the next window."""
@@ -33,16 +38,9 @@ _OUTBOX = 10
 """Messages that wait for a device, the oldest ones, which its page shows."""
 _DIGITS = 9
 _KEEPALIVE_S = 15.0
-_STATES: Mapping[str, Callable[[FleetDevice], bool]] = {
-    "all": lambda _: True,
-    "here": lambda each: each.presence in {HERE, SELF},
-    "away": lambda each: each.presence not in {HERE, SELF},
-    "lost": lambda each: bool(each.lost),
-    "waiting": lambda each: bool(each.waiting),
-    "missing": lambda each: bool(each.missing),
-    "clock": lambda each: each.clock == "unsynchronised",
-    "boards": lambda each: each.board,
-}
+_LOOKING = 0.5
+"""How much of the time may be spent with looking over all devices: an open page leaves half a processor to others."""
+_LEAST_S = 0.02
 
 
 class Dashboard:
@@ -56,12 +54,14 @@ class Dashboard:
         interval_s: float,
     ) -> None:
         """Look at the fleet at most once each `interval_s`; at the vault `location`, `since_us` back."""
-        self._opened, self._location, self._since_us, self._interval_s = opened, location, since_us, interval_s
+        self._device, self._location = KeptDevice(opened), location
+        self._since_us, self._interval_s = since_us, interval_s
         self._view = FleetView()
         self._changed = threading.Condition()
         self._fleet: Fleet | None = None
         self._failure: CoveyError | None = None
-        self._seen_at = self._looked_at = 0.0
+        self._seen_at = self._due_at = 0.0
+        self._rest_s = interval_s
         self._looks = self._looks_at_once = False
 
     def look(self) -> Fleet:
@@ -73,7 +73,7 @@ class Dashboard:
         with self._changed:
             if self._fleet is None:
                 self._see(reads=False)
-            old = not self._fleet_is_read or time.monotonic() - self._looked_at >= self._interval_s
+            old = not self._fleet_is_read or time.monotonic() >= self._due_at
             if (old or self._looks_at_once) and not self._looks:
                 self._looks, self._looks_at_once = True, False
                 threading.Thread(target=self._take_another_look, name="look", daemon=True).start()
@@ -88,12 +88,27 @@ class Dashboard:
 
     def _see(self, *, reads: bool) -> None:
         began = time.monotonic()
-        with self._opened() as device:
-            fleet = self._view.look(device, self._location, self._since_us, values=False, reads=reads)
+        vault = self._device.run(self._vault) if reads else None
+        if vault is not None:
+            self._view.read(*vault, self._since_us)  # apart from the device, which others ask meanwhile
+        surveyed = time.monotonic()
+        fleet = self._device.run(lambda device: self._survey(device, reads=reads))
         with self._changed:
             self._fleet, self._failure, self._seen_at = fleet, None, began
+            self._rest_s = max(self._interval_s, (time.monotonic() - surveyed) / _LOOKING)
+
+    def _vault(self, device: Device) -> tuple[VaultReader, list[str], int] | None:
+        self._view.take_members(device)
+        if not device.folder.vault_key.exists():
+            return None
+        return *vault_of(device, self._location), device.clock.wall_us()
+
+    def _survey(self, device: Device, *, reads: bool) -> Fleet:
+        self._view.take_members(device)
+        return self._view.survey(device, reads=reads)
 
     def _take_another_look(self) -> None:
+        began = time.monotonic()
         try:
             self._see(reads=True)
         except CoveyError as error:
@@ -101,25 +116,25 @@ class Dashboard:
         finally:
             with self._changed:
                 self._looks = False
-                self._looked_at = time.monotonic()
+                self._due_at = max(began + self._rest_s, time.monotonic())
                 self._changed.notify_all()
 
     def overview(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the summary, what a person should see to, and the devices that the query asks for, as of now.
 
         Args:
-            query: `find`: a part of the label, or the beginning of the key; `state`: a name of `_STATES`; `group`: a
+            query: `find`: a part of the label, or the beginning of the key; `state`: a name of `CONDITIONS`; `group`: a
                 group's id; `first`: how many devices stand before the window.
         """
         fleet = self.look()
-        return _overview(fleet, query) | {"now_us": self._now_us()}
+        return self._overview(fleet, query) | {"now_us": self._now_us()}
 
     def overviews(self, query: Mapping[str, str]) -> Iterator[dict[str, Any] | None]:
         """Yield the overview as it was last seen, then whenever something in it has changed, signs of life between."""
         seen, found, spoke = None, dict[str, Any](), 0.0
         while True:
             fleet = self.look()
-            before, found = found, found if fleet is seen else _overview(fleet, query)
+            before, found = found, found if fleet is seen else self._overview(fleet, query)
             if found != before:
                 spoke = time.monotonic()
                 yield found | {"now_us": self._now_us()}
@@ -128,7 +143,8 @@ class Dashboard:
                 yield None
             seen = fleet
             with self._changed:
-                self._changed.wait_for(lambda seen=seen: self._fleet is not seen, self._interval_s)  # type: ignore[misc]
+                rest_s = max(_LEAST_S, self._due_at - time.monotonic())
+                self._changed.wait_for(lambda seen=seen: self._fleet is not seen, rest_s)  # type: ignore[misc]
 
     def _now_us(self) -> int:
         """Return the device's clock; ages are reckoned by it, whatever a browser's shows."""
@@ -145,20 +161,16 @@ class Dashboard:
         Raises:
             LocalError: there is no such device.
         """
-        from covey.app.operations.vault import vault_nodes, vault_reader
-
-        fleet, found = self._one(query)
-        key = DeviceKey(bytes.fromhex(found.key))
+        fleet, found, key = self._one(query)
         values, points = self._view.values_of(key), dict[tuple[str, str], list[tuple[int, float]]]()
         if fleet.reads_vault:
-            with self._opened() as device:
-                reader, nodes = vault_reader(device, self._location), vault_nodes(device)
+            reader, nodes = self._device.run(lambda device: vault_of(device, self._location))
             points = recent_points(reader, nodes, key, fleet.at_us - self._since_us)
         return {
             "now_us": self._now_us(),
             "device": to_json(found),
-            "gateway": _named(fleet, found.gateway),
-            "boards": [_named(fleet, each.key) for each in fleet.devices if each.gateway == found.key],
+            "gateway": self._named(found.gateway),
+            "boards": [{"key": each.device.hex(), "label": each.label} for each in self._view.table.behind(key)],
             "groups": [to_json(each) for each in fleet.groups if each.group_id in found.groups],
             "values": [to_json(each) | {"points": _columns(points.get((each.name, each.unit), []))} for each in values],
         }
@@ -171,11 +183,11 @@ class Dashboard:
         """
         from covey.app.operations.device_story import custody, story, waiting_for
 
-        _, found = self._one(query)
-        key = DeviceKey(bytes.fromhex(found.key))
-        with self._opened() as device:
-            lines, held = story(device, key, self._view.said_by(key)), custody(device, key)
-            waiting = waiting_for(device, key, _OUTBOX)
+        _, _, key = self._one(query)
+        said = self._view.said_by(key)
+        lines, held, waiting = self._device.run(
+            lambda device: (story(device, key, said), custody(device, key), waiting_for(device, key, _OUTBOX))
+        )
         return {
             "now_us": self._now_us(),
             "story": [to_json(each) for each in lines],
@@ -190,57 +202,68 @@ class Dashboard:
             LocalError: none waits.
         """
         group = query.get("group", "")
-        with self._opened() as device:
+
+        def answer(device: Device) -> bytes:
             if not any(each.group_id == group for each in waiting_invitations(device)):
                 raise LocalError("no such invitation waits")
-            accepted = accept_invitation(device, group)
+            return accept_invitation(device, group)
+
+        accepted = self._device.run(answer)
         with self._changed:
             self._looks_at_once = True
         return {"accepted": accepted.hex()}
 
-    def _one(self, query: Mapping[str, str]) -> tuple[Fleet, FleetDevice]:
-        fleet = self.look()
-        found = next((each for each in fleet.devices if each.key == query.get("key", "")), None)
-        if found is None:
+    def _one(self, query: Mapping[str, str]) -> tuple[Fleet, FleetDevice, DeviceKey]:
+        fleet, key = self.look(), DeviceKey(_octets(query.get("key", ""), KEY_BYTES))
+        row = self._view.table.device(key)
+        if row is None:
             raise LocalError("there is no such device")
-        return fleet, found
+        return fleet, shown_device(row), key
+
+    def _named(self, key: str) -> dict[str, str]:
+        """Return a device's key and what it is called, as its page links to it."""
+        row = self._view.table.device(DeviceKey(bytes.fromhex(key)))
+        return {"key": key, "label": "" if row is None else row.label}
+
+    def _overview(self, fleet: Fleet, query: Mapping[str, str]) -> dict[str, Any]:
+        wanted, table = _wanted(query), self._view.table
+        matching = table.count(wanted)
+        first = query.get("first", "")
+        number = int(first) if first.isascii() and first.isdecimal() and len(first) < _DIGITS else 0
+        number = min(number, max(0, matching - 1)) // _ROWS * _ROWS
+        lists = ("groups", "orders", "releases", "rollbacks", "files", "versions", "invitations")
+        return {
+            "summary": fleet.summary,
+            "reads_vault": fleet.reads_vault,
+            "is_read": fleet.is_read,
+            "troubles": [to_json(each) for each in fleet.troubles[:_TROUBLES]],
+            "more_troubles": max(0, len(fleet.troubles) - _TROUBLES),
+            **{name: [to_json(each) for each in getattr(fleet, name)] for name in lists},
+            "devices": [to_json(shown_device(each)) for each in table.window(wanted, number, _ROWS)],
+            "first": number,
+            "matching": matching,
+            "all": table.count(Wanted()),
+        }
 
 
-def _overview(fleet: Fleet, query: Mapping[str, str]) -> dict[str, Any]:
-    wanted = _wanted(fleet, query)
-    first = int(query.get("first", "")) if query.get("first", "").isdecimal() and len(query["first"]) < _DIGITS else 0
-    first = min(first, max(0, len(wanted) - 1)) // _ROWS * _ROWS
-    lists = ("groups", "orders", "releases", "rollbacks", "files", "versions", "invitations")
-    return {
-        "summary": fleet.summary,
-        "reads_vault": fleet.reads_vault,
-        "is_read": fleet.is_read,
-        "troubles": [to_json(each) for each in fleet.troubles[:_TROUBLES]],
-        "more_troubles": max(0, len(fleet.troubles) - _TROUBLES),
-        **{name: [to_json(each) for each in getattr(fleet, name)] for name in lists},
-        "devices": [to_json(each) for each in wanted[first : first + _ROWS]],
-        "first": first,
-        "matching": len(wanted),
-        "all": len(fleet.devices),
-    }
+def _wanted(query: Mapping[str, str]) -> Wanted:
+    state, find = query.get("state", ""), query.get("find", "").casefold()
+    group_id = query.get("group", "")
+    return Wanted(
+        state if state in CONDITIONS else "all",
+        GroupId(_octets(group_id, GROUP_ID_BYTES) if group_id else b""),
+        find,
+        find,
+    )
 
 
-def _named(fleet: Fleet, key: str) -> dict[str, str]:
-    """Return a device's key and what it is called, as its page links to it."""
-    return {"key": key, "label": next((each.label for each in fleet.devices if each.key == key), "")}
+def _octets(text: str, size: int) -> bytes:
+    """Return the bytes that hex stands for; of what is none, bytes that name nothing."""
+    try:
+        return from_hex(text, size)
+    except RemoteError:
+        return bytes(size)
 
 
 def _columns(points: list[tuple[int, float]]) -> list[list[float]]:
     return [list(column) for column in zip(*points, strict=True)]
-
-
-def _wanted(fleet: Fleet, query: Mapping[str, str]) -> list[FleetDevice]:
-    find, is_wanted = query.get("find", "").casefold(), _STATES.get(query.get("state", ""), _STATES["all"])
-    group = query.get("group", "")
-    return [
-        each
-        for each in fleet.devices
-        if is_wanted(each)
-        and (not group or group in each.groups)
-        and (not find or find in each.label.casefold() or each.key.startswith(find))
-    ]

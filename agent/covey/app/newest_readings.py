@@ -2,19 +2,23 @@
 
 1. Segments are read from the newest backwards: looking costs what is looked at, not what the vault holds.
 2. A second look reads what has come since the first.
-3. What a device may have us keep is bounded, as is what is read at all.
+3. What a device may have us keep is bounded, as is what is read at all; it is kept as text in a `FleetTable`, with a
+   summary beside it, which is all that a look at the whole fleet needs.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from covey.adapters.sqlite.fleet_table import FleetTable
 from covey.core import crypto
-from covey.core.ids import DeviceKey, NodeId
+from covey.core.ids import DeviceKey, NodeId, printable
 from covey.core.telemetry.batch import Batch, ClockKind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentEntry, SegmentRecord, open_segment
@@ -50,6 +54,35 @@ class NotedLoss(NamedTuple):
     received_at_us: int
 
 
+_OF_BOARD = re.compile(r"board/([0-9a-f]{64})/firmware").fullmatch
+_FIRMWARE = ("firmware", "")
+_CHARACTERS = 120
+"""Of what a device says that it runs."""
+_UNWRITTEN = 1_000
+"""Devices that a segment speaks of, until what it says of them is written."""
+
+
+class SaidSummary(NamedTuple):
+    """What a look at the whole fleet needs of what a device has said. Times are microseconds since 1970, 0 for never.
+
+    `newest_at_us`: of its newest reading, by the clock `clock`; `lost`: messages by the reason; `series`: how many.
+    """
+
+    newest_at_us: int = 0
+    clock: str = ""
+    received_at_us: int = 0
+    lost: Mapping[str, int] = {}
+    lost_at_us: int = 0
+    series: int = 0
+    left_out: int = 0
+    version: str = ""
+
+    @classmethod
+    def from_text(cls, text: str | None) -> SaidSummary:
+        """Return what `NewestOfDevice.summary` was written as; of None that nothing was said."""
+        return cls() if text is None else cls(*json.loads(text))
+
+
 @dataclass(slots=True)
 class NewestOfDevice:
     """What was found of one device, in what was read."""
@@ -77,12 +110,75 @@ class NewestOfDevice:
         """Return the last values in the order of their names."""
         return sorted(self.values.values(), key=lambda each: (each.name, each.unit))
 
+    def summary(self) -> SaidSummary:
+        """Return what a look at the whole fleet needs of this."""
+        last = max(self.values.values(), key=lambda each: each.at_us, default=None)
+        return SaidSummary(
+            0 if last is None else last.at_us,
+            "" if last is None else last.clock.name.lower(),
+            self.received_at_us,
+            self.lost(),
+            self.lost_at_us,
+            len(self.values),
+            self.left_out,
+            _version(self.values.get(_FIRMWARE)),
+        )
+
+    def to_text(self) -> str:
+        """Return it as JSON."""
+        values = [[each.name, each.unit, each.value, each.at_us, int(each.clock)] for each in self.values.values()]
+        losses = {digest.hex(): [int(reason), *others] for digest, (reason, *others) in self.losses.items()}
+        boots = {boot_id.hex(): at_us for boot_id, at_us in self.boots.items()}
+        return json.dumps([self.received_at_us, self.left_out, self.lost_at_us, values, losses, boots])
+
+    @classmethod
+    def from_text(cls, text: str) -> NewestOfDevice:
+        """Return what was written as JSON."""
+        received_at_us, left_out, lost_at_us, values, losses, boots = json.loads(text)
+        return cls(
+            received_at_us,
+            {
+                (name, unit): LastValue(name, unit, value, at_us, ClockKind(clock))
+                for name, unit, value, at_us, clock in values
+            },
+            left_out,
+            {bytes.fromhex(each): NotedLoss(LossReason(noted[0]), *noted[1:]) for each, noted in losses.items()},
+            lost_at_us,
+            {bytes.fromhex(each): at_us for each, at_us in boots.items()},
+        )
+
+
+def _version(said: LastValue | None) -> str:
+    return printable(said.value, _CHARACTERS) if said is not None and isinstance(said.value, str) else ""
+
+
+class SaidByDevices(Mapping[DeviceKey, NewestOfDevice]):
+    """What was read of each device, from where it is kept."""
+
+    def __init__(self, table: FleetTable) -> None:
+        self._table = table
+
+    def __getitem__(self, device: DeviceKey) -> NewestOfDevice:
+        text = self._table.said(device)
+        if text is None:
+            raise KeyError(device.hex())
+        return NewestOfDevice.from_text(text)
+
+    def __iter__(self) -> Iterator[DeviceKey]:
+        return iter(self._table.said_of())
+
+    def __len__(self) -> int:
+        return len(self._table.said_of())
+
 
 class NewestReadings:
     """What a vault's newest segments say, by device; kept over many looks."""
 
-    def __init__(self) -> None:
-        self.devices: dict[DeviceKey, NewestOfDevice] = {}
+    def __init__(self, table: FleetTable | None = None) -> None:
+        """Begin with nothing; what is read is kept in the table."""
+        self._table = table or FleetTable()
+        self._unwritten: dict[DeviceKey, NewestOfDevice] = {}
+        self.devices = SaidByDevices(self._table)
         self.unreadable = 0
         """Segments and messages that could not be read."""
         self.not_followed: dict[str, str] = {}
@@ -121,11 +217,24 @@ class NewestReadings:
                 self.unreadable += 1
                 return
             for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
-                self.take(record)
+                self._take(record)
+                if len(self._unwritten) >= _UNWRITTEN:
+                    self._write()
         except RemoteError:
             self.unreadable += 1
+        finally:
+            self._write()
 
-    def take(self, record: SegmentRecord) -> None:
+    def _write(self) -> None:
+        for key, device in self._unwritten.items():
+            self._table.keep_said(key, json.dumps(device.summary()), device.to_text())
+            for name, unit in device.values:
+                board = _OF_BOARD(name) if name.startswith("board/") else None
+                if board is not None:
+                    self._table.keep_board(DeviceKey(bytes.fromhex(board[1])), _version(device.values[name, unit]))
+        self._unwritten.clear()
+
+    def _take(self, record: SegmentRecord) -> None:
         """Take what a record of a segment says of its author; what is no message of a device is passed over."""
         try:
             message = read_message(record.message, verify=False)
@@ -135,7 +244,9 @@ class NewestReadings:
             self.unreadable += 1
 
     def _take_message(self, message: Message, received_at_us: int) -> None:
-        device = self.devices.setdefault(message.author, NewestOfDevice())
+        if message.author not in self._unwritten:
+            self._unwritten[message.author] = self.devices.get(message.author) or NewestOfDevice()
+        device = self._unwritten[message.author]
         if message.type is MessageType.LOSS:
             self._take_loss(device, message, received_at_us)
             device.lost_at_us = max(device.lost_at_us, received_at_us)

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     """Looks, and returns the lines of the picture."""
 
 
-def interval_option(parser: Parser) -> None:
+def interval_option(parser: Parser, seconds: float = 2.0) -> None:
     """Add how long to wait between two pictures."""
     parser.add_argument(
-        "--interval", type=float, default=2.0, metavar="SECONDS", help="time between two pictures (default: 2)"
+        "--interval",
+        type=float,
+        default=seconds,
+        metavar="SECONDS",
+        help=f"time between two pictures (default: {seconds:g})",
     )
 
 

@@ -4,9 +4,12 @@
 const element = (id) => document.getElementById(id);
 const DAY = 86400, HOUR = 3600, MINUTE = 60;
 let skew = 0; // the collector's clock less this browser's, in microseconds
-let stream = null; // of overviews, while the fleet is shown
+let stream = null; // of overviews
 let overview = null; // the last one
 let shownKey = null; // of the device that is shown
+let askedFor = null; // the device that the server is being asked for
+let askAgain = false; // whether it has changed meanwhile
+let deviceTimer = 0;
 let lostAt = null; // since when there is no connection
 let wordsTimer = 0;
 const TILES = 12; // groups that are drawn until a person asks for all
@@ -289,19 +292,32 @@ function disconnected(why) {
   element("connection").hidden = false;
 }
 
-function follow() {
+// The one stream: of overviews that a query asks for, each of which is shown; it goes on by itself after a break.
+function follow(query, show) {
   stream?.close();
-  const query = new URLSearchParams({ find: element("find").value, state: element("state").value, group: element("group").value, first });
-  stream = new EventSource(`events?${query}`);
-  stream.onopen = connected;
-  stream.onmessage = (event) => showFleet(JSON.parse(event.data));
-  stream.onerror = () => {
+  const own = new EventSource(`events?${new URLSearchParams(query)}`);
+  stream = own;
+  own.onopen = connected;
+  own.onmessage = (event) => show(JSON.parse(event.data));
+  own.onerror = () => {
     disconnected("no connection");
-    if (stream.readyState === EventSource.CLOSED) {
+    if (own.readyState === EventSource.CLOSED) {
       ask("fleet").catch((error) => disconnected(reason(error))); // which says why, where a stream does not
-      setTimeout(() => shownKey || follow(), 5000);
+      setTimeout(() => stream === own && follow(query, show), 5000);
     }
   };
+}
+
+const followFleet = () => follow({ find: element("find").value, state: element("state").value, group: element("group").value, first }, showFleet);
+
+// A device is asked for anew when its row has changed; what its row does not tell, from time to time.
+function followDevice(key) {
+  let shown = null;
+  follow({ find: key }, (found) => {
+    const row = JSON.stringify(found.devices);
+    if (row !== shown) refreshDevice(key);
+    shown = row;
+  });
 }
 
 async function ask(path, method = "GET") {
@@ -408,6 +424,12 @@ function showStory(found) {
 }
 
 async function refreshDevice(key) {
+  if (askedFor === key) {
+    askAgain = true;
+    return;
+  }
+  askedFor = key;
+  askAgain = false;
   try {
     const query = new URLSearchParams({ key });
     const [found, known] = await Promise.all([ask(`device?${query}`), ask(`story?${query}`)]);
@@ -417,12 +439,16 @@ async function refreshDevice(key) {
       showOutbox(known);
       showStory(known);
       grow();
+      connected();
     }
-    connected();
   } catch (error) {
     if (shownKey === key) disconnected(reason(error));
   }
-  if (shownKey === key) setTimeout(() => shownKey === key && refreshDevice(key), 5000);
+  if (askedFor === key) askedFor = null;
+  if (shownKey !== key) return;
+  clearTimeout(deviceTimer);
+  if (askAgain) refreshDevice(key);
+  else deviceTimer = setTimeout(() => shownKey === key && refreshDevice(key), 10000);
 }
 
 function route() {
@@ -431,17 +457,16 @@ function route() {
   element("fleet").hidden = Boolean(key);
   element("device").hidden = !key;
   if (key) {
-    stream?.close();
-    stream = null;
     for (const id of ["name", "facts", "custody", "values", "outbox", "story"]) element(id).replaceChildren();
     element("name").focus();
     refreshDevice(key);
-  } else follow();
+    followDevice(key);
+  } else followFleet();
 }
 
 function turnTo(place) {
   first = place;
-  follow();
+  followFleet();
 }
 
 function leaf(place) {

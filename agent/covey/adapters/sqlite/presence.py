@@ -9,6 +9,8 @@ from covey.core.presence.status import PeerPresence, State
 _SEEN_INTERVAL_US = 60_000_000
 """When a device was last seen is written no more often than this, so that the commits of a busy link stay small."""
 
+EVERYBODY = (b"", b"\xff" * 33)
+"""Two keys that all others stand between."""
 _STATES = tuple(State)
 """By their numbers: a fleet's page reads a hundred thousand of them at each look."""
 _PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
@@ -49,11 +51,12 @@ class PresenceCounters:
             (since_us - _SEEN_INTERVAL_US, limit),
         )
 
-    def last_seen(self) -> dict[DeviceKey, int]:
-        """Return when each device was last seen, by its signing key, to a minute."""
+    def last_seen(self, between: tuple[bytes, bytes] = EVERYBODY) -> dict[DeviceKey, int]:
+        """Return when each device, or each between two keys, was last seen, by its signing key, to a minute."""
         rows = self._database.run(
-            "SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard UNION ALL "
-            "SELECT device, heard_at FROM attendance) GROUP BY device"
+            "SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard WHERE device BETWEEN ? AND ? "
+            "UNION ALL SELECT device, heard_at FROM attendance WHERE device BETWEEN ? AND ?) GROUP BY device",
+            (*between, *between),
         )
         return {DeviceKey(row[0]): row[1] for row in rows}
 
@@ -62,9 +65,13 @@ class PresenceCounters:
         rows = self._database.run(f"{_PEER_PRESENCE} WHERE device = ?", (device,))
         return _peer_presence(*rows[0][1:]) if rows else None
 
-    def of_peers(self) -> dict[DeviceKey, PeerPresence]:
-        """Return by signing key what each device has last reported of itself; its times may lag by a minute."""
-        return {DeviceKey(row[0]): _peer_presence(*row[1:]) for row in self._database.run(_PEER_PRESENCE)}
+    def of_peers(self, between: tuple[bytes, bytes] = EVERYBODY) -> dict[DeviceKey, PeerPresence]:
+        """Return by signing key what each device, or each between two keys, has last reported of itself.
+
+        Its times may lag by a minute.
+        """
+        rows = self._database.run(f"{_PEER_PRESENCE} WHERE device BETWEEN ? AND ?", between)
+        return {DeviceKey(row[0]): _peer_presence(*row[1:]) for row in rows}
 
     def note(self, device: DeviceKey, presence: PeerPresence) -> None:
         """Store what a device has reported of itself, in place of what it reported before."""

@@ -1,30 +1,34 @@
 """The fleet as this device knows it: who is there, what each said last, what waits, what was lost.
 
-What a collector does not hold in its state it reads from the newest part of its vault: looking costs the agent nothing.
+1. What a collector does not hold in its state it reads from the newest part of its vault: looking costs the agent
+   nothing.
+2. What looks have found is kept in a `FleetTable`, which counts and sorts it: memory does not grow with the fleet as
+   objects of it would. All the devices at once are for who prints them all.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from covey.adapters.sqlite.fleet_table import FleetTable, GroupCounts, Wanted
 from covey.app.fleet_documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
 from covey.app.newest_readings import NewestOfDevice, NewestReadings
-from covey.app.operations.fleet_devices import AWAY, HERE, NOTHING, SELF, FleetDevices, value_of
+from covey.app.operations.fleet_devices import HERE, SELF, FleetDevices, shown_device, value_of
 from covey.app.operations.fleet_orders import RecentOrders
 from covey.app.operations.fleet_roll_outs import RollOuts, newest_files
 from covey.app.operations.fleet_troubles import troubles_of
 from covey.app.operations.invitations import waiting_invitations
 from covey.app.queries import own_condition
 from covey.app.wording import count
-from covey.core.group.manifest import Member
-from covey.core.ids import DeviceKey
+from covey.core.ids import DeviceKey, GroupId, ManifestHash
+from covey.errors import CoveyError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.operations.vault import VaultWriter
+    from covey.core.vault.reading import VaultReader
 
 ALWAYS_US = 3_600_000_000
 """So much of the vault is always looked at; what is older only as long as somebody is missing in it."""
@@ -32,27 +36,29 @@ ALWAYS_US = 3_600_000_000
 _LATELY_US = 20 * 3_600_000_000
 _VERSIONS = 8
 """Versions that are named; of a fleet that runs more of them, those that most devices run."""
+_ALL = 2**31
+_NOTHING = NewestOfDevice()
 
 
 class FleetView:
-    """The fleet, looked at once or again and again: what was read of the vault is not read a second time."""
+    """The fleet, looked at once or again and again: what was read of the vault is not read a second time.
+
+    Who has little memory looks in three steps: `members`, then `read` without the device, then `survey`; and asks
+    `table` for devices.
+    """
 
     def __init__(self) -> None:
-        self._newest = NewestReadings()
+        self.table = FleetTable()
+        self._newest = NewestReadings(self.table)
         self._orders = RecentOrders()
         self._roll_outs = RollOuts()
+        self._versions: dict[GroupId, ManifestHash] = {}
+        self._shown: dict[DeviceKey, int] = {}
 
     def look(
-        self,
-        device: Device,
-        location: str | None,
-        since_us: int,
-        *,
-        values: bool = True,
-        always_us: int = ALWAYS_US,
-        reads: bool = True,
+        self, device: Device, location: str | None, since_us: int, *, values: bool = True, always_us: int = ALWAYS_US
     ) -> Fleet:
-        """Return the fleet as it is now.
+        """Return the fleet with all its devices as it is now.
 
         Args:
             device: whose groups are meant.
@@ -60,27 +66,76 @@ class FleetView:
             since_us: how far back to look in the vault at most.
             values: whether the devices have their last values.
             always_us: how far back to look although something of every device is found.
-            reads: whether to look at the vault; else what earlier looks have found there counts.
 
         Raises:
             StorageError: the vault cannot be read.
         """
-        members, now_us = _members(device), device.clock.wall_us()
-        has_keys = device.folder.vault_key.exists()
-        if has_keys and reads:
-            _look(device, location, now_us - since_us, now_us - always_us, self._newest, set(members))
-        own = own_condition(device)
-        devices = tuple(FleetDevices(device, self._newest, now_us, listens=own.listens).of(members, values=values))
+        self.take_members(device)
+        if device.folder.vault_key.exists():
+            self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us)
+        return self.survey(device, devices=True, values=values)
+
+    def take_members(self, device: Device) -> None:
+        """Take up who is in the device's groups."""
+        manifests = device.node.groups.joined()
+        versions = {each.group_id: each.hash for each in manifests}
+        if versions == self._versions:
+            return
+        for each in manifests:
+            if self._versions.get(each.group_id) != each.hash:
+                members = ((one.keys.signing_public, one.label, one.is_board) for one in each.members)
+                self.table.set_members(each.group_id, members)
+        self.table.forget_groups(set(versions))
+        self.table.forget_devices()
+        self._shown.clear()
+        self._versions = versions
+
+    def read(
+        self, reader: VaultReader, nodes: list[str], now_us: int, since_us: int, always_us: int = ALWAYS_US
+    ) -> None:
+        """Read what is new in the vault.
+
+        Raises:
+            StorageError: the vault cannot be read.
+        """
+        unread: DeviceKey | None = DeviceKey(b"")
+
+        def enough(at_us: int) -> bool:
+            nonlocal unread
+            if at_us >= now_us - always_us:
+                return False
+            unread = None if unread is None else self.table.first_unread(unread)
+            return unread is None
+
+        self._newest.look(reader, nodes, now_us - since_us, enough)
+
+    def survey(self, device: Device, *, reads: bool = True, devices: bool = False, values: bool = False) -> Fleet:
+        """Return the fleet as it is now, as far as the vault was read.
+
+        Args:
+            device: whose groups are meant.
+            reads: whether the vault was read, where there is one.
+            devices: whether all devices are wanted.
+            values: whether these have their last values.
+        """
+        now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
+        found = FleetDevices(device, now_us, self._shown, listens=own.listens)
+        try:
+            for members in self.table.members():
+                self.table.put(found.changed(members))
+        except CoveyError:  # what was not written is to be written the next time
+            self._shown.clear()
+            raise
         releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
-        troubles = [*troubles_of(own, devices, releases, rollbacks, self._newest, _writers(device, self._newest))]
+        writers = _writers(device, self._newest)
+        troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]
         if has_keys and reads and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
-        versions = Counter(each.version.partition(";")[0] for each in devices if each.version)
         return Fleet(
             now_us,
-            _summary(devices, has_keys and reads, now_us),
-            devices,
-            tuple(_groups(device, devices)),
+            _summary(self.table, now_us, reads_vault=has_keys and reads),
+            tuple(self._devices(values=values)) if devices else (),
+            tuple(_groups(device, self.table)),
             self._orders.look(device),
             tuple(waiting_invitations(device)) if own.waiting_invitations else (),
             tuple(troubles),
@@ -90,8 +145,12 @@ class FleetView:
             releases=releases,
             rollbacks=rollbacks,
             files=newest_files(device),
-            versions=tuple(FleetVersion(*each) for each in versions.most_common(_VERSIONS)),
+            versions=tuple(FleetVersion(*each) for each in self.table.versions(_VERSIONS)),
         )
+
+    def _devices(self, *, values: bool) -> Iterator[FleetDevice]:
+        for each in self.table.window(Wanted(), 0, _ALL):
+            yield shown_device(each, self.values_of(each.device) if values else ())
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""
@@ -99,7 +158,18 @@ class FleetView:
 
     def said_by(self, key: DeviceKey) -> NewestOfDevice:
         """Return what the looks so far have found of a device in the vault."""
-        return self._newest.devices.get(key, NOTHING)
+        return self._newest.devices.get(key, _NOTHING)
+
+
+def vault_of(device: Device, location: str | None) -> tuple[VaultReader, list[str]]:
+    """Return what reads the vault of a device that has its keys, and the nodes to look at.
+
+    Raises:
+        StorageError: the vault cannot be read.
+    """
+    from covey.app.operations.vault import vault_nodes, vault_reader
+
+    return vault_reader(device, location), vault_nodes(device)
 
 
 def _writers(device: Device, newest: NewestReadings) -> dict[str, VaultWriter]:
@@ -111,64 +181,28 @@ def _writers(device: Device, newest: NewestReadings) -> dict[str, VaultWriter]:
     return vault_writers(device)
 
 
-def _members(device: Device) -> dict[DeviceKey, tuple[Member, list[str]]]:
-    """Return each member of this device's groups, with the groups' ids."""
-    found: dict[DeviceKey, tuple[Member, list[str]]] = {}
-    for group in device.node.groups.joined():
-        for member in group.members:
-            found.setdefault(member.keys.signing_public, (member, []))[1].append(group.group_id.hex())
-    return found
-
-
-def _groups(device: Device, devices: tuple[FleetDevice, ...]) -> Iterator[FleetGroup]:
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for each in devices:
-        is_here = each.presence in {HERE, SELF}
-        for group in each.groups:
-            found = counts[group]
-            found["here"] += is_here
-            found["silent"] += each.presence in AWAY
-            found["lost"] += bool(each.lost)
-            found["waiting"] += bool(each.waiting)
+def _groups(device: Device, table: FleetTable) -> Iterator[FleetGroup]:
+    counts = table.groups()
     for manifest in device.node.groups.joined():
         name, title = manifest.group_id.hex(), device.node.history.profile(manifest.group_id).title
-        found = counts[name]
-        yield FleetGroup(
-            name, title, len(manifest.members), found["here"], found["silent"], found["lost"], found["waiting"]
-        )
+        yield FleetGroup(name, title, len(manifest.members), *counts.get(manifest.group_id, _NOBODY))
 
 
-def _look(
-    device: Device,
-    location: str | None,
-    since_us: int,
-    always_us: int,
-    newest: NewestReadings,
-    members: set[DeviceKey],
-) -> None:
-    from covey.app.operations.vault import vault_nodes, vault_reader
-
-    reader = vault_reader(device, location)
-    newest.look(
-        reader,
-        vault_nodes(device),
-        since_us,
-        lambda at_us: at_us < always_us and members <= newest.devices.keys(),
-    )
+_NOBODY = GroupCounts(0, 0, 0, 0)
 
 
-def _summary(devices: tuple[FleetDevice, ...], reads_vault: bool, now_us: int) -> str:
+def _summary(table: FleetTable, now_us: int, *, reads_vault: bool) -> str:
     """Return the one sentence: how many are here, who is not and since when, what was lost."""
-    others = [each for each in devices if each.presence != SELF]
-    parts = [f"{sum(each.presence == HERE for each in others):,} here"]
+    presences = {each.presence: each for each in table.presences() if each.presence != SELF}
+    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"]
     for state, words in (("silent", "silent"), ("gone", "gone"), ("stopped", "stopped"), ("unknown", "never heard")):
-        if away := [each for each in others if each.presence == state]:
-            since_us = min((each.presence_since_us for each in away if each.presence_since_us), default=None)
-            parts.append(f"{len(away):,} {words}{'' if since_us is None else f' since {local_time(since_us, now_us)}'}")
-    if waiting := sum(each.waiting for each in devices):
+        if (away := presences.get(state)) is not None:
+            since = "" if away.since_us is None else f" since {local_time(away.since_us, now_us)}"
+            parts.append(f"{away.devices:,} {words}{since}")
+    waiting, lost = table.totals()
+    if waiting:
         parts.append(f"{count(waiting, 'message')} waiting here")
     if reads_vault:
-        lost = sum(sum(each.lost.values()) for each in devices)
         parts.append(f"{count(lost, 'message')} lost" if lost else "nothing lost")
     return ", ".join(parts)
 

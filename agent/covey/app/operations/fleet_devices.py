@@ -1,78 +1,90 @@
-"""The devices of a fleet, one by one: what the state here, and what was read of the vault, say of each."""
+"""The devices of a fleet, some at a time: what the state here, and what was read of the vault, say of each."""
 
 from __future__ import annotations
 
-import re
+import json
 from typing import TYPE_CHECKING
 
+from covey.adapters.sqlite.fleet_table import FoundDevice
 from covey.app.fleet_documents import FleetDevice, FleetValue
-from covey.app.newest_readings import NewestOfDevice
-from covey.core.ids import DeviceKey, device_name, printable
+from covey.app.newest_readings import SaidSummary
+from covey.core.ids import device_name
 from covey.core.presence.status import condition
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.fleet_table import MemberRow
     from covey.app.device import Device
-    from covey.app.newest_readings import LastValue, NewestReadings
-    from covey.core.group.manifest import Member
+    from covey.app.newest_readings import LastValue
+    from covey.core.ids import DeviceKey
+    from covey.core.link.records import QueueSummary
 
 HERE, SELF = "online", "itself"
-AWAY = frozenset({"silent", "gone"})
-"""Of a device that should be here, and is not."""
-NOTHING = NewestOfDevice()
-_FIRMWARE = ("firmware", "")
-_OF_BOARD = re.compile(r"board/([0-9a-f]{64})/firmware").fullmatch
-_CHARACTERS = 120
 
 
 class FleetDevices:
-    """All that is known of a fleet's devices at one look."""
+    """What is known of a fleet's devices at one look."""
 
-    def __init__(self, device: Device, newest: NewestReadings, now_us: int, *, listens: bool) -> None:
-        store, self._own = device.store, device.node.identity.signing_public
-        self._newest, self._now_us, self._listens = newest, now_us, listens
-        self._seen, self._presences = store.presence.last_seen(), store.presence.of_peers()
-        self._queues = {each.recipient: each for each in store.outbox.queues() if each.queued}
-        self._carriers, self._missing = store.carriers.all(), store.received.missing()
-        self._boards = _said_of_boards(newest)
+    def __init__(self, device: Device, now_us: int, shown: dict[DeviceKey, int], *, listens: bool) -> None:
+        """Begin a look.
 
-    def of(self, members: dict[DeviceKey, tuple[Member, list[str]]], *, values: bool) -> list[FleetDevice]:
-        """Return the devices: those that are not well first, then by label."""
-        found = [self._device(key, member, groups, values=values) for key, (member, groups) in members.items()]
-        return sorted(found, key=lambda each: (each.presence in {HERE, SELF}, each.label, each.key))
+        Args:
+            device: this one.
+            now_us: its clock.
+            shown: by device what earlier looks have made its row of, hashed; it is kept up.
+            listens: whether an agent runs here, and reaches a relay.
+        """
+        self._store, self._own = device.store, device.node.identity.signing_public
+        self._now_us, self._listens, self._shown = now_us, listens, shown
+        self._queues = {each.recipient: each for each in self._store.outbox.queues() if each.queued}
+        self._carriers, self._missing = self._store.carriers.all(), self._store.received.missing()
 
-    def _device(self, key: DeviceKey, member: Member, groups: list[str], *, values: bool) -> FleetDevice:
-        seen_us = self._seen.get(key)
-        presence, since_us = condition(self._presences.get(key), seen_us, self._now_us)
-        if key == self._own:
-            presence, since_us = SELF, None
-        said = self._newest.devices.get(key, NOTHING)
-        last = max(said.values.values(), key=_measured_at, default=None)
-        newest_us = None if last is None else last.at_us
-        queue = self._queues.get(key)
-        return FleetDevice(
-            device_name(key),
-            key.hex(),
-            member.label,
-            member.is_board,
-            tuple(groups),
-            presence,
-            since_us,
+    def changed(self, members: list[MemberRow]) -> list[FoundDevice]:
+        """Return those of some devices, which come in the order of their keys, that are not as they were shown."""
+        between = members[0].device, members[-1].device
+        seen, presences = self._store.presence.last_seen(between), self._store.presence.of_peers(between)
+        found = []
+        for member in members:
+            key = member.device
+            seen_us, queue = seen.get(key), self._queues.get(key)
+            presence = condition(presences.get(key), seen_us, self._now_us) if key != self._own else (SELF, None)
+            made_of = (member, seen_us, presence, queue, self._missing.get(key), self._carriers.get(key), self._listens)
+            if self._shown.get(key) != (shown := hash(made_of)):
+                self._shown[key] = shown
+                found.append(self._row(member, seen_us, presence, queue))
+        return found
+
+    def _row(
+        self, member: MemberRow, seen_us: int | None, presence: tuple[str, int | None], queue: QueueSummary | None
+    ) -> FoundDevice:
+        said = SaidSummary.from_text(member.summary)
+        newest_us = said.newest_at_us or None
+        rest = (
             seen_us,
             newest_us,
             said.received_at_us or None,
             None if newest_us is None else max(0, said.received_at_us - newest_us) // 1_000_000,
-            queue.queued if queue else 0,
             queue.oldest_at_us if queue else None,
-            said.lost() if said.losses else {},
+            said.lost,
             said.lost_at_us or None,
-            len(said.values),
+            said.series,
             bool(said.left_out),
-            tuple(map(value_of, said.by_name())) if values else (),
-            gateway=carrier.hex() if (carrier := self._carriers.get(key)) is not None else "",
-            waits_because=self._why(presence) if queue else "",
-            missing=self._missing.get(key, 0),
-            version=self._boards.get(key) or _text(said.values.get(_FIRMWARE)),
-            clock="" if last is None else last.clock.name.lower(),
+            self._why(presence[0]) if queue else "",
+        )
+        return FoundDevice(
+            member.device,
+            member.label,
+            member.label.casefold(),
+            member.is_board,
+            member.groups,
+            presence[0] in {HERE, SELF},
+            *presence,
+            sum(said.lost.values()),
+            queue.queued if queue else 0,
+            self._missing.get(member.device, 0),
+            said.clock,
+            self._carriers.get(member.device) or b"",
+            member.board_version or said.version,
+            json.dumps(rest),
         )
 
     def _why(self, presence: str) -> str:
@@ -82,23 +94,34 @@ class FleetDevices:
         return "not acknowledged yet" if presence == HERE else f"it is {presence}"
 
 
-def _measured_at(last: LastValue) -> int:
-    return last.at_us
-
-
-def _text(said: LastValue | None) -> str:
-    return printable(said.value, _CHARACTERS) if said is not None and isinstance(said.value, str) else ""
-
-
-def _said_of_boards(newest: NewestReadings) -> dict[DeviceKey, str]:
-    """Return what gateways say that their boards run."""
-    found = {}
-    for said in list(newest.devices.values()):
-        for name, unit in list(said.values):
-            board = _OF_BOARD(name) if name.startswith("board/") else None
-            if board is not None:
-                found[DeviceKey(bytes.fromhex(board[1]))] = _text(said.values[name, unit])
-    return found
+def shown_device(row: FoundDevice, values: tuple[FleetValue, ...] = ()) -> FleetDevice:
+    """Return a device as the fleet shows it."""
+    seen_us, newest_us, landed_us, lag, since_us, lost, lost_at_us, series, left_out, why = json.loads(row.rest)
+    return FleetDevice(
+        device_name(row.device),
+        row.device.hex(),
+        row.label,
+        bool(row.is_board),
+        tuple(row.groups.split(",")),
+        row.presence,
+        row.since_us,
+        seen_us,
+        newest_us,
+        landed_us,
+        lag,
+        row.waiting,
+        since_us,
+        lost,
+        lost_at_us,
+        series,
+        left_out,
+        values,
+        gateway=row.gateway.hex(),
+        waits_because=why,
+        missing=row.missing,
+        version=row.version,
+        clock=row.clock,
+    )
 
 
 def value_of(last: LastValue) -> FleetValue:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from covey.adapters.sqlite.fleet_table import Wanted
 from covey.app.fleet_documents import FleetDevice, FleetRelease, FleetRollback, FleetTrouble
-from covey.app.operations.fleet_devices import AWAY
+from covey.app.operations.fleet_devices import shown_device
 from covey.app.wording import count
 from covey.core.ids import labelled_name
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.fleet_table import FleetTable
     from covey.app.newest_readings import NewestReadings
     from covey.app.queries import OwnCondition
 
@@ -26,7 +28,7 @@ _ELSE = "there: covey check"
 
 def troubles_of(
     own: OwnCondition,
-    devices: tuple[FleetDevice, ...],
+    table: FleetTable,
     releases: tuple[FleetRelease, ...],
     rollbacks: tuple[FleetRollback, ...],
     newest: NewestReadings,
@@ -36,24 +38,27 @@ def troubles_of(
     for trouble in own.troubles:
         yield FleetTrouble(f"here: {trouble}", "covey check")
     yield from _of_releases(releases, rollbacks)
-    away = [each for each in devices if each.presence in AWAY]
-    mostly = 2 * len(away) > len(devices) and len(away) > _NAMED
+    away = table.count(Wanted("overdue"))
+    mostly = 2 * away > table.count(Wanted()) and away > _NAMED
     yield from _some(
-        away,
+        table,
+        "overdue",
         lambda each: f"is {each.presence}",
         "are away, most of the fleet" if mostly else "are away",
         lambda _: "has it power and a network? there: covey check",
         "look at the relay and its network first: covey check" if mostly else "covey fleet",
     )
     yield from _some(
-        [each for each in devices if each.lost],
+        table,
+        "lost",
         lambda each: f"has lost {lost_in_words(each)}",
         "have lost something",
         lambda each: _AGAINST.get(max(each.lost, key=each.lost.__getitem__), _ELSE),
         "covey fleet",
     )
     yield from _some(
-        [each for each in devices if each.clock == "unsynchronised"],
+        table,
+        "clock",
         lambda _: "has a clock that no time source has set",
         "have a clock that no time source has set",
         lambda _: "there: timedatectl set-ntp true",
@@ -71,18 +76,20 @@ def troubles_of(
 
 
 def _some(
-    found: list[FleetDevice],
+    table: FleetTable,
+    condition: str,
     what: Callable[[FleetDevice], str],
     of_many: str,
     hint: Callable[[FleetDevice], str],
     hint_of_many: str,
 ) -> Iterator[FleetTrouble]:
     """Yield a trouble for each of a few devices; of many the first are named, and the others counted."""
-    named = found if len(found) <= _NAMED else found[:_EXAMPLES]
-    for each in named:
+    found = table.count(Wanted(condition))
+    named = found if found <= _NAMED else _EXAMPLES
+    for each in map(shown_device, table.window(Wanted(condition), 0, named) if named else ()):
         yield FleetTrouble(f"{_name(each)} {what(each)}", hint(each), each.key)
-    if len(found) > len(named):
-        yield FleetTrouble(f"and {len(found) - len(named):,} more devices {of_many}", hint_of_many)
+    if found > named:
+        yield FleetTrouble(f"and {found - named:,} more devices {of_many}", hint_of_many)
 
 
 def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollback, ...]) -> Iterator[FleetTrouble]:

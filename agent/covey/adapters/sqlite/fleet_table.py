@@ -1,0 +1,285 @@
+"""What looks at a fleet have found, in tables of SQLite's own temporary file: of a large fleet little is in memory.
+
+1. The file has no name and goes with the process. Beyond `_CACHE_KIB`, what is not being looked at is on the disk.
+2. A row is written where something in it is another than before, so that a look at a quiet fleet writes nothing.
+3. Any thread may ask at any time. Between two calls rows may be of two looks, each of them whole.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from covey.adapters.sqlite.database import translated
+from covey.core.ids import DeviceKey, GroupId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CACHE_KIB = 8_192
+_AT_ONCE = 500
+"""Devices that one statement asks for, and one transaction writes."""
+_SCHEMA = """
+CREATE TABLE member (
+    of_group BLOB NOT NULL, device BLOB NOT NULL, label TEXT NOT NULL, is_board INTEGER NOT NULL,
+    PRIMARY KEY (device, of_group)
+) WITHOUT ROWID;
+CREATE INDEX member_of ON member (of_group);
+CREATE TABLE device (
+    device BLOB PRIMARY KEY, label TEXT NOT NULL, folded TEXT NOT NULL, is_board INTEGER NOT NULL,
+    groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER,
+    lost INTEGER NOT NULL, waiting INTEGER NOT NULL, missing INTEGER NOT NULL, clock TEXT NOT NULL,
+    gateway BLOB NOT NULL, version TEXT NOT NULL, rest TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX device_shown ON device (is_well, label, device);
+CREATE INDEX device_behind ON device (gateway) WHERE gateway <> x'';
+CREATE TABLE said (device BLOB PRIMARY KEY, summary TEXT NOT NULL, everything TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE board (device BLOB PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class MemberRow(NamedTuple):
+    """A device of the fleet with the ids of its groups, in hex and with commas between, and what was read of it."""
+
+    device: DeviceKey
+    label: str
+    is_board: bool
+    groups: str
+    summary: str | None
+    board_version: str
+
+
+class FoundDevice(NamedTuple):
+    """A device as a look has found it; `rest` is what nobody asks for by itself, in whatever form the caller likes."""
+
+    device: DeviceKey
+    label: str
+    folded: str
+    is_board: bool
+    groups: str
+    is_well: bool
+    presence: str
+    since_us: int | None
+    lost: int
+    waiting: int
+    missing: int
+    clock: str
+    gateway: bytes
+    version: str
+    rest: str
+
+
+class GroupCounts(NamedTuple):
+    """How many of a group's members are here, away, have lost something, and are waited for."""
+
+    here: int
+    away: int
+    lost: int
+    waiting: int
+
+
+class PresenceCount(NamedTuple):
+    """How many devices are in a condition, and since when the first of them."""
+
+    presence: str
+    devices: int
+    since_us: int | None
+
+
+class Wanted(NamedTuple):
+    """Which devices are asked for: each of the texts may be empty; `beginning` is of a key in hex."""
+
+    condition: str = "all"
+    group_id: GroupId = GroupId(b"")
+    folded: str = ""
+    beginning: str = ""
+
+
+CONDITIONS = {
+    "all": "1",
+    "here": "presence IN ('online', 'itself')",
+    "away": "presence NOT IN ('online', 'itself')",
+    "overdue": "presence IN ('silent', 'gone')",
+    "lost": "lost > 0",
+    "waiting": "waiting > 0",
+    "missing": "missing > 0",
+    "clock": "clock = 'unsynchronised'",
+    "boards": "is_board",
+}
+"""What may be asked for by name."""
+
+_COLUMNS = (
+    "device, label, folded, is_board, groups, is_well, presence, since, lost, waiting, missing, clock, gateway, "
+    "version, rest"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM device"  # noqa: S608 - our names
+_OTHERS = _COLUMNS.partition(", ")[2]
+_WRITTEN = ", ".join(f"excluded.{each}" for each in _OTHERS.split(", "))
+_PUT = (
+    f"INSERT INTO device ({_COLUMNS}) VALUES ({', '.join('?' * len(FoundDevice._fields))}) "  # noqa: S608 - our names
+    f"ON CONFLICT DO UPDATE SET ({_OTHERS}) = ({_WRITTEN}) WHERE ({_OTHERS}) IS NOT ({_WRITTEN})"
+)
+
+
+class FleetTable:
+    """The tables of one process that looks at a fleet again and again, or once."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._lock = threading.RLock()
+        self._run(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        self._run("PRAGMA synchronous = OFF")
+        self._run("PRAGMA journal_mode = OFF")
+        self._connection.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Let go of the file, which is then gone."""
+        with self._lock:
+            self._connection.close()
+
+    # -- who belongs to the fleet --------------------------------------------------------------------------------------
+
+    def set_members(self, group_id: GroupId, members: Iterable[tuple[DeviceKey, str, bool]]) -> None:
+        """Take (device, label, whether it is a board) for all that there are in a group."""
+        with self._lock:
+            self._run("BEGIN")
+            self._run("DELETE FROM member WHERE of_group = ?", (group_id,))
+            self._connection.executemany(
+                "INSERT INTO member VALUES (?, ?, ?, ?)", ((group_id, *each) for each in members)
+            )
+            self._run("COMMIT")
+
+    def forget_groups(self, others_than: set[GroupId]) -> None:
+        """Drop the groups that are none of these any more."""
+        for (group_id,) in self._run("SELECT DISTINCT of_group FROM member"):
+            if group_id not in others_than:
+                self._run("DELETE FROM member WHERE of_group = ?", (group_id,))
+
+    def forget_devices(self) -> None:
+        """Drop the devices that are in no group any more, and what was read of them."""
+        for table in ("device", "said", "board"):
+            self._run(f"DELETE FROM {table} WHERE device NOT IN (SELECT device FROM member)")  # noqa: S608 - ours
+
+    def members(self) -> Iterator[list[MemberRow]]:
+        """Yield all devices of the fleet by their keys, some at a time."""
+        last = b""
+        while rows := self._run(
+            "SELECT device, max(label), max(is_board), group_concat(lower(hex(of_group))), summary, "
+            "coalesce(version, '') FROM member LEFT JOIN said USING (device) LEFT JOIN board USING (device) "
+            "WHERE device > ? GROUP BY device ORDER BY device LIMIT ?",
+            (last, _AT_ONCE),
+        ):
+            yield [MemberRow(DeviceKey(row[0]), row[1], bool(row[2]), *row[3:]) for row in rows]
+            last = rows[-1][0]
+
+    # -- what was read of the vault ------------------------------------------------------------------------------------
+
+    def keep_said(self, device: DeviceKey, summary: str, everything: str) -> None:
+        """Keep what was read of a device in place of what was kept before."""
+        self._run("INSERT OR REPLACE INTO said VALUES (?, ?, ?)", (device, summary, everything))
+
+    def said(self, device: DeviceKey) -> str | None:
+        """Return what was read of a device; None where nothing was."""
+        rows = self._run("SELECT everything FROM said WHERE device = ?", (device,))
+        return rows[0][0] if rows else None
+
+    def said_of(self) -> list[DeviceKey]:
+        """Return of which devices something was read."""
+        return [DeviceKey(row[0]) for row in self._run("SELECT device FROM said ORDER BY device")]
+
+    def keep_board(self, device: DeviceKey, version: str) -> None:
+        """Keep what a gateway says that a board of its runs."""
+        self._run("INSERT OR REPLACE INTO board VALUES (?, ?)", (device, version))
+
+    def first_unread(self, beginning: DeviceKey) -> DeviceKey | None:
+        """Return the first device, from a key on, of which nothing was read yet."""
+        rows = self._run(
+            "SELECT device FROM member WHERE device >= ? AND NOT EXISTS "
+            "(SELECT 1 FROM said WHERE said.device = member.device) ORDER BY device LIMIT 1",
+            (beginning,),
+        )
+        return DeviceKey(rows[0][0]) if rows else None
+
+    # -- what a look has found -----------------------------------------------------------------------------------------
+
+    def put(self, rows: Sequence[FoundDevice]) -> None:
+        """Take what a look has found (rule 2)."""
+        with self._lock:
+            self._run("BEGIN")
+            self._connection.executemany(_PUT, rows)
+            self._run("COMMIT")
+
+    def changes(self) -> int:
+        """Return how many rows were written since the beginning."""
+        with self._lock:
+            return self._connection.total_changes
+
+    def device(self, device: DeviceKey) -> FoundDevice | None:
+        """Return one device."""
+        rows = self._run(f"{_SELECT} WHERE device = ?", (device,))
+        return _row(rows[0]) if rows else None
+
+    def behind(self, gateway: DeviceKey) -> list[FoundDevice]:
+        """Return the boards of a gateway."""
+        return [_row(each) for each in self._run(f"{_SELECT} WHERE gateway = ?", (gateway,))]
+
+    def window(self, wanted: Wanted, first: int, limit: int) -> list[FoundDevice]:
+        """Return some of the devices that are asked for: those that are not well first, then by label."""
+        where, values = _where(wanted)
+        statement = f"{_SELECT} WHERE {where} ORDER BY is_well, label, device LIMIT ? OFFSET ?"
+        return [_row(each) for each in self._run(statement, (*values, limit, first))]
+
+    def count(self, wanted: Wanted) -> int:
+        """Return how many devices are asked for."""
+        where, values = _where(wanted)
+        return self._number(f"SELECT count(*) FROM device WHERE {where}", values)  # noqa: S608 - ours
+
+    def presences(self) -> list[PresenceCount]:
+        """Return in which conditions devices are."""
+        found = self._run("SELECT presence, count(*), min(since) FROM device GROUP BY presence")
+        return [PresenceCount(*each) for each in found]
+
+    def totals(self) -> tuple[int, int]:
+        """Return how many messages wait, and how many are lost, of all devices."""
+        [(waiting, lost)] = self._run("SELECT coalesce(sum(waiting), 0), coalesce(sum(lost), 0) FROM device")
+        return waiting, lost
+
+    def groups(self) -> Mapping[bytes, GroupCounts]:
+        """Return the counts of each group."""
+        conditions = ", ".join(f"sum({CONDITIONS[each]})" for each in ("here", "overdue", "lost", "waiting"))
+        found = self._run(
+            f"SELECT of_group, {conditions} FROM member JOIN device USING (device) GROUP BY of_group"  # noqa: S608
+        )
+        return {group_id: GroupCounts(*counts) for group_id, *counts in found}
+
+    def versions(self, limit: int) -> list[tuple[str, int]]:
+        """Return what most devices say that they run, without what follows a semicolon, and how many do."""
+        return self._run(
+            "SELECT substr(version, 1, instr(version || ';', ';') - 1) AS named, count(*) AS devices FROM device "
+            "WHERE version <> '' GROUP BY named ORDER BY devices DESC, named LIMIT ?",
+            (limit,),
+        )
+
+    def _number(self, statement: str, values: Sequence[object] = ()) -> int:
+        return int(self._run(statement, values)[0][0])
+
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock, translated():
+            return self._connection.execute(statement, values).fetchall()
+
+
+def _row(values: Sequence[Any]) -> FoundDevice:
+    return FoundDevice(*values)
+
+
+def _where(wanted: Wanted) -> tuple[str, list[object]]:
+    parts, values = [CONDITIONS[wanted.condition]], list[object]()
+    if wanted.group_id:
+        parts.append("device IN (SELECT device FROM member WHERE of_group = ?)")
+        values.append(wanted.group_id)
+    if wanted.folded:
+        parts.append("(instr(folded, ?) OR substr(lower(hex(device)), 1, ?) = ?)")
+        values += [wanted.folded, len(wanted.beginning), wanted.beginning]
+    return " AND ".join(parts), values

@@ -1,0 +1,80 @@
+"""A device that is opened once and asked by several threads, in a thread of its own: opening a large one takes seconds.
+
+1. Before each question it takes up what others have written since.
+2. After `_KEPT_S`, or when a question has failed, it is opened anew: settings are read again, and a state that was
+   replaced meanwhile is found.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack
+from queue import Queue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from covey.errors import LocalError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+
+_KEPT_S = 60.0
+_Result = TypeVar("_Result")
+
+
+class KeptDevice:
+    """Safe to be called from several threads, which wait for one another."""
+
+    def __init__(self, opened: Callable[[], AbstractContextManager[Device]]) -> None:
+        """Open nothing yet."""
+        self._opened = opened
+        self._asked: Queue[tuple[Callable[[Device], Any], Future[Any]]] = Queue()
+        self._held = ExitStack()
+        self._device: Device | None = None
+        self._opened_at = 0.0
+        threading.Thread(target=self._answer, name="device", daemon=True).start()
+
+    def run(self, work: Callable[[Device], _Result]) -> _Result:
+        """Return what the work returns for the device.
+
+        Raises:
+            CoveyError: what the work raises, or the device cannot be opened.
+        """
+        future: Future[_Result] = Future()
+        self._asked.put((work, future))
+        return future.result()
+
+    def _answer(self) -> None:
+        while True:
+            work, future = self._asked.get()
+            try:
+                future.set_result(self._run(work))
+            except BaseException as error:  # noqa: BLE001 - it is raised where the question was asked
+                future.set_exception(error)
+            del work, future  # what was returned is not held until the next question
+
+    def _run(self, work: Callable[[Device], _Result]) -> _Result:
+        device = self._current()
+        try:
+            return work(device)
+        except LocalError:
+            raise
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _current(self) -> Device:
+        if self._device is not None and time.monotonic() - self._opened_at >= _KEPT_S:
+            self._let_go()
+        if self._device is None:
+            self._device = self._held.enter_context(self._opened())
+            self._opened_at = time.monotonic()
+        elif self._device.store.changed_elsewhere():
+            self._device.node.refresh()
+        return self._device
+
+    def _let_go(self) -> None:
+        self._device = None
+        self._held.close()

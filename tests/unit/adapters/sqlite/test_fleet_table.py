@@ -1,0 +1,83 @@
+"""What looks have found, in tables: counted, sorted and asked for in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covey.adapters.sqlite.fleet_table import FleetTable, FoundDevice, GroupCounts, PresenceCount, Wanted
+from covey.core.ids import DeviceKey, GroupId
+
+_EAST, _WEST = GroupId(b"e" * 32), GroupId(b"w" * 32)
+
+
+def _key(place: int) -> DeviceKey:
+    return DeviceKey(place.to_bytes(2, "big") * 16)
+
+
+def _row(place: int, label: str = "", presence: str = "online", **more: Any) -> FoundDevice:
+    plain = FoundDevice(
+        *(_key(place), label, label.casefold(), False, "", presence in {"online", "itself"}, presence, 10 + place),
+        *(0, 0, 0, "synchronised", b"", "", "{}"),
+    )
+    return plain._replace(**more)
+
+
+def _table(*rows: FoundDevice) -> FleetTable:
+    table = FleetTable()
+    table.set_members(_EAST, [(each.device, each.label, each.is_board) for each in rows])
+    table.put(rows)
+    return table
+
+
+def test_a_window_is_of_what_is_asked_for_and_begins_with_who_is_not_well() -> None:
+    table = _table(_row(1, "Pump"), _row(2, "barn", "silent"), _row(3, "attic"), _row(4, "cellar", lost=2))
+    assert [each.label for each in table.window(Wanted(), 0, 9)] == ["barn", "Pump", "attic", "cellar"]
+    assert [each.label for each in table.window(Wanted(), 1, 2)] == ["Pump", "attic"]
+    assert [each.label for each in table.window(Wanted("lost"), 0, 9)] == ["cellar"]
+    assert [each.label for each in table.window(Wanted(folded="pum", beginning="pum"), 0, 9)] == ["Pump"]
+    assert [each.label for each in table.window(Wanted(folded="0003", beginning="0003"), 0, 9)] == ["attic"]
+    assert table.count(Wanted(folded="0_0%", beginning="0_0%")) == 0
+    assert (table.count(Wanted("away")), table.count(Wanted(group_id=_WEST))) == (1, 0)
+
+
+def test_it_counts_by_presence_by_group_and_by_version() -> None:
+    table = _table(
+        _row(1, version="covey 1; a"), _row(2, presence="silent", version="covey 1; b", waiting=3), _row(3, lost=4)
+    )
+    table.set_members(_WEST, [(_key(3), "", False)])
+    assert sorted(table.presences()) == [PresenceCount("online", 2, 11), PresenceCount("silent", 1, 12)]
+    assert table.totals() == (3, 4)
+    assert table.groups() == {_EAST: GroupCounts(2, 1, 1, 1), _WEST: GroupCounts(1, 0, 1, 0)}
+    assert table.versions(8) == [("covey 1", 2)]
+    assert [each.device for each in table.behind(_key(1))] == []
+
+
+def test_members_come_with_all_their_groups_and_what_was_read_of_them() -> None:
+    table = _table(*map(_row, range(1, 1_201)))
+    table.set_members(_WEST, [(_key(7), "seven", True)])
+    table.keep_said(_key(7), "summary", "everything")
+    parts = list(table.members())
+    assert [len(each) for each in parts] == [500, 500, 200]
+    seven = parts[0][6]
+    assert (seven.label, seven.is_board, seven.summary) == ("seven", True, "summary")
+    assert set(seven.groups.split(",")) == {_EAST.hex(), _WEST.hex()}
+    assert (table.said(_key(7)), table.said(_key(8)), table.said_of()) == ("everything", None, [_key(7)])
+    assert (table.first_unread(_key(7)), table.first_unread(_key(1_200))) == (_key(8), _key(1_200))
+
+
+def test_who_has_left_is_dropped_with_what_was_read_of_it() -> None:
+    table = _table(_row(1), _row(2))
+    table.keep_said(_key(2), "summary", "everything")
+    table.set_members(_WEST, [(_key(1), "", False)])
+    table.forget_groups({_WEST})
+    table.forget_devices()
+    assert table.count(Wanted()) == 1
+    assert table.said(_key(2)) is None
+    assert table.first_unread(DeviceKey(b"")) == _key(1)
+
+
+def test_what_is_as_before_is_not_written() -> None:
+    table = _table(_row(1), _row(2))
+    before = table.changes()
+    table.put([_row(1), _row(2, since_us=None)])
+    assert table.changes() == before + 1
