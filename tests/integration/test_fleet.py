@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.broker
 
 
-def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway]) -> None:
+def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
+    """Also where the vault's place was said to the collector alone."""
     collector, device = new_gateway("hub"), new_gateway("orchard")
     for each in (collector, device):
         each.ok("config", "set", "label", each.name)
@@ -22,7 +24,7 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway]) -> None:
     collector.ok("group", "create", "--capability", "collector")
     collector.ok("config", "set", "vault.segment_seconds", "0.1")
     assert collector.json("fleet")["summary"] == "0 here"
-    collector.start("collect", "--no-sensors")
+    collector.start("collect", "--no-sensors", "--vault", str(tmp_path / "elsewhere"))
     collector.invite(device)
     device.start("run", "--no-sensors")
     now = int(time.time())
@@ -43,6 +45,7 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway]) -> None:
     assert collector.json("fleet", other["key"][:12])["values"][0]["value"] == 30.25
     assert "no devices are called 'field'" in collector.fails("fleet", "field", code=1)
 
+    assert str(tmp_path / "elsewhere") in collector.covey("check", "--offline").stdout
     assert "no last values" in device.ok("fleet")
     assert device.json("fleet")["reads_vault"] is False
 

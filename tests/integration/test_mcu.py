@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,11 +109,19 @@ def test_a_person_restarts_a_board_with_and_without_an_agent(gateway: Gateway, b
 
 
 def test_monitor_shows_what_changes(gateway: Gateway, board: PtyBoard) -> None:
-    lines = gateway.ok("mcu", "monitor", "--seconds", "1", "--json").splitlines()
-    seen = [json.loads(line) for line in lines]
-    assert seen[-1]["up"]
-    assert seen[-1]["fingerprint"] == fingerprint(board.board.key)
-    assert "in no group" in gateway.ok("mcu", "monitor", "--seconds", "1")
+    def seen() -> list[Any]:
+        lines = gateway.log.read_text().splitlines(keepends=True) if gateway.log.exists() else []
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+    gateway.start("mcu", "monitor", "--json")
+    wait_until(lambda: any(each["up"] for each in seen()), "it says that the board is there")
+    assert seen()[-1]["fingerprint"] == fingerprint(board.board.key)
+    gateway.end(signal.SIGINT)
+    gateway.log.unlink()
+    gateway.start("mcu", "monitor")
+    wait_until(lambda: gateway.log.exists() and "in no group" in gateway.log.read_text(), "it says so to a person")
+    gateway.end(signal.SIGINT)
+    gateway.ok("mcu", "monitor", "--seconds", "0.1")
 
 
 def test_an_agent_without_ports_loads_nothing_of_boards() -> None:

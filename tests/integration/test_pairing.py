@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -270,9 +271,12 @@ def test_a_guess_is_told_and_costs_nobody_the_code(
     code = inviting.document()["code"]
     number, first, second, enrolment = code.split("-")
     wrong = f"{number}-{first}-{'abandon' if second != 'abandon' else 'ability'}-{enrolment}"
-    guessing = start(fresh("guess"), "join", wrong, "--relay", broker.url)
+    guesser = fresh("guess")
+    shutil.rmtree(guesser.state)  # a machine that is no device yet
+    guessing = start(guesser, "join", wrong, "--relay", broker.url)
     wait_until(lambda: "somebody there says: the code is wrong" in guessing.errors.read_text(), "the guesser hears it")
     assert guessing.interrupt() == 130
+    assert not guesser.state.exists()
     assert "1 wrong tries of its code" in barn.log.read_text()
     pi = fresh("pi")
     start(pi, "join", code, "--relay", broker.url)  # a code that was mistyped once is still good
@@ -451,7 +455,10 @@ def test_a_relay_without_the_enrolment_account(tmp_path: Path, broker: Broker, f
     ],
 )
 def test_mistyped_codes(fresh: Callable[[str], Gateway], words: tuple[str, ...], said: str) -> None:
-    assert said in fresh("pi").fails("join", *words, "--relay", "mqtt://127.0.0.1:1", code=1)
+    pi = fresh("pi")
+    shutil.rmtree(pi.state)
+    assert said in pi.fails("join", *words, "--relay", "mqtt://127.0.0.1:1", code=1)
+    assert not pi.state.exists()
 
 
 def test_invitations_to_a_further_group(

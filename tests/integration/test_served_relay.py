@@ -6,21 +6,27 @@ import json
 import os
 import secrets
 import signal
+import ssl
 import stat
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
 import pytest
+from cryptography import x509
 
 from broker_conf.mosquitto.broker import find_mosquitto, free_port
-from covey.adapters.broker import served_folder
+from covey.adapters.broker import fleet_ca, served_folder
 from covey.adapters.broker.served_folder import ServedFolder
+from covey.adapters.keys.key_file import write_secret
 from covey.adapters.state_folder import StateFolder
 from covey.app.device import open_device
 from covey.app.operations import first_contact, inviting
 from covey.app.operations.first_contact import RelayPatience, is_proved, prove
 from covey.errors import RelayError
+from demo.device import COVEY
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
@@ -54,6 +60,8 @@ def machine(tmp_path: Path) -> Iterator[Callable[[str], Machine]]:
 class Machine(Gateway):
     """A machine that is no device yet."""
 
+    program: Sequence[str]
+
     def set_up(self, broker: object = None, url: str = "") -> None:
         """Leave that to commands."""
 
@@ -61,9 +69,10 @@ class Machine(Gateway):
 class Hub:
     """A machine and the relay that it serves: two states of one folder, since each is a process that goes on."""
 
-    def __init__(self, machine: Callable[[str], Machine], *words: str) -> None:
+    def __init__(self, machine: Callable[[str], Machine], *words: str, program: Sequence[str] = COVEY) -> None:
         self.device = machine("hub")
         self.server = machine("hub")
+        self.server.program = program
         self.server.log = self.server.log.with_name("relay.log")
         self.port = free_port()
         self.server.start("relay", "serve", "--label", "hub", "--port", str(self.port), *words)
@@ -203,3 +212,33 @@ def test_a_certificate_is_renewed_before_its_end_and_for_other_names(
     assert place.certify(["192.0.2.8"])
     assert place.ca_file.read_bytes() == authority
     assert stat.S_IMODE(place.certificate_file.stat().st_mode) == 0o600
+
+
+_LOOKS_OFTEN = (
+    "import sys; from covey.app import relay_server; relay_server._CERTIFICATE_S = 0.2; "
+    "from covey.cli.main import main; sys.exit(main())"
+)
+
+
+def test_a_relay_that_is_served_gets_its_next_certificate_and_nobody_loses_it(
+    machine: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = Hub(machine, program=(sys.executable, "-c", _LOOKS_OFTEN))
+    place = ServedFolder(hub.device.state / "broker")
+    hub.device.start("run", "--no-sensors")
+    wait_until(lambda: hub.device.json("status")["relay"]["state"] == "up", "the agent is connected")
+    monkeypatch.setattr(fleet_ca, "_SERVER_DAYS", timedelta(days=9))
+    ending = fleet_ca.FleetCa.create(place.path / "ca").mint_server(["localhost"])
+    write_secret(place.certificate_file, ending.encode())
+    wait_until(lambda: place.certificate_file.read_text() != ending, "another one is made, long before this one ends")
+    wait_until(lambda: _days_left(hub.port) > 300, "mosquitto shows the new one")
+    assert hub.device.json("status")["relay"]["state"] == "up"
+    assert "certificate" not in hub.device.log.read_text()
+    assert hub.device.log.read_text().count("relay: connected") == 1
+    assert hub.finding("relay") == "ok"
+
+
+def _days_left(port: int) -> int:
+    """Return for how long the certificate is good that a server shows."""
+    shown = ssl.get_server_certificate(("127.0.0.1", port))
+    return (fleet_ca._ends_at(x509.load_pem_x509_certificate(shown.encode())) - datetime.now(UTC)).days

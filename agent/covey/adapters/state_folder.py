@@ -48,7 +48,7 @@ from covey.config.file import (
 )
 from covey.config.schema import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
-from covey.errors import ConfigurationError, LocalError
+from covey.errors import ConfigurationError, LocalError, StorageError
 from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
@@ -95,6 +95,35 @@ class StateFolder:
         if not self.config_path.exists():
             write_secret(self.config_path, config_text(values).encode())
         return self._new_identity(passphrase)
+
+    def names(self) -> frozenset[str]:
+        """Return what lies in the folder, which may not be there."""
+        return frozenset(each.name for each in self.path.iterdir()) if self.path.is_dir() else frozenset()
+
+    def remove_others(self, names: frozenset[str]) -> None:
+        """Remove whatever has come into the folder beside some names, and the folder where nothing is left.
+
+        The identity goes last: what was not removed still belongs to a device.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        import shutil
+
+        identity = self._identity_path
+        others = [each for each in self.path.iterdir() if each.name not in names and each != identity]
+        try:
+            for each in others:
+                if each.is_dir():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+            if identity.name not in names:
+                remove_durably(identity)
+            if not names:
+                self.path.rmdir()
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be emptied: {error.strerror or error}") from error
 
     def _new_identity(self, passphrase: bytearray | None) -> Identity:
         """Draw and write keys; the device exists once `identity.key` does."""

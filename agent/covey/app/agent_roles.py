@@ -141,6 +141,7 @@ def collector_role(device: Device, vault: str | None) -> Collector:
     from covey.adapters.objects.location import open_object_store
     from covey.app.roles.collector import Collector
     from covey.app.roles.node_keys import NodeKeys
+    from covey.app.vault_place import note_vault_place
 
     location = vault or str(device.config.vault.location)
     objects = open_object_store(location, Path.cwd() if vault else device.folder.path)
@@ -155,5 +156,6 @@ def collector_role(device: Device, vault: str | None) -> Collector:
         int(device.config.vault.segment_seconds * 1e6),
         report,
     )
+    note_vault_place(device, vault)
     report("info", f"landing telemetry in {location}; the ingest needs {key_file.path}")
     return collector

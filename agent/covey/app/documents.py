@@ -191,6 +191,7 @@ class BoardStatus:
 
     port: str
     device: DeviceName
+    label: str
     software: str
     enrolled: bool
     up: bool

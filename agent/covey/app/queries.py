@@ -80,17 +80,19 @@ def own_condition(device: Device) -> OwnCondition:
     relay, *relays = _relays(device, now_us, running=running)
     outbox = _outbox(device, now_us)
     operators, misnamed = _operators(device)
+    labels = _labels(device) if (known := store.boards.all()) else {}
     boards = tuple(
         BoardStatus(
             board.port,
             device_name(board.keys.signing_public),
+            labels.get(board.keys.signing_public, ""),
             board.software,
             board.enrolled,
             board.up,
             _age(board.changed_at_us, now_us),
             printable(board.trouble),
         )
-        for board in store.boards.all()
+        for board in known
     )
     last_said = store.heads.all()
     groups = tuple(_group(device, group, last_said, now_us) for group in device.node.groups.joined())

@@ -11,7 +11,7 @@ from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
-from covey.core.ids import printable
+from covey.core.ids import labelled_name, printable
 
 
 def add_arguments(parser: Parser) -> None:
@@ -60,7 +60,8 @@ def _status(options: argparse.Namespace) -> None:
         for gap in each.passed:
             where = f"segments {gap.first}-{gap.last}" if gap.first != gap.last else f"segment {gap.first}"
             when = date_text(gap.noted_at_us)
-            print(f"{each.name}: passed over: {where} of node {gap.node[:8]}, {printable(gap.reason)}, {when}")
+            whose = f" ({labelled_name(gap.device, gap.label)})" if gap.device else ""
+            print(f"{each.name}: passed over: {where} of node {gap.node[:8]}{whose}, {printable(gap.reason)}, {when}")
 
 
 def _state(door: doors.DoorStatus) -> str:

@@ -14,7 +14,7 @@ from covey.app.daemon import run_agent
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.machine_service import MachineService
-from covey.app.operations.creating import create_device
+from covey.app.operations.creating import device_to_join
 from covey.app.operations.invite_file import SUFFIX, InviteFile, parse_invite_file, read_invite_file
 from covey.app.operations.joining import Terms, ask_to_join
 from covey.app.operations.previews import PreviewedGroup, PreviewedMember
@@ -80,10 +80,8 @@ def _given(options: argparse.Namespace) -> str | InviteFile:
 
 
 def _join(options: argparse.Namespace, folder: StateFolder, given: str | InviteFile) -> int:
-    if folder.is_new:
-        label = given.label if isinstance(given, InviteFile) else ""
-        create_device(folder, options.label or label or gethostname(), "", "", with_passphrase=False)
-    with open_device(options) as opened:
+    label = given.label if isinstance(given, InviteFile) else ""
+    with device_to_join(folder, options.label or label or gethostname()), open_device(options) as opened:
         return join(opened, options, given)
 
 

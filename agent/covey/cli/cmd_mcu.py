@@ -79,12 +79,16 @@ def _scan(device: Device, options: argparse.Namespace) -> None:
         print_json([to_json(each) for each in ports])
     elif ports:
         rows = [
-            (each.port, each.usb or "-", each.kind or printable(each.description) or "-", each.board or "-", _use(each))
+            (each.port, each.usb or "-", each.kind or printable(each.description) or "-", _board(each), _use(each))
             for each in ports
         ]
         print_table(["port", "usb", "what", "board", "state"], rows)
     else:
         print("no serial ports")
+
+
+def _board(port: SerialPort) -> str:
+    return "-" if port.board is None else labelled_name(port.board, port.label)
 
 
 def _use(port: SerialPort) -> str:
@@ -129,7 +133,10 @@ def _monitor(device: Device, options: argparse.Namespace) -> None:
         else:
             numbers = ", ".join(f"{name} {value}" for name, value in sorted(news.items()))
             said = f", says: {board.trouble}" if board.trouble else ""
-            print(f"{board.board} {board.port}: {_state(board)}{said}" + (f": {numbers}" if numbers else ""))
+            print(
+                f"{labelled_name(board.board, board.label)} {board.port}: {_state(board)}{said}"
+                + (f": {numbers}" if numbers else "")
+            )
         sys.stdout.flush()
 
     with suppress(KeyboardInterrupt):
@@ -148,7 +155,7 @@ def _enrol(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(board))
     elif board.enrolled:
-        print(f"board {board.board} is in group {(board.group or '')[:8]}, and knows it")
+        print(f"board {labelled_name(board.board, board.label)} is in group {(board.group or '')[:8]}, and knows it")
     else:
         print(
             "warning: the group lists the board; it has not answered yet, and is told as soon as it does",
@@ -173,7 +180,7 @@ def _compare(board: Board) -> None:
 
 
 def _introduce(board: Board, where: TextIO) -> None:
-    print(f"board        {board.board}, {printable(board.software)}", file=where)
+    print(f"board        {labelled_name(board.board, board.label)}, {printable(board.software)}", file=where)
     print(f"fingerprint  {board.fingerprint}", file=where)
 
 

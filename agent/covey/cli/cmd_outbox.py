@@ -164,7 +164,7 @@ def _quarantine(options: argparse.Namespace) -> int:
         if options.number is None:
             if options.release or options.drop:
                 raise UsageError("which message?", hint="covey outbox quarantine lists their numbers")
-            _show(options, [quarantine.about(each) for each in device.store.quarantine.entries()])
+            _show(options, [quarantine.about(device, each) for each in device.store.quarantine.entries()])
             return 0
         held = quarantine.pick_held(device, options.number)
         if options.release:
@@ -175,7 +175,7 @@ def _quarantine(options: argparse.Namespace) -> int:
             quarantine.drop(device, held)
             done = "dropped"
         else:
-            _show(options, [{**quarantine.about(held), "message": held.message.hex()}], whole=True)
+            _show(options, [{**quarantine.about(device, held), "message": held.message.hex()}], whole=True)
             return 0
     if options.json:
         print_json({"number": held.id, "done": done})

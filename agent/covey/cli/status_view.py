@@ -162,7 +162,7 @@ def boards(status: Status) -> Iterator[tuple[object, ...]]:
         state = f"{'up' if board.up else 'silent'} for {duration(board.seconds or 0)}"
         if not board.enrolled:
             state += ", not enrolled"
-        yield printable(board.port), board.device, state, printable(board.software) or "-"
+        yield printable(board.port), labelled_name(board.device, board.label), state, printable(board.software) or "-"
 
 
 def sensors(status: Status) -> Iterator[tuple[object, ...]]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,19 +102,28 @@ def test_nobody_waits_for_a_program_that_does_not_read() -> None:
 
 def test_what_it_is_to_read_stands_on_no_command_line() -> None:
     running = _reads(b"hunter2\n", *_python("import sys, time; sys.stdin.read(); print('read'); time.sleep(600)"))
-    lines = [path.read_bytes() for path in _processes() if path.exists()]
-    running.stop()
-    assert any(b"time.sleep(600)" in each for each in lines)
-    assert not any(b"hunter2" in each for each in lines)
+    try:
+        wait_until(lambda: any(b"time.sleep(600)" in each for each in _lines()), "the program runs")
+        assert not any(b"hunter2" in each for each in _lines())
+    finally:
+        running.stop()
+
+
+def _lines() -> Iterator[bytes]:
+    """Yield the command lines and environments of this process's descendants, one of which may end meanwhile."""
+    for path in _processes():
+        with suppress(OSError):
+            yield path.read_bytes()
 
 
 def _processes() -> Iterator[Path]:
-    """Yield the command lines and environments of this process's descendants."""
+    """Yield where the command lines and environments of this process's descendants stand."""
     waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
-        for task in Path(f"/proc/{pid}/task").glob("*/children"):
-            waiting += map(int, task.read_text().split())
+        with suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                waiting += map(int, task.read_text().split())
         if pid != os.getpid():
             yield from (Path(f"/proc/{pid}/cmdline"), Path(f"/proc/{pid}/environ"))
 

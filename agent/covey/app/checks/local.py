@@ -27,6 +27,7 @@ from covey.app.checks.releases import installers, releases
 from covey.app.checks.sensors import sensors
 from covey.app.checks.served_relay import served_relay
 from covey.app.documents import DAY_S, AgreementStatus
+from covey.app.vault_place import vault_place
 from covey.app.wording import count, duration
 from covey.errors import CoveyError, UnknownGroupError
 from covey.limits.units import MIB
@@ -219,9 +220,12 @@ def troubles(device: Examined) -> Iterator[Seen]:
 
 def vault(device: Examined) -> Iterator[Seen]:
     """A collector's vault: there and writable, with room."""
-    folder = device.folder.path / device.configuration.config.vault.location
+    place = vault_place(device.opened)
+    folder = device.folder.path / place
     if not device.folder.vault_key.exists():
         yield Level.SKIPPED, "this device is no collector", ""
+    elif "://" in place:
+        yield ok(f"{place}, {device.status.landing_bytes} bytes on their way")
     elif not folder.is_dir() or not os.access(folder, os.W_OK):
         yield error(f"{folder} cannot be written", "is its disk mounted, and does it belong to the agent's user?")
     elif shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:

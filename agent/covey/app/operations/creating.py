@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.adapters.keys.identity_file import find_passphrase
+from covey.app.device import open_device
 from covey.core.ids import device_name, truncate_utf8
+from covey.errors import CoveyError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 if TYPE_CHECKING:
@@ -50,3 +54,24 @@ def create_device(folder: StateFolder, label: str, relay: str, password: str, *,
         identity.noise_public.hex(),
         str(folder.path),
     )
+
+
+@contextmanager
+def device_to_join(folder: StateFolder, label: str) -> Iterator[None]:
+    """Make this machine a device where it is none; unmake that where the block fails and nobody has been asked.
+
+    So a mistyped code leaves nothing behind. What the caller raises goes on.
+    """
+    if not folder.is_new:
+        yield
+        return
+    before = folder.names()
+    create_device(folder, label, "", "", with_passphrase=False)
+    try:
+        yield
+    except (CoveyError, KeyboardInterrupt):
+        with open_device(folder) as device:
+            has_asked = bool(device.store.joins.pending() or device.node.groups.joined())
+        if not has_asked:
+            folder.remove_others(before)
+        raise

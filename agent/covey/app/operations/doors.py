@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from covey.adapters.sqlite.door_file import DoorFile, set_aside
 from covey.app.device import open_device
 from covey.app.door_runner import DoorRunner, Survey
 from covey.app.landed_batches import LandedBatches
-from covey.app.operations.vault import vault_nodes, vault_reader
+from covey.app.operations.vault import VaultWriter, vault_nodes, vault_reader, vault_writers
 from covey.core.crypto import digest
 from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
 from covey.core.presence.status import condition
@@ -44,13 +44,15 @@ class ListedDoor:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Segments of a node that a door has passed over, at least in part, and why."""
+    """Segments of a node that a door has passed over, at least in part, and why; `device` writes there, if known."""
 
     node: str
     first: int
     last: int
     reason: str
     noted_at_us: int
+    device: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,9 @@ def door_statuses(folder: StateFolder) -> list[DoorStatus]:
         return [DoorStatus(each.name, each.kind, runs, *_NOT_BEGUN) for each in entries]
     file = DoorFile(folder.path / FILE)
     try:
-        return [_status(each, file, runs=runs) for each in entries]
+        passed = any(file.gaps(each.name) for each in entries)
+        writers = _writers(folder) if passed else {}
+        return [_status(each, file, writers, runs=runs) for each in entries]
     finally:
         file.close()
 
@@ -122,12 +126,20 @@ def door_statuses(folder: StateFolder) -> list[DoorStatus]:
 _NOT_BEGUN = (None, 0, 0, None, 0, 0, None, "", 0, ())
 
 
-def _status(entry: DoorEntry, file: DoorFile, *, runs: bool) -> DoorStatus:
+def _writers(folder: StateFolder) -> dict[str, VaultWriter]:
+    with open_device(folder) as device:
+        return vault_writers(device)
+
+
+def _status(entry: DoorEntry, file: DoorFile, writers: Mapping[str, VaultWriter], *, runs: bool) -> DoorStatus:
     state = file.state(entry.name)
     if state is None:
         return DoorStatus(entry.name, entry.kind, runs, *_NOT_BEGUN)
     passed = (
-        PassedOver(each.gap.node, each.gap.first, each.gap.last, each.gap.reason, each.noted_at_us)
+        PassedOver(
+            *(each.gap.node, each.gap.first, each.gap.last, each.gap.reason, each.noted_at_us),
+            *writers.get(each.gap.node, ("", "")),
+        )
         for each in file.gaps(entry.name)
     )
     return DoorStatus(

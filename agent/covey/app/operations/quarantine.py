@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from covey.app.device import Device
-from covey.core.ids import device_name
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.ids import device_name, printable
 from covey.core.link.records import Quarantined
 from covey.core.wire.message import read_message
 from covey.errors import LocalError, OutboxFullError
@@ -23,14 +24,16 @@ def pick_held(device: Device, number: str) -> Quarantined:
     return found
 
 
-def about(held: Quarantined) -> dict[str, Any]:
+def about(device: Device, held: Quarantined) -> dict[str, Any]:
     """Return what is known of a message, as JSON values."""
     message = read_message(held.message, verify=False)
     outgoing = held.recipient is not None
+    other = message.recipient if outgoing else message.author
     return {
         "number": held.id,
         "way": "out" if outgoing else "in",
-        "device": device_name(message.recipient if outgoing else message.author),
+        "device": device_name(other),
+        "label": printable(DeviceLabels(device.node.groups.joined()).label(other)),
         "type": message.type.name.lower(),
         "why": held.code,
         "bytes": len(held.message),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.ids import device_name, printable
 from covey.errors import LocalError, MissingPackageError, UsageError
 
@@ -25,6 +26,10 @@ class SerialPort:
     configured: bool
     missing: bool
     board: str | None
+    label: str
+
+
+_NO_BOARD = (None, "")
 
 
 def scan_ports(device: Device) -> list[SerialPort]:
@@ -35,17 +40,19 @@ def scan_ports(device: Device) -> list[SerialPort]:
     """
     from covey_boards.usb import lasting_name
 
-    known = {board.port: device_name(board.keys.signing_public) for board in device.store.boards.all()}
+    labels = DeviceLabels(device.node.groups.joined())
+    keys = {board.port: board.keys.signing_public for board in device.store.boards.all()}
+    known = {port: (device_name(key), labels.label(key)) for port, key in keys.items()}
     configured = {str(Path(port).resolve()): port for port in device.config.bridge.ports}
     found = []
     for port in _attached():
         ours = configured.pop(str(Path(port.device).resolve()), None)
         name = ours or lasting_name(port)
         usb = None if port.vendor is None or port.product is None else f"{port.vendor:04x}:{port.product:04x}"
-        seen = known.get(name)
-        found.append(SerialPort(name, usb, port.kind, port.description, ours is not None, missing=False, board=seen))
+        seen = known.get(name, _NO_BOARD)
+        found.append(SerialPort(name, usb, port.kind, port.description, ours is not None, False, *seen))
     return found + [
-        SerialPort(name, None, None, "", configured=True, missing=not Path(name).exists(), board=known.get(name))
+        SerialPort(name, None, None, "", True, not Path(name).exists(), *known.get(name, _NO_BOARD))
         for name in configured.values()
     ]
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from covey.app.vault_place import note_vault_place, vault_place
 from covey.core.crypto import check_noise_key
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import KEY_BYTES, NoisePublic, device_name, from_hex, node_id
@@ -128,9 +129,10 @@ def prepare_vault(device: Device, location: str | None) -> PreparedVault:
     new = not key_file.exists()
     if location:
         device.folder.change_config({"vault.location": absolute_location(location)})
+        note_vault_place(device, None)
     _open_store(device, location)
     key_file.draw(device.clock.wall_us())
-    where = location or str(device.config.vault.location)
+    where = location or vault_place(device)
     return PreparedVault(key_file.read().vault_id.hex(), where, str(key_file.path), new)
 
 
@@ -238,7 +240,7 @@ def _open_store(device: Device, location: str | None) -> ObjectStore:
     from covey.adapters.objects.location import open_object_store
 
     base = Path.cwd() if location else device.folder.path
-    return open_object_store(location or str(device.config.vault.location), base)
+    return open_object_store(location or vault_place(device), base)
 
 
 def vault_reader(device: Device, location: str | None) -> VaultReader:
