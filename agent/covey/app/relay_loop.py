@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.app.runtime import AgentRole
 
-_POLL_S = 0.02
+_POLL_S = 0.1
 _FRESH_REFUSED_S = 2.0
 """Before a relay that has refused an account made a moment ago is asked again."""
 
