@@ -32,8 +32,9 @@ _BEN = DeviceKey(b"b" * 32)
 
 
 @contextmanager
-def _mounted(folder: Path) -> Iterator[None]:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(folder)], check=True)
+def mounted_disk(folder: Path, size: int = _SIZE) -> Iterator[None]:
+    """Have a folder be a disk of so many bytes, for who is root."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
     try:
         yield
     finally:
@@ -62,7 +63,7 @@ def _queue(store: SqliteStore, kind: MessageClass = MessageClass.TELEMETRY) -> L
 
 def live_on_a_full_disk(folder: Path) -> None:
     """Queue until the disk is full, free what is acknowledged, and go on when there is room."""
-    with _mounted(folder):
+    with mounted_disk(folder):
         store, _ = StateFile(folder / "state.sqlite").open(lambda: identity("ann"), 100 * _SIZE)
         reserved = folder / "state.sqlite-ballast"
 
@@ -99,7 +100,7 @@ def live_on_a_full_disk(folder: Path) -> None:
 def start_after_a_kill_on_a_full_disk(folder: Path) -> None:
     """Kill a process whose disk is full, and open its state again: all of it is there, and may leave."""
     for killed, queued in enumerate((0, 1, 40, 400)):
-        with _mounted(folder):
+        with mounted_disk(folder):
             work = f"disk.queue_and_be_killed(pathlib.Path(sys.argv[1]), {queued})"
             assert _in_a_process(work, folder) == -signal.SIGKILL
             state = StateFile(folder / "state.sqlite")
@@ -134,7 +135,7 @@ def queue_and_be_killed(folder: Path, count: int) -> None:
 
 def fill_the_disk_by_queueing(folder: Path) -> None:
     """Queue until the outbox itself has filled the disk, have it emptied, and queue as much again, and again."""
-    with _mounted(folder):
+    with mounted_disk(folder):
         state = StateFile(folder / "state.sqlite")
         most: list[int] = []
         for _ in range(4):
@@ -161,7 +162,7 @@ def save_on_a_nearly_full_disk(folder: Path) -> None:
     ben.stop()
     tried = Counter[str]()
     for room in range(100_000, 3_000_000, 300_000):
-        with _mounted(mounted):
+        with mounted_disk(mounted):
             for file in (whole / "ann", *whole.glob("ann-mark*")):
                 shutil.copy(file, mounted)
             state, filler = StateFile(mounted / "ann"), mounted / "filler"
@@ -192,5 +193,5 @@ def anywhere(scene: Callable[[Path], None], folder: Path) -> None:
     if os.geteuid() == 0:
         scene(folder)
         return
-    code = f"import sys, pathlib, {__name__} as disk; disk.{scene.__name__}(pathlib.Path(sys.argv[1]))"
+    code = f"import sys, pathlib, {scene.__module__} as disk; disk.{scene.__name__}(pathlib.Path(sys.argv[1]))"
     subprocess.run(["unshare", "-rm", sys.executable, "-c", code, str(folder)], check=True)

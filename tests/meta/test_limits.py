@@ -58,6 +58,7 @@ _OUR_OWN = {
     "LAN_PEERS": "this machine's memory",
     "MAXIMUM_TRIAL_SECONDS": "this device's own installers",
     "TRIAL_STARTS": "this device's own installers",
+    "SLOT_FREE_BYTES": "this device's own installers",
     "ROLL_BACK_TRIES": "this device's own installers",
     "ROLL_BACK_REST_US": "this device's own installers",
     "CONFIRM_REST_US": "this device's own installers",

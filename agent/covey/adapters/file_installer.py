@@ -4,7 +4,8 @@
 2. What was there is kept beside it, durably, before anything changes, until it is confirmed or put back: `.NAME.old`,
    or `.NAME.none` where nothing was. One that lies there already is what was confirmed last, and stays.
 3. Each step can be done twice, and be cut off anywhere: done once more, it comes to the same.
-4. A hook runs after each change, with the path as its argument; where it fails, the step has failed.
+4. To keep what was there, and to put it back, takes no room on the disk, where that has hard links.
+5. A hook runs after each change, with the path as its argument; where it fails, the step has failed.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class FileInstaller:
             self._new.unlink(missing_ok=True)
             if not (self._old.exists() or self._none.exists()):
                 if self._target.exists():
-                    self._copy(self._target, self._old)
+                    self._keep(self._target, self._old)
                 else:
                     self._none.touch(mode=0o600)
                     synchronise(self._target.parent)
@@ -80,7 +81,7 @@ class FileInstaller:
         with storage_errors("replace", self._target):
             self._new.unlink(missing_ok=True)
             if self._old.exists():
-                self._copy(self._old, self._target)
+                self._keep(self._old, self._target)
             elif self._none.exists():
                 remove_durably(self._target)
             else:
@@ -101,9 +102,18 @@ class FileInstaller:
         with storage_errors("read", self._target), self._target.open("rb") as file:
             return f"sha256 {hashlib.file_digest(file, 'sha256').hexdigest()[:_DIGEST_CHARACTERS]}"
 
-    def _copy(self, source: Path, target: Path) -> None:
-        with source.open("rb") as content:
-            self._write(content, target, os.fstat(content.fileno()))
+    def _keep(self, source: Path, target: Path) -> None:
+        """Have a path name what another one names, durably: the same file, or a copy where the disk has no links."""
+        synchronise(source)
+        try:
+            os.link(source, self._new)
+        except OSError:
+            with source.open("rb") as content:
+                self._write(content, target, os.fstat(content.fileno()))
+            return
+        self._new.replace(target)
+        self._new.unlink(missing_ok=True)  # where both were the same file, a rename does nothing
+        synchronise(target.parent)
 
     def _write(self, content: BinaryIO, target: Path, like: os.stat_result | None) -> None:
         """Replace a file by what a stream holds, durably, with the owner and the mode of another one."""

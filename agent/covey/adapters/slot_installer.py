@@ -6,7 +6,8 @@ service manager starts. On trial there is a file `trial` with the old slot's nam
 1. A new version is built in the slot that does not run, as a copy of the one that does with other packages in it. So
    nothing is fetched, and nothing that runs is touched.
 2. A version that cannot be started, or that converts the state into one which the present version cannot read, is
-   refused before anything changes: nobody could go back from it.
+   refused before anything changes: nobody could go back from it. So is one that leaves the disk no room; what was
+   built of a version that does not stay is deleted.
 3. The link changes by a rename, after what says how to go back is durable. Then the agent is ended, so that its service
    manager starts the new one. Where an agent ends over and over on trial, `launch` puts the link back.
 4. Confirmed is only a version that itself runs this.
@@ -27,9 +28,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
-from covey.adapters.files import remove_durably, replace_durably, storage_errors, synchronise
+from covey.adapters.files import remove_durably, remove_leftovers, replace_durably, storage_errors, synchronise
 from covey.adapters.sqlite.migrations import newest_schema
-from covey.errors import LocalError
+from covey.errors import DiskFullError, LocalError
+from covey.limits.actions import SLOT_FREE_BYTES
 
 _SLOTS = ("a", "b")
 _PIECE = 1 << 20
@@ -37,6 +39,8 @@ _WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,200}\.whl")
 _ABOUT = re.compile(r"(covey-[A-Za-z0-9_.+!]{1,60})\.dist-info/WHEEL")
 _PURE = "py3-none-any"
 _MAXIMUM_UNPACKED_BYTES = 1 << 30
+_COPIES_OF_A_WHEEL = 3
+"""A wheel's content lies on the disk as it came, unpacked by pip, and in the slot."""
 _ASK = (
     "import covey.app.daemon, covey.app.runtime, covey.app.relay_access; from covey.cli.main import full_parser; "
     "full_parser(); from covey.adapters.sqlite.migrations import oldest_reader; print(oldest_reader())"
@@ -56,7 +60,7 @@ class SlotInstaller:
         self._folder = folder.resolve()
         self._end_agent = end_agent
         self._trial, self._starts = self._folder / "trial", self._folder / "starts"
-        self._incoming = self._folder / "incoming"
+        self._incoming, self._next = self._folder / "incoming", self._folder / ".next"
         running = Path(sys.prefix).resolve()
         if running.parent != self._folder or running.name not in _SLOTS or self._current() not in _SLOTS:
             hint = "docs/operations/releases.md shows how its slots are laid out"
@@ -75,8 +79,9 @@ class SlotInstaller:
             self._switch(self._running)  # where an earlier one was cut off
             remove_durably(self._starts)
             replace_durably(self._trial, self._running.encode(), 0o644)
-            wheels = self._unpacked(content)
             shutil.rmtree(self._folder / other, ignore_errors=True)
+            self._need_room(_bytes_in(self._folder / self._running))
+            wheels = self._unpacked(content)
             shutil.copytree(self._folder / self._running, self._folder / other, symlinks=True)
             self._fill(other, wheels)
             shutil.rmtree(self._incoming)
@@ -92,11 +97,9 @@ class SlotInstaller:
             LocalError: it is not the new one that runs.
             StorageError: the disk refused.
         """
-        if not self._trial.exists():
-            return 0  # it was confirmed, and nobody heard it
-        if self._running == self._old() or self._running != self._current():
+        if self._trial.exists() and (self._running == self._old() or self._running != self._current()):
             raise LocalError(f"the new version does not run: {self.version()} does")
-        self._forget_trial()
+        self._end_trial()  # where it was confirmed, and nobody heard it, what was cut off
         return 0
 
     def roll_back(self) -> int:
@@ -112,8 +115,8 @@ class SlotInstaller:
             if self._running != old:
                 self._end_agent()
                 raise LocalError("the agent has not ended", hint="restart it, then do this once more")
-            self._forget_trial()
-        shutil.rmtree(self._incoming, ignore_errors=True)
+            shutil.rmtree(self._folder / next(slot for slot in _SLOTS if slot != old), ignore_errors=True)
+        self._end_trial()
         return 0
 
     @staticmethod
@@ -132,15 +135,33 @@ class SlotInstaller:
         return old
 
     def _switch(self, slot: str) -> None:
-        following = self._folder / ".next"
-        following.unlink(missing_ok=True)
-        following.symlink_to(slot)
-        following.replace(self._folder / "current")
+        self._next.unlink(missing_ok=True)
+        self._next.symlink_to(slot)
+        self._next.replace(self._folder / "current")
         synchronise(self._folder)
 
-    def _forget_trial(self) -> None:
-        remove_durably(self._trial)
-        remove_durably(self._starts)
+    def _end_trial(self) -> None:
+        """Let go of all that lies beside the slots: first of what says that there is a trial."""
+        with storage_errors("write", self._folder):
+            remove_durably(self._trial)
+            remove_durably(self._starts)
+            self._next.unlink(missing_ok=True)
+            remove_leftovers(self._folder)
+            shutil.rmtree(self._incoming, ignore_errors=True)
+
+    def _need_room(self, size: int) -> None:
+        """Check that so many bytes fit, and leave what the agent's state needs.
+
+        Raises:
+            DiskFullError: they do not.
+        """
+        found = os.statvfs(self._folder)
+        free = found.f_bavail * found.f_frsize
+        if free < size + SLOT_FREE_BYTES:
+            raise DiskFullError(
+                f"no room for a slot of {size} bytes: {free} are free, and {SLOT_FREE_BYTES} of them stay so",
+                hint="free space on that disk, then release it once more",
+            )
 
     # -- building -----------------------------------------------------------------------------------------------------
 
@@ -153,8 +174,10 @@ class SlotInstaller:
             shutil.copyfileobj(content, file, _PIECE)
         try:
             with zipfile.ZipFile(package) as archive:
-                if sum(each.file_size for each in archive.infolist()) > _MAXIMUM_UNPACKED_BYTES:
+                unpacked = sum(each.file_size for each in archive.infolist())
+                if unpacked > _MAXIMUM_UNPACKED_BYTES:
                     raise LocalError("it unpacks to more than 1 GiB")
+                self._need_room(_bytes_in(self._folder / self._running) + _COPIES_OF_A_WHEEL * unpacked)
                 names = archive.namelist()
                 for name in filter(_WHEEL.fullmatch, names):
                     with archive.open(name) as read, (self._incoming / name).open("wb") as file:
@@ -180,6 +203,11 @@ class SlotInstaller:
                 f"it converts the state into one that {self.version()} cannot read, so nobody could go back",
                 hint="a person installs it",
             )
+
+
+def _bytes_in(folder: Path) -> int:
+    """Return how many bytes of a disk a folder takes."""
+    return sum(each.lstat().st_blocks for each in folder.rglob("*")) * 512
 
 
 def end_agent_above(deadline_s: float) -> Callable[[], None]:

@@ -100,6 +100,9 @@ INSTALLER_FETCH_US = 86_400_000_000
 STAGING_REST_US = 2_000_000
 """Between two looks at whether it has come."""
 
+SLOT_FREE_BYTES = 64 * MIB
+"""What stays free of the disk where a new version of Covey is built beside the old one: the outbox has its room."""
+
 PROBED_MEMBERS = 8
 """Members that are asked for an acknowledgement on trial: one that is awake is enough."""
 
