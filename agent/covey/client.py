@@ -105,6 +105,18 @@ class Client:
         """
         return self._done(calls.send(content, group, to, expires_s, key))
 
+    def hand_over(self, to: str | None = None, wait_s: int = calls.HAND_OVER_S_MAX) -> dict[str, Any]:
+        """Have what waits kept by mailboxes at once, and wait for that so many seconds, 30 at most.
+
+        Of the answer, `handed_over` names the recipients whose messages a mailbox has durably, or they themselves:
+        so this device may go away for good. `open` names those for whom nobody has said so yet. `to`: only what waits
+        for one, by its label or the beginning of its key.
+
+        Raises:
+            LocalError: something waits, and no group names a mailbox for it.
+        """
+        return self._done(calls.hand_over(to, wait_s))
+
     def send_ephemeral(self, content: bytes, group: str | None = None) -> int:
         """Say something to the members of a group who are there now, which nobody keeps; return to how many it goes.
 

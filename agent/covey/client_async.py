@@ -77,6 +77,10 @@ class AsyncClient:
         """Queue a blob durably for every other member of the group, or for one; return how many: `Client.send`."""
         return await self._done(calls.send(content, group, to, expires_s, key))
 
+    async def hand_over(self, to: str | None = None, wait_s: int = calls.HAND_OVER_S_MAX) -> dict[str, Any]:
+        """Have what waits kept by mailboxes at once, and wait for that: `Client.hand_over`."""
+        return await self._done(calls.hand_over(to, wait_s))
+
     async def send_ephemeral(self, content: bytes, group: str | None = None) -> int:
         """Say something to who is there now, which nobody keeps; return to how many: `Client.send_ephemeral`."""
         return await self._done(calls.send_ephemeral(content, group))

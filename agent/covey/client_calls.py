@@ -26,6 +26,9 @@ PATIENCE_S = 60.0
 
 NDJSON = "application/x-ndjson"
 
+HAND_OVER_S_MAX = 30
+"""How long one request waits for mailboxes: half of the patience."""
+
 _FOLLOW_S = 3_600
 """Of one stream of events; the next one goes on where it ended."""
 
@@ -154,6 +157,11 @@ def send(content: bytes, group: str | None, to: str | None, expires_s: int | Non
     """Give a blob to be sent."""
     query = {"group": group, "to": to, "expires": expires_s}
     return Call("POST", "/v1/send", _number("recipients"), query, content, _OCTETS, key)
+
+
+def hand_over(to: str | None, wait_s: int) -> Call[dict[str, Any]]:
+    """Have what waits kept by mailboxes."""
+    return Call("POST", "/v1/hand-over", _with("handed_over", "open"), {"to": to, "wait": wait_s})
 
 
 def send_ephemeral(content: bytes, group: str | None) -> Call[int]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker_conf.mosquitto import Broker
+from covey.client import Client
+from covey.client_async import AsyncClient
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -69,6 +73,39 @@ def test_a_laptop_hands_over_is_destroyed_and_the_broker_is_wiped(fleet: list[Ga
     assert taken == texts
     wait_until(lambda: _kept(post) == 0, "it is deleted after that")
     assert _take(shed, taken) == texts, "once"
+
+
+def test_what_is_sent_is_handed_over_in_one_step(fleet: list[Gateway]) -> None:  # accepts: 002.05, 002.06
+    """By a program through the agent's socket, and by a command that is online for its own time alone."""
+    post, laptop, shed = fleet
+    shed.kill()
+    laptop.kill()
+    laptop.ok("config", "set", "api.socket", "api.sock")
+    laptop.start("run", "--no-sensors")
+    covey = Client(laptop.state / "api.sock")
+    wait_until(covey.answers, "its agent answers")
+    covey.send(b"word 0", to="shed")
+    assert covey.hand_over("shed") == {"handed_over": [shed.author[:8]], "open": []}
+
+    async def beside() -> dict[str, Any]:
+        asked = AsyncClient(laptop.state / "api.sock")
+        await asked.send(b"word 1", to="shed", expires_s=3_600)
+        return await asked.hand_over()
+
+    assert asyncio.run(beside())["handed_over"] == [shed.author[:8]]
+    assert "handed over: what waits for" in laptop.ok("send", "--text", "word 2", "--to", "shed", "--hand-over")
+    laptop.kill()
+    sent = laptop.json("send", "--text", "word 3", "--to", "shed", "--hand-over")
+    assert sent == {"bytes": 6, "recipients": 1, "handed_over": [shed.author[:8]], "open": []}
+    shutil.rmtree(laptop.state)
+    shed.start("run", "--no-sensors")
+    taken: list[str] = []
+    wait_until(lambda: len(_take(shed, taken)) >= 4, "what was kept has come")
+    assert taken == [f"word {number}" for number in range(4)]
+    shed.kill()
+    post.kill()
+    said = shed.fails("send", "--text", "nobody is there", "--hand-over", "--wait", "0.1", code=1)
+    assert "no mailbox has answered yet for" in said
 
 
 def test_who_is_silent_is_pushed_for_and_both_come_to_an_end(fleet: list[Gateway]) -> None:

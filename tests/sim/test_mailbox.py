@@ -236,13 +236,13 @@ def _notes_the_last_one(pushing: Pushing, mailbox: DeviceKey, answer: PushAck, n
     if pushed is None:
         return False
     pair = pushed.recipient, mailbox
-    if pushed.place > pushing._records.mailbox.pushed_upto(*pair):
+    if pushed.place > pushing._records.mailbox.pushed_upto(*pair)[0]:
         pushing._records.mailbox.set_pushed(*pair, Place(pushed.place), now.wall_us)
     return True
 
 
 def _knows_no_restored_one(session: MailboxSession, welcome: MailboxWelcome, generation: int, now: Now) -> bool:
-    session._relay_id = welcome.relay_id
+    session.relay_id = welcome.relay_id
     maximum = max(welcome.max_cursor, session._position)
     seen = MailboxWelcome(welcome.version, welcome.relay_id, maximum, 0)
     return _welcomed(session, seen, generation, now)

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.state_path import SYSTEM_STATE
-from covey.app.documents import Outbox, Status, from_json
+from covey.app.documents import HandedOver, Outbox, Status, from_json
 from covey.client import SYSTEM_SOCKET, Blob, Client
+from covey.client_calls import HAND_OVER_S_MAX
 from covey.config.schema import TelemetryConfig
 
 if TYPE_CHECKING:
@@ -103,6 +104,16 @@ class AnsweringAgent:
     def send_ephemeral(self, content: bytes, group: str | None) -> int:
         """Say something to the members of a group who are there now; return to how many it goes."""
         return self._client.send_ephemeral(content, group)
+
+    def hand_over(self, to: str | None, seconds: float) -> HandedOver:
+        """Have what waits, for one recipient or for all, kept by mailboxes at once; wait so long until it is."""
+        done, deadline = dict[str, None](), time.monotonic() + seconds
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            found = self._client.hand_over(to, min(ceil(left_s), HAND_OVER_S_MAX))
+            done |= dict.fromkeys(found["handed_over"])
+            if not found["open"] or left_s <= HAND_OVER_S_MAX:
+                return HandedOver(tuple(done), tuple(found["open"]))
 
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, waiting so long for the first."""

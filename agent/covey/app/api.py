@@ -93,6 +93,7 @@ class _Answers:
             "write_lines": self._write_lines,
             "send": self._send,
             "send_ephemeral": self._send_ephemeral,
+            "hand_over": self._hand_over,
             "inbox": self._inbox,
             "forget": self._forget,
             "history": self._history,
@@ -157,6 +158,10 @@ class _Answers:
                 request.body, query.get("group"), query.get("to"), expires_s, request.key
             )
         return _document(QueuedBlob(len(request.body), recipients))
+
+    def _hand_over(self, request: Request) -> Answer:
+        with self._opened() as device:
+            return _document(OpenedDevice(device).hand_over(request.query.get("to"), int(request.query.get("wait", 0))))
 
     def _send_ephemeral(self, request: Request) -> Answer:
         with self._opened() as device:

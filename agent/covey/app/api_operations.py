@@ -8,6 +8,7 @@ from covey.app.content_operations import content_operations
 from covey.app.documents import (
     ArrivedBlob,
     Forgotten,
+    HandedOver,
     OrderedSettingDocument,
     Outbox,
     QueuedBlob,
@@ -20,6 +21,7 @@ from covey.app.event_documents import EVENT_ID, EVENTS, HISTORY_CURSOR, HISTORY_
 from covey.app.metrics import FORMS
 from covey.app.openapi import Endpoint, Parameter, Schema, description
 from covey.app.own_documents import Own, SetPreference
+from covey.client_calls import HAND_OVER_S_MAX
 from covey.core.history.kinds import OperationKind
 from covey.core.telemetry.line_protocol import PRECISIONS
 from covey.limits.ephemeral import EPHEMERAL_PER_SECOND, EPHEMERAL_SAVED, MAXIMUM_EPHEMERAL_BYTES
@@ -260,6 +262,25 @@ OPERATIONS = (
         ),
         {"application/octet-stream": {"schema": {"type": "string", "contentEncoding": "binary"}}},
         ("NoLength", "NoStorage", "OtherRequest", "OutboxFull"),
+    ),
+    Endpoint(
+        "hand_over",
+        "POST",
+        "/v1/hand-over",
+        "Have what waits kept by mailboxes at once, so that this device may go away for good",
+        "for whom a mailbox, or the recipient itself, has it durably, and for whom nobody has said so yet",
+        {_JSON: HandedOver},
+        (
+            Parameter(
+                "to",
+                {"type": "string", "minLength": 1, "maxLength": 64},
+                "what waits for one device: its label, or the beginning of its key; left out: for all",
+            ),
+            _number("wait", 0, HAND_OVER_S_MAX, "answer when all of it is kept, after so many seconds at most"),
+        ),
+        refusals=("NoStorage",),
+        description="What is handed over stays queued here as well, and its retries go on, until its recipient has "
+        "acknowledged it: a mailbox is not believed. What stays open is pushed as soon as a mailbox answers.",
     ),
     Endpoint(
         "send_ephemeral",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from covey.app.documents import Outbox, Status
+    from covey.app.documents import HandedOver, Outbox, Status
     from covey.app.event_documents import HistoryEntry
     from covey.app.operations.history_pages import HistoryQuery
     from covey.client import Blob
@@ -55,6 +55,9 @@ class DeviceApi(Protocol):
 
     def send_ephemeral(self, content: bytes, group: str | None) -> int:
         """Say something to the members of a group who are there now, which nobody keeps; return to how many it goes."""
+
+    def hand_over(self, to: str | None, seconds: float) -> HandedOver:
+        """Have what waits, for one recipient or for all, kept by mailboxes at once; wait so long until it is."""
 
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, oldest first; where there is none, wait so long for the first."""

@@ -403,6 +403,14 @@ class QueuedBlob:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOver:
+    """What had waited for these is kept by a mailbox, or by themselves; for those that are open nobody has said so."""
+
+    handed_over: tuple[DeviceName, ...]
+    open: tuple[DeviceName, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class QueuedReadings:
     """So many readings are queued."""
 

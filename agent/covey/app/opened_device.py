@@ -21,7 +21,7 @@ from covey.errors import LocalError, ReadingError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
-    from covey.app.documents import Outbox, Status
+    from covey.app.documents import HandedOver, Outbox, Status
     from covey.app.event_documents import HistoryEntry
     from covey.app.operations.history_pages import HistoryQuery
     from covey.core.telemetry.senml import Reading
@@ -108,6 +108,16 @@ class OpenedDevice:
         """
         del content, group
         raise LocalError("an ephemeral message needs an agent that runs and answers", hint="covey run; api.socket")
+
+    def hand_over(self, to: str | None, seconds: float) -> HandedOver:
+        """Have what waits, for one recipient or for all, kept by mailboxes at once; wait so long until it is.
+
+        Raises:
+            LocalError: something waits, and no group names a mailbox for it.
+        """
+        from covey.app.operations.mailbox import hand_over
+
+        return hand_over(self._device, to, seconds)
 
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, waiting so long for the first."""

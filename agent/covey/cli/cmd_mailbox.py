@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from covey.app.agent_roles import configured_roles
 from covey.app.daemon import run_agent
 from covey.app.documents import to_json
 from covey.app.wording import count
-from covey.cli.device_options import on_device, state_folder
+from covey.cli.device_options import device_api, on_device, state_folder
 from covey.cli.grammar import Parser, json_option
+from covey.cli.handing_over import WAIT_S, report_handed_over
 from covey.cli.quantities import size_text
 from covey.cli.status_view import duration
 from covey.cli.terminal import confirm, print_json, print_table
-from covey.core.ids import device_name, labelled_name, printable
+from covey.core.ids import printable
+from covey.errors import LocalError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
-
-_WAIT_S = 30.0
 
 
 def add_arguments(parser: Parser) -> None:
@@ -32,10 +31,12 @@ def add_arguments(parser: Parser) -> None:
     purge = actions.add("purge", on_device(_purge), "let go of what is kept; who sent it has it still, if it lives")
     purge.add_argument("device", nargs="?", metavar="DEVICE", help="for whom (default: all)")
     purge.add_argument("--yes", action="store_true", help="do not ask")
-    over = actions.add("hand-over", on_device(_hand_over), "push what waits to mailboxes now: this device goes away")
-    over.add_argument("device", nargs="?", metavar="DEVICE", help="for whom (default: all for whom something waits)")
+    over = actions.add("hand-over", _hand_over, "push what waits to mailboxes now: this device goes away")
     over.add_argument(
-        "--wait", type=float, default=_WAIT_S, metavar="SECONDS", help=f"how long to wait (default: {_WAIT_S:.0f})"
+        "device", nargs="?", metavar="DEVICE", help="for whom, by label or key (default: all for whom something waits)"
+    )
+    over.add_argument(
+        "--wait", type=float, default=WAIT_S, metavar="SECONDS", help=f"how long to wait (default: {WAIT_S:.0f})"
     )
     for action in (status, purge, over):
         json_option(action)
@@ -87,21 +88,11 @@ def _purge(device: Device, options: argparse.Namespace) -> None:
         print(f"{count(gone, 'envelope')} gone")
 
 
-def _hand_over(device: Device, options: argparse.Namespace) -> int:
-    from covey.app.operations.mailbox import hand_over, wait_handed_over
-
-    labels = {each.keys.signing_public: each.label for g in device.node.groups.joined() for each in g.members}
-    places = hand_over(device, options.device)
-    left = wait_handed_over(device, places, options.wait)
-    done = [each for each in places if each not in left]
-    if options.json:
-        print_json({"handed_over": [device_name(each) for each in done], "open": [device_name(each) for each in left]})
-    else:
-        for each in done:
-            print(f"handed over: what waits for {labelled_name(device_name(each), labels.get(each, ''))}")
-    if left:
-        names = ", ".join(labelled_name(device_name(each), labels.get(each, "")) for each in left)
-        print(f"error: no mailbox has answered yet for: {names}", file=sys.stderr)
-        print("hint: it stays queued, and goes on; is the relay reached? covey status", file=sys.stderr)
-        return 1
-    return 0
+def _hand_over(options: argparse.Namespace) -> int:
+    with device_api(options) as device:
+        found = device.hand_over(options.device, options.wait)
+        if not (found.handed_over or found.open):
+            raise LocalError(
+                "nothing waits" + (f" for '{options.device}'" if options.device else ""), hint="covey status"
+            )
+        return report_handed_over(device, found, as_json=options.json)

@@ -9,6 +9,7 @@ from pathlib import Path
 from covey.app.wording import count
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, group_option, json_option, key_option
+from covey.cli.handing_over import WAIT_S, report_handed_over
 from covey.cli.quantities import read_us
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
@@ -32,7 +33,17 @@ def add_arguments(parser: Parser) -> None:
         "--ephemeral", action="store_true", help="to who is there now alone; nobody keeps it, and it may be lost"
     )
     key_option(parser)
-    parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until every member has acknowledged")
+    parser.add_argument(
+        "--hand-over",
+        action="store_true",
+        help="wait until a mailbox has all that waits: this device goes away",
+    )
+    parser.add_argument(
+        "--wait",
+        type=float,
+        metavar="SECONDS",
+        help="wait until every member has acknowledged, or for mailboxes",
+    )
     json_option(parser)
 
 
@@ -45,10 +56,14 @@ def run(options: argparse.Namespace) -> int:
         return _say(content, options)
     with device_api(options) as device:
         recipients = device.send(content, options.group, options.to or None, expires_s, options.key)
-        if options.json:
+        if options.json and not options.hand_over:
             print_json({"bytes": len(content), "recipients": recipients})
-        else:
+        elif not options.json:
             print(f"queued {count(len(content), 'byte')} for {count(recipients, 'member')}", flush=True)
+        if options.hand_over:
+            found = device.hand_over(options.to or None, WAIT_S if options.wait is None else options.wait)
+            sent = {"bytes": len(content), "recipients": recipients}
+            return report_handed_over(device, found, as_json=options.json, sent=sent)
         waiting = 0 if options.wait is None else device.waiting_after(options.wait)
     if waiting:
         print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)
@@ -60,10 +75,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _say(content: bytes, options: argparse.Namespace) -> int:
-    if options.to or options.expires or options.key or options.wait is not None:
+    if options.to or options.expires or options.key or options.hand_over or options.wait is not None:
         raise UsageError(
             "--ephemeral goes to all who are there, once",
-            hint="without --to, --expires, --key and --wait",
+            hint="without --to, --expires, --key, --hand-over and --wait",
         )
     with device_api(options) as device:
         recipients = device.send_ephemeral(content, options.group)

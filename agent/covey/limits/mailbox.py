@@ -41,6 +41,10 @@ MAXIMUM_BLOB_TTL_S = 2_592_000
 BLOB_TTL_S = 604_800
 """How long it is kept where its sender does not say, 7 days."""
 
+PUSH_RENEWAL_US = 302_400_000_000
+"""After so long, half of a blob's default time, what still waits is pushed again: a mailbox that ran meanwhile, was
+emptied or restored may have let go of it."""
+
 INBOX_BLOBS = 10_000
 """Blobs that wait for one device: its cursors then fit into one PULL's gap."""
 

@@ -248,24 +248,37 @@ class MailboxTables(MailboxInboxes):
             (mailbox, relay_id, cursor),
         )
 
-    def pushed_upto(self, recipient: DeviceKey, mailbox: DeviceKey) -> Place:
-        """Return up to which place of a queue a mailbox has said that it keeps all."""
-        query = "SELECT upto FROM mailbox_pushed WHERE recipient = ? AND mailbox = ?"
+    def pushed_upto(self, recipient: DeviceKey, mailbox: DeviceKey) -> tuple[Place, int]:
+        """Return (up to which place of a queue a mailbox has said that it keeps all, when the first of it was)."""
+        query = "SELECT upto, pushed_at FROM mailbox_pushed WHERE recipient = ? AND mailbox = ?"
         row = self._database.first(query, (recipient, mailbox))
-        return Place(row[0] if row else 0)
+        return (Place(row[0]), row[1]) if row else (Place(0), 0)
 
-    def set_pushed(self, recipient: DeviceKey, mailbox: DeviceKey, upto: Place, now_us: int) -> None:
-        """Note up to which place of a queue a mailbox has said that it keeps all."""
+    def set_pushed(self, recipient: DeviceKey, mailbox: DeviceKey, upto: Place, since_us: int) -> None:
+        """Note up to which place of a queue a mailbox has said that it keeps all, the first of it at a time."""
         self._database.run(
             "INSERT INTO mailbox_pushed VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET upto = excluded.upto, pushed_at = excluded.pushed_at",
-            (recipient, mailbox, upto, now_us),
+            (recipient, mailbox, upto, since_us),
         )
+
+    def forget_pushed(self, mailbox: DeviceKey) -> None:
+        """Forget what a mailbox has said that it keeps."""
+        self._database.run("DELETE FROM mailbox_pushed WHERE mailbox = ?", (mailbox,))
 
     def holds_some(self, recipient: DeviceKey, upto: Place) -> bool:
         """Say whether something up to a place of a queue waits still."""
         query = f"SELECT 1 FROM peer JOIN outbox ON {OF_PEER} WHERE signing_public = ? AND place <= ? LIMIT 1"  # noqa: S608
         return self._database.first(query, (recipient, upto)) is not None
+
+    def lifetime_left_us(self, recipient: DeviceKey, place: Place) -> int | None:
+        """Return how much longer a message may wait by this state's age, 0 at least; None: for ever."""
+        row = self._database.first(
+            f"SELECT expires - (SELECT aged FROM device) FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
+            "WHERE signing_public = ? AND place = ?",
+            (recipient, place),
+        )
+        return None if row is None or row[0] is None else max(0, row[0])
 
     def pushed(self) -> list[PushedQueue]:
         """Return what mailboxes have said that they keep."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.app.documents import InboxStatus, MailboxStatus
+from covey.app.documents import HandedOver, InboxStatus, MailboxStatus
 from covey.app.relay_loop import wait_until
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
@@ -57,30 +57,36 @@ def purge(device: Device, named: str | None) -> int:
         return sum(tables.empty(each) for each in chosen)
 
 
-def hand_over(device: Device, named: str | None) -> dict[DeviceKey, Place]:
-    """Have all that waits go to mailboxes at once, for one recipient or for all; return up to which places.
+def hand_over(device: Device, named: str | None, seconds: float) -> HandedOver:
+    """Have all that waits go to mailboxes at once, for a recipient or for all, and wait until somebody has it durably.
+
+    `named`: its label, or the beginning of its key. It is a mailbox that has it, or the recipient itself.
 
     Raises:
-        LocalError: nothing waits, or no group names a mailbox for a recipient.
+        LocalError: something waits, and no group names a mailbox for any of its recipients.
     """
     own, groups = device.node.identity.signing_public, device.node.groups.joined()
-    waiting = [each.recipient for each in device.store.outbox.queues() if each.queued]
-    chosen = [each for each in waiting if named is None or each.hex().startswith(named)]
-    if not chosen:
-        raise LocalError("nothing waits" + (f" for '{named}'" if named else ""), hint="covey status")
-    reachable = [each for each in chosen if mailboxes_of(groups, own, each)]
-    if not reachable:
+    labels = DeviceLabels(groups)
+    chosen = [
+        each.recipient
+        for each in device.store.outbox.queues()
+        if each.queued
+        and (named is None or labels.label(each.recipient) == named or each.recipient.hex().startswith(named.lower()))
+    ]
+    if chosen and not any(mailboxes_of(groups, own, each) for each in chosen):
         raise LocalError(
             "no group names a mailbox for them",
             hint="give a member that is always there the capability: covey group profile DEVICE --capability mailbox",
         )
     with device.store.transaction():
-        places = {each: device.store.mailbox.hand_over(each) for each in reachable}
+        places = {each: device.store.mailbox.hand_over(each) for each in chosen}
     device.node.refresh()
-    return places
+    left = _wait_handed_over(device, places, seconds)
+    done = [each for each in places if each not in left]
+    return HandedOver(tuple(map(device_name, done)), tuple(map(device_name, left)))
 
 
-def wait_handed_over(device: Device, places: dict[DeviceKey, Place], seconds: float) -> list[DeviceKey]:
+def _wait_handed_over(device: Device, places: dict[DeviceKey, Place], seconds: float) -> list[DeviceKey]:
     """Wait until a mailbox, or the recipient itself, has said that it keeps all of it; return whose nobody keeps."""
 
     def open_ones() -> list[DeviceKey]:

@@ -53,7 +53,7 @@ class MailboxSession:
         self.group_id = group_id
         self._name = name
         self._records = records
-        self._relay_id, self._position = records.position(mailbox)
+        self.relay_id, self._position = records.position(mailbox)
         self._state: State = Away()
         self._tries = 0
         self.welcomes = 0
@@ -145,9 +145,9 @@ class MailboxSession:
         """Take the answer to a greeting; return whether it was one. Inside a transaction."""
         if not isinstance(self._state, Greeting):
             return False
-        if welcome.relay_id != self._relay_id or welcome.max_cursor < self._position:  # rule 5
-            self._relay_id, self._position, self._through, self._looked = welcome.relay_id, 0, None, None
-            self._records.set_position(self.mailbox, self._relay_id, 0)
+        if welcome.relay_id != self.relay_id or welcome.max_cursor < self._position:  # rule 5
+            self.relay_id, self._position, self._through, self._looked = welcome.relay_id, 0, None, None
+            self._records.set_position(self.mailbox, self.relay_id, 0)
         self._tries = 0
         self.welcomes += 1
         after = self._wanted_after(welcome, generation, now)
@@ -244,4 +244,4 @@ class MailboxSession:
     def _move(self, cursor: int) -> None:
         if cursor > self._position:
             self._position = cursor
-            self._records.set_position(self.mailbox, self._relay_id, cursor)
+            self._records.set_position(self.mailbox, self.relay_id, cursor)

@@ -184,7 +184,11 @@ class MailboxExchange:
         if session is None:
             raise MailboxSessionError("a message of a mailbox by a device that is none")
         if isinstance(said, MailboxWelcome):
-            return session.receive_welcome(said, self._generation, now)
+            known = session.relay_id
+            welcomed = session.receive_welcome(said, self._generation, now)
+            if known and session.relay_id != known:
+                self._pushing.restored(author)
+            return welcomed
         if isinstance(said, PullResponse):
             return session.receive_response(
                 said, lambda envelope: self._parts.take(envelope, now), self._generation, now

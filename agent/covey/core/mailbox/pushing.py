@@ -7,7 +7,10 @@
 3. A mailbox's word frees nothing: a message waits in the outbox until its recipient has acknowledged it, and its
    retries go on. So a mailbox that lies delays, and loses nothing while its sender lives.
 4. A blob's id follows from the message, so that one is kept once, however often it is pushed. Up to which place a
-   mailbox keeps all is durable: after a start the next one follows.
+   mailbox keeps all is durable: after a start the next one follows. What waits still `PUSH_RENEWAL_US` after that, and
+   what a mailbox kept that was restored, is pushed again.
+5. A mailbox is asked to keep a message as long as its sender would let it wait; where that is for ever, as the mailbox
+   likes.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from covey.core.now import Now
 from covey.limits.mailbox import (
     HELLO_US,
     MAILBOXES_AT_ONCE,
+    MAXIMUM_BLOB_TTL_S,
+    PUSH_RENEWAL_US,
     PUSH_WINDOW,
     PUSH_WINDOW_BYTES,
     REFUSED_US,
@@ -36,6 +41,8 @@ from covey.limits.mailbox import (
 
 _TIMES = 3
 """How often a blob is pushed before its mailbox counts as silent."""
+_CLOCK_SET_BACK_US = 86_400_000_000
+"""A time so far ahead is one of a clock that was wrong."""
 _LOOK_US = 5_000_000
 """Before a queue that had nothing more is looked at again."""
 
@@ -100,6 +107,8 @@ class Pushing:
         self._seal = seal
         self._on_their_way: dict[DeviceKey, dict[bytes, _OnItsWay]] = {}
         self._highest: dict[tuple[DeviceKey, DeviceKey], Place] = {}
+        self._renewed: set[tuple[DeviceKey, DeviceKey]] = set()
+        """(recipient, mailbox) of what is pushed once more, until the first of it is acknowledged."""
         self._rests: dict[tuple[DeviceKey, DeviceKey], int] = {}
         self._unheard: set[DeviceKey] = set()
         self._handed_over: dict[DeviceKey, Place] = {}
@@ -160,7 +169,8 @@ class Pushing:
                     if envelope is None:
                         del flight[blob_id]
                         continue
-                    yield mailbox, each.group_id, Push(blob_id, envelope, 0, each.recipient)
+                    ttl = self._ttl(each.recipient, each.place)
+                    yield mailbox, each.group_id, Push(blob_id, envelope, ttl, each.recipient)
                     each.pushed_at_us, each.times = now.monotonic_us, each.times + 1
 
     def _of_queue(
@@ -170,8 +180,7 @@ class Pushing:
         room, size = PUSH_WINDOW - len(flight), PUSH_WINDOW_BYTES - sum(each.size for each in flight.values())
         if room <= 0 or size <= 0:
             return
-        kept = self._records.mailbox.pushed_upto(*pair)
-        after = max(kept, self._highest.get(pair, Place(0)))
+        after = self._highest.get(pair, Place(0)) if pair in self._renewed else self._pushed_upto(pair, now)
         rows = self._records.outbox.queued(recipient, after, room, size)
         rows = [(place, message) for place, message in rows if upto is None or place <= upto]
         if not rows:
@@ -182,9 +191,23 @@ class Pushing:
                 return
             blob_id = blob_id_of(message)
             if fits_relay(len(envelope), self._carriage.maximum_payload):
-                yield mailbox, group_id, Push(blob_id, envelope, 0, recipient)
+                yield mailbox, group_id, Push(blob_id, envelope, self._ttl(recipient, place), recipient)
                 flight[blob_id] = _OnItsWay(recipient, place, len(message), group_id, now.monotonic_us)
             self._highest[pair] = place
+
+    def _pushed_upto(self, pair: tuple[DeviceKey, DeviceKey], now: Now) -> Place:
+        """Return up to which place all was pushed; where that was too long ago, begin anew (rule 4)."""
+        kept, since_us = self._records.mailbox.pushed_upto(*pair)
+        if kept and not -_CLOCK_SET_BACK_US < now.wall_us - since_us < PUSH_RENEWAL_US:
+            self._renewed.add(pair)
+            self._highest.pop(pair, None)
+            return Place(0)
+        return max(kept, self._highest.get(pair, Place(0)))
+
+    def _ttl(self, recipient: DeviceKey, place: Place) -> int:
+        """Return for how many seconds a mailbox is to keep a message (rule 5); 0: as it likes."""
+        left_us = self._records.mailbox.lifetime_left_us(recipient, place)
+        return 0 if left_us is None else min(max(1, -(-left_us // 1_000_000)), MAXIMUM_BLOB_TTL_S)
 
     def silent(self, now: Now) -> list[DeviceKey]:
         """Return the mailboxes that have left a blob without an answer; what was on its way there goes again later."""
@@ -210,9 +233,19 @@ class Pushing:
         pair = pushed.recipient, mailbox
         before = [each.place for each in self._on_their_way[mailbox].values() if each.recipient == pushed.recipient]
         upto = Place(min(before) - 1) if before else self._highest.get(pair, pushed.place)
-        if upto > self._records.mailbox.pushed_upto(*pair):
+        kept, since_us = self._records.mailbox.pushed_upto(*pair)
+        if pair in self._renewed or not kept:
+            self._renewed.discard(pair)
             self._records.mailbox.set_pushed(*pair, upto, now.wall_us)
+        elif upto > kept:
+            self._records.mailbox.set_pushed(*pair, upto, since_us)
         return True
+
+    def restored(self, mailbox: DeviceKey) -> None:
+        """Push anew what a mailbox had kept whose state is another one than before. Inside a transaction."""
+        self._records.mailbox.forget_pushed(mailbox)
+        self.forget(mailbox)
+        self._highest = {pair: place for pair, place in self._highest.items() if pair[1] != mailbox}
 
     def refused(self, mailbox: DeviceKey, error: Error, now: Now) -> bool:
         """Push nothing more for a recipient for a while, as its mailbox has refused a blob; return whether it had."""

@@ -99,11 +99,17 @@ class MailboxUseRecords(Protocol):
     def set_position(self, mailbox: DeviceKey, relay_id: str, cursor: int) -> None:
         """Note up to which cursor all is dealt with."""
 
-    def pushed_upto(self, recipient: DeviceKey, mailbox: DeviceKey) -> Place:
-        """Return up to which place of a queue a mailbox has said that it keeps all."""
+    def pushed_upto(self, recipient: DeviceKey, mailbox: DeviceKey) -> tuple[Place, int]:
+        """Return (up to which place of a queue a mailbox has said that it keeps all, when the first of it was)."""
 
-    def set_pushed(self, recipient: DeviceKey, mailbox: DeviceKey, upto: Place, now_us: int) -> None:
-        """Note up to which place of a queue a mailbox has said that it keeps all."""
+    def set_pushed(self, recipient: DeviceKey, mailbox: DeviceKey, upto: Place, since_us: int) -> None:
+        """Note up to which place of a queue a mailbox has said that it keeps all, the first of it at a time."""
+
+    def forget_pushed(self, mailbox: DeviceKey) -> None:
+        """Forget what a mailbox has said that it keeps."""
+
+    def lifetime_left_us(self, recipient: DeviceKey, place: Place) -> int | None:
+        """Return how much longer a message may wait by this state's age, 0 at least; None: for ever."""
 
     def handed_over(self) -> dict[DeviceKey, Place]:
         """Return up to which place of each queue a person wants all at a mailbox, whoever is silent."""

@@ -48,7 +48,7 @@ def test_what_a_mailbox_keeps_comes_through_a_salvage(tmp_path: Path) -> None:
         )
         assert tables.hooks(_BEN) == [_HOOK]
         assert tables.position(_POST) == ("state", 9)
-        assert tables.pushed_upto(_BEN, _POST) == 3
+        assert tables.pushed_upto(_BEN, _POST) == (3, 7)
         with store.transaction():
             assert tables.put(_ANN, _push(3), 1, 7, 10**9) == Kept(4, is_new=False)
             assert tables.put(_ANN, _push(9), 1, 7, 10**9) == Kept(5, is_new=True), "no cursor is given twice"

@@ -1,0 +1,34 @@
+"""What `covey send` and `covey mailbox` say of what is handed over to mailboxes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from covey.app.documents import to_json
+from covey.cli.terminal import print_json
+from covey.core.ids import labelled_name
+
+if TYPE_CHECKING:
+    from covey.app.device_api import DeviceApi
+    from covey.app.documents import HandedOver
+
+WAIT_S = 30.0
+"""How long mailboxes are waited for, where nobody says."""
+
+
+def report_handed_over(
+    device: DeviceApi, found: HandedOver, *, as_json: bool, sent: dict[str, int] | None = None
+) -> int:
+    """Say for whom somebody has it all, and for whom nobody; return the exit code. `sent` is said beside, in JSON."""
+    labels = {} if as_json and not found.open else {each.device: each.label for each in device.status().members}
+    if as_json:
+        print_json({**(sent or {}), **to_json(found)})
+    else:
+        for name in found.handed_over:
+            print(f"handed over: what waits for {labelled_name(name, labels.get(name, ''))}")
+    if found.open:
+        names = ", ".join(labelled_name(name, labels.get(name, "")) for name in found.open)
+        print(f"error: no mailbox has answered yet for: {names}", file=sys.stderr)
+        print("hint: it stays queued, and goes on; is the relay reached? covey status", file=sys.stderr)
+    return 1 if found.open else 0
