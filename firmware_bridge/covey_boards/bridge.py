@@ -6,7 +6,7 @@
    is no room it is held back, and the line says BUSY. The board keeps all until its collector's own word comes.
 3. A board is told the time when it comes, every ten minutes, and as soon as this machine's clock is synchronised.
 4. A board that is a member of a group and has been told no collector is told the one that is its.
-5. What comes for a board goes down its line once, if it is there.
+5. What comes for a board goes down its line once, if it is there. What a mailbox keeps for it stays there until it is.
 6. Two ports with one identity are a board and its copy: both are named, as neither's readings can be told apart.
 7. What a board says that went wrong stands until it starts anew; the log has what is news, once a minute.
 8. An order is handed to a board again each minute until the board has said what became of it.
@@ -347,6 +347,10 @@ class Bridge:
 
     def _deliver(self, node: Node, now: Now) -> None:
         """Rule 5."""
+        boards = frozenset(line.board.keys.signing_public for line in self._lines if line.board and line.up)
+        is_news, node.routes.on_line = not boards <= node.routes.on_line, boards
+        if is_news and (mailboxes := node.mailboxes.exchange) is not None:
+            mailboxes.look_once_more(now)
         node.queue_board_acknowledgements(now)
         for forward in node.routes.take():
             for line in self._lines:

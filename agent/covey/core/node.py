@@ -162,11 +162,16 @@ class Node:
     def _make_mailbox_exchange(self) -> MailboxExchange:
         from covey.core.mailbox.exchange import MailboxExchange, MailboxParts
 
-        def seal(recipient: DeviceKey, message: bytes) -> bytes | None:
+        def seal(recipient: DeviceKey, message: bytes, now: Now) -> bytes | None:
             known = self._sealer.address(recipient)
-            return None if known is None else self._sealer.seal(recipient, message, address=known).envelope
+            if known is None:
+                return None
+            return self._routing.kept(self.groups, self._sealer.seal(recipient, message, address=known), now)
 
-        parts = MailboxParts(seal, self._receiver.receive_kept, self._receiver.take_manifests)
+        def inbox(recipient: DeviceKey) -> DeviceKey | None:
+            return self.routes.inbox(self.groups, self.identity, recipient)
+
+        parts = MailboxParts(seal, inbox, self._receiver.receive_kept, self._receiver.take_manifests)
         state, own = self.state, self.identity.signing_public
         return MailboxExchange(own, self.groups, self._records, state.windows, state.carriage, parts)
 

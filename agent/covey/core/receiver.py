@@ -64,7 +64,7 @@ class _Reception:
     """What became of an envelope: `taken` is false where there was no room for what it held.
 
     `useful` ones brought something: they cost their author little. `later`: it may be taken another time, as its author
-    may speak then, or has tokens again.
+    may speak then, or has tokens again, or a board may be there.
     """
 
     taken: bool = True
@@ -142,7 +142,7 @@ class Receiver:
 
     def receive_kept(self, raw: bytes, now: Now) -> bool:
         """Deal with an envelope that a mailbox has kept; return False where it is to be kept on."""
-        reception = self._receive(raw, None, now)
+        reception = self._receive(raw, None, now, kept=True)
         return reception.taken and not reception.later
 
     def take_manifests(self, message: Message, body: bytes, now: Now) -> None:
@@ -207,12 +207,12 @@ class Receiver:
             raise NotForUsError("the message names another recipient")
         return _Opened(message, opened.sealed_for)
 
-    def _receive(self, raw: bytes, carrier: DeviceKey | None, now: Now) -> _Reception:
+    def _receive(self, raw: bytes, carrier: DeviceKey | None, now: Now, *, kept: bool = False) -> _Reception:
         payer = None
         try:
             opened = self._open(raw, now)
             payer = opened.message.author
-            reception = self._take(opened, carrier, now)
+            reception = self._take(opened, carrier, now, kept=kept)
             tokens = NEWS_TOKENS if reception.useful else WORTHLESS_TOKENS
         except RemoteError as error:
             reception = _Reception(later=isinstance(error, _PERHAPS_LATER))
@@ -221,7 +221,7 @@ class Receiver:
         self._parts.rates.spend(payer, tokens, now.monotonic_us)
         return reception
 
-    def _take(self, opened: _Opened, carrier: DeviceKey | None, now: Now) -> _Reception:
+    def _take(self, opened: _Opened, carrier: DeviceKey | None, now: Now, *, kept: bool) -> _Reception:
         """Deal with an authentic message.
 
         Raises:
@@ -247,7 +247,7 @@ class Receiver:
         parts.content.seen(message.author, now)
         self._note_seen(message.author)
         if not message.link_seq:
-            return self._receive_unsequenced(message, now)
+            return self._receive_unsequenced(message, now, kept=kept)
         if carrier is not None:
             parts.links.make_room(message.author, message.incarnation)
         link = parts.links.of(message.author, message.incarnation)
@@ -273,7 +273,7 @@ class Receiver:
         self._events.append(found)
         return _Reception()
 
-    def _receive_unsequenced(self, message: Message, now: Now) -> _Reception:
+    def _receive_unsequenced(self, message: Message, now: Now, *, kept: bool) -> _Reception:
         parts = self._parts
         if message.type is MessageType.RESUME:
             return _Reception(useful=parts.acknowledgements.resume(message, now))
@@ -286,8 +286,11 @@ class Receiver:
             return self._receive_heads(message, now)
         if message.type in UNANSWERED:
             return self._receive_unanswered(message, now)
-        parts.routes.keep(message.author, read_downward(parts.membership.groups, message))
-        return _Reception(useful=True)
+        forward = read_downward(parts.membership.groups, message)
+        waits = kept and not parts.routes.may_keep(message.author, forward)
+        if not waits:
+            parts.routes.keep(message.author, forward)
+        return _Reception(useful=True, later=waits)
 
     def _receive_unanswered(self, message: Message, now: Now) -> _Reception:
         if message.type is MessageType.EPHEMERAL:

@@ -65,15 +65,16 @@ def hand_over(device: Device, named: str | None, seconds: float) -> HandedOver:
     Raises:
         LocalError: something waits, and no group names a mailbox for any of its recipients.
     """
-    own, groups = device.node.identity.signing_public, device.node.groups.joined()
-    labels = DeviceLabels(groups)
+    own, groups, routes = device.node.identity, device.node.groups, device.node.routes
+    labels = DeviceLabels(groups.joined())
     chosen = [
         each.recipient
         for each in device.store.outbox.queues()
         if each.queued
         and (named is None or labels.label(each.recipient) == named or each.recipient.hex().startswith(named.lower()))
     ]
-    if chosen and not any(mailboxes_of(groups, own, each) for each in chosen):
+    inboxes = [routes.inbox(groups, own, each) for each in chosen]
+    if chosen and not any(mailboxes_of(groups.joined(), own.signing_public, each) for each in inboxes):
         raise LocalError(
             "no group names a mailbox for them",
             hint="give a member that is always there the capability: covey group profile DEVICE --capability mailbox",

@@ -141,6 +141,12 @@ class MailboxSession:
         if self._held_back is not None and isinstance(self._state, Open):
             self._follow(SessionEvent.WELCOMED, Open(min(self._state.greet_at_us, now.monotonic_us + HELLO_US)))
 
+    def look_once_more(self, now: Now) -> None:
+        """Look at once whether what could not be taken can be now (rule 4)."""
+        self._looked = None
+        if self._held_back is not None and isinstance(self._state, Open):
+            self._follow(SessionEvent.WELCOMED, Open(now.monotonic_us))
+
     def receive_welcome(self, welcome: MailboxWelcome, generation: int, now: Now) -> bool:
         """Take the answer to a greeting; return whether it was one. Inside a transaction."""
         if not isinstance(self._state, Greeting):

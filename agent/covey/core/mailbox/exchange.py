@@ -44,11 +44,13 @@ Said = tuple[DeviceKey, GroupId, MailboxMessage]
 class MailboxParts:
     """What the exchange does elsewhere in the node.
 
-    `seal` gives a message's envelope, None where its recipient has no address; `take` deals with an envelope that was
-    kept, and returns whether that is done; `take_manifests` deals with a body of GROUP_MANIFEST.
+    `seal` gives a message's envelope, None where its recipient has no address, and `inbox` whose it is: a board's is
+    its gateway's; `take` deals with an envelope that was kept, and returns whether that is done; `take_manifests` deals
+    with a body of GROUP_MANIFEST.
     """
 
-    seal: Callable[[DeviceKey, bytes], bytes | None]
+    seal: Callable[[DeviceKey, bytes, Now], bytes | None]
+    inbox: Callable[[DeviceKey], DeviceKey | None]
     take: Callable[[bytes, Now], bool]
     take_manifests: Callable[[Message, bytes, Now], None]
 
@@ -71,7 +73,7 @@ class MailboxExchange:
         self._carriage = carriage
         self._parts = parts
         self._sessions: dict[DeviceKey, MailboxSession] = {}
-        self._pushing = Pushing(own, groups, records, windows, carriage, parts.seal)
+        self._pushing = Pushing(own, groups, records, windows, carriage, parts.seal, parts.inbox)
         self._revoking = Revoking(own, groups)
         self._hooks = HookRegistration()
         self._errors: deque[Said] = deque(maxlen=ANSWERS_WAITING)
@@ -116,6 +118,11 @@ class MailboxExchange:
         """Greet mailboxes: a relay is reached again."""
         for session in self._sessions.values():
             session.connected(now)
+
+    def look_once_more(self, now: Now) -> None:
+        """Ask once more for what could not be taken: a board is on its line."""
+        for session in self._sessions.values():
+            session.look_once_more(now)
 
     def seen(self, device: DeviceKey) -> None:
         """Note that a device is there."""

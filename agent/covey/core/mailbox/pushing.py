@@ -1,7 +1,8 @@
 """What a sender hands to mailboxes: the messages of recipients that do not answer (ADR 76).
 
 1. A recipient's messages are pushed when a relay says that nobody listens there (PUBACK 0x10), when it has left
-   `SILENT_RETRIES` retries without an answer, or when a person hands them over. Boards have gateways instead.
+   `SILENT_RETRIES` retries without an answer, or when a person hands them over. Those of a board go to its gateway's
+   inbox, as it would get them to hand down; so a gateway that sleeps finds them, too.
 2. They go, each sealed for the recipient and in the order of its queue, to the first `MAILBOXES_AT_ONCE` mailboxes of a
    group that both are in, in an order that all senders agree in.
 3. A mailbox's word frees nothing: a message waits in the outbox until its recipient has acknowledged it, and its
@@ -60,15 +61,19 @@ def ranked(recipient: DeviceKey, mailboxes: Iterable[DeviceKey]) -> list[DeviceK
     return sorted(mailboxes, key=lambda key: crypto.digest(b"covey/1 mailbx", recipient + key))
 
 
-def mailboxes_of(groups: list[GroupManifest], own: DeviceKey, recipient: DeviceKey) -> list[tuple[DeviceKey, GroupId]]:
-    """Return the mailboxes of a recipient, each with a group that all three are in, in everybody's order (rule 2)."""
+def mailboxes_of(
+    groups: list[GroupManifest], own: DeviceKey, inbox: DeviceKey | None
+) -> list[tuple[DeviceKey, GroupId]]:
+    """Return the mailboxes of an inbox, each with a group that all three are in, in everybody's order (rule 2)."""
+    if inbox is None:
+        return []
     found: dict[DeviceKey, GroupId] = {}
     for group in groups:
-        member = group.member(recipient)
+        member = group.member(inbox)
         if member is not None and not member.is_board:
             for mailbox in group.with_capability(MAILBOX):
                 found.setdefault(mailbox.keys.signing_public, group.group_id)
-    return [(key, found[key]) for key in ranked(recipient, found.keys() - {own, recipient})[:MAILBOXES_AT_ONCE]]
+    return [(key, found[key]) for key in ranked(inbox, found.keys() - {own, inbox})[:MAILBOXES_AT_ONCE]]
 
 
 @dataclass(slots=True)
@@ -88,7 +93,10 @@ class _OnItsWay:
 
 
 class Pushing:
-    """What goes to mailboxes. `seal` gives a message's envelope, None where its recipient has no address."""
+    """What goes to mailboxes.
+
+    `seal` gives a message's envelope, None where its recipient has no address; `inbox` says whose inbox it is for.
+    """
 
     def __init__(
         self,
@@ -97,7 +105,8 @@ class Pushing:
         records: ExchangeRecords,
         windows: Windows,
         carriage: Carriage,
-        seal: Callable[[DeviceKey, bytes], bytes | None],
+        seal: Callable[[DeviceKey, bytes, Now], bytes | None],
+        inbox: Callable[[DeviceKey], DeviceKey | None],
     ) -> None:
         self._own = own
         self._groups = groups
@@ -105,6 +114,7 @@ class Pushing:
         self._windows = windows
         self._carriage = carriage
         self._seal = seal
+        self._inbox = inbox
         self._on_their_way: dict[DeviceKey, dict[bytes, _OnItsWay]] = {}
         self._highest: dict[tuple[DeviceKey, DeviceKey], Place] = {}
         self._renewed: set[tuple[DeviceKey, DeviceKey]] = set()
@@ -130,9 +140,12 @@ class Pushing:
         self._unheard.discard(device)
 
     def _of(self, recipient: DeviceKey) -> list[tuple[DeviceKey, GroupId]]:
-        if recipient not in self._mailboxes:
-            self._mailboxes[recipient] = mailboxes_of(self._groups.joined(), self._own, recipient)
-        return self._mailboxes[recipient]
+        inbox = self._inbox(recipient)
+        if inbox is None:
+            return []
+        if inbox not in self._mailboxes:
+            self._mailboxes[inbox] = mailboxes_of(self._groups.joined(), self._own, inbox)
+        return self._mailboxes[inbox]
 
     def _recipients(self) -> dict[DeviceKey, Place | None]:
         """Return for whom something goes to mailboxes: up to a place, None: all (rule 1)."""
@@ -165,12 +178,12 @@ class Pushing:
             for blob_id, each in [*flight.items()]:
                 if each.is_overdue(now):
                     rows = self._records.outbox.queued(each.recipient, Place(each.place - 1), 1, 1)
-                    envelope = self._seal(each.recipient, rows[0][1]) if rows and rows[0][0] == each.place else None
-                    if envelope is None:
+                    is_there = bool(rows) and rows[0][0] == each.place
+                    push = self._push(blob_id, each.recipient, each.place, rows[0][1], now) if is_there else None
+                    if push is None:
                         del flight[blob_id]
                         continue
-                    ttl = self._ttl(each.recipient, each.place)
-                    yield mailbox, each.group_id, Push(blob_id, envelope, ttl, each.recipient)
+                    yield mailbox, each.group_id, push
                     each.pushed_at_us, each.times = now.monotonic_us, each.times + 1
 
     def _of_queue(
@@ -186,12 +199,12 @@ class Pushing:
         if not rows:
             self._rests[pair] = now.monotonic_us + _LOOK_US
         for place, message in rows:
-            envelope = self._seal(recipient, message)
-            if envelope is None:
-                return
             blob_id = blob_id_of(message)
-            if fits_relay(len(envelope), self._carriage.maximum_payload):
-                yield mailbox, group_id, Push(blob_id, envelope, self._ttl(recipient, place), recipient)
+            push = self._push(blob_id, recipient, place, message, now)
+            if push is None:
+                return
+            if fits_relay(len(push.payload), self._carriage.maximum_payload):
+                yield mailbox, group_id, push
                 flight[blob_id] = _OnItsWay(recipient, place, len(message), group_id, now.monotonic_us)
             self._highest[pair] = place
 
@@ -204,10 +217,14 @@ class Pushing:
             return Place(0)
         return max(kept, self._highest.get(pair, Place(0)))
 
-    def _ttl(self, recipient: DeviceKey, place: Place) -> int:
-        """Return for how many seconds a mailbox is to keep a message (rule 5); 0: as it likes."""
+    def _push(self, blob_id: bytes, recipient: DeviceKey, place: Place, message: bytes, now: Now) -> Push | None:
+        """Return a message as a mailbox is to keep it, and for how long (rule 5); None: there is no way for it now."""
+        inbox, envelope = self._inbox(recipient), self._seal(recipient, message, now)
+        if inbox is None or envelope is None:
+            return None
         left_us = self._records.mailbox.lifetime_left_us(recipient, place)
-        return 0 if left_us is None else min(max(1, -(-left_us // 1_000_000)), MAXIMUM_BLOB_TTL_S)
+        ttl = 0 if left_us is None else min(max(1, -(-left_us // 1_000_000)), MAXIMUM_BLOB_TTL_S)
+        return Push(blob_id, envelope, ttl, inbox)
 
     def silent(self, now: Now) -> list[DeviceKey]:
         """Return the mailboxes that have left a blob without an answer; what was on its way there goes again later."""

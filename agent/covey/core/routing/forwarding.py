@@ -11,7 +11,8 @@ nothing in it and can open nothing of it. Rules:
        gateway. A repeated message changes no way: who has kept an old envelope could take it. But its acknowledgement
        goes to who brought it, too, as a board that has moved may have nothing newer to say.
     4. Towards the board a FORWARD is unsequenced: what it carries is repeated by who wrote it. The gateway keeps the
-       newest few of each author for each board.
+       newest few of each author for each board. What a mailbox has kept for the gateway to hand down stays there while
+       that board is not on its line, or as many wait for it.
     5. A board follows no manifests, and listens to its collector alone: acknowledgements, and blobs sent to it by name,
        which wait at the collector like for any other recipient until the board acknowledges them.
 """
@@ -90,6 +91,8 @@ class BoardRoutes:
         self._records = records
         self._repeated: dict[DeviceKey, DeviceKey] = {}
         self._waiting: deque[tuple[DeviceKey, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)
+        self.on_line: frozenset[DeviceKey] = frozenset()
+        """The boards that take what is handed down at the moment."""
 
     def brought(self, board: DeviceKey, carrier: DeviceKey, *, new: bool) -> None:
         """Note who brought a board's message (rule 3)."""
@@ -103,13 +106,28 @@ class BoardRoutes:
         carriers = {self._records.of(board), self._repeated.pop(board, None)}
         return {carrier for carrier in carriers if carrier is not None}
 
+    def inbox(self, groups: Groups, own: Identity, device: DeviceKey) -> DeviceKey | None:
+        """Return who takes what comes for a device: itself, or a board's gateway; None: nobody elsewhere."""
+        if board_member(groups, device) is None:
+            return device
+        carrier = self._records.of(device)
+        return None if carrier == own.signing_public else carrier
+
     def leads_here(self, board: DeviceKey, own: Identity) -> bool:
         """Say whether a board hangs on this device."""
         return self._records.of(board) == own.signing_public
 
+    def may_keep(self, author: DeviceKey, forward: Forward) -> bool:
+        """Say whether an envelope would be handed down to a board now, and push nothing out (rule 4)."""
+        room = len(self._waiting) < BOARD_ENVELOPES_WAITING
+        return room and forward.to in self.on_line and len(self._alike(author, forward)) < _KEPT_OF_ONE
+
+    def _alike(self, author: DeviceKey, forward: Forward) -> list[tuple[DeviceKey, Forward]]:
+        return [each for each in self._waiting if each[0] == author and each[1].to == forward.to]
+
     def keep(self, author: DeviceKey, forward: Forward) -> None:
         """Keep an envelope for a board of ours (rule 4); of too many, the oldest goes."""
-        alike = [each for each in self._waiting if each[0] == author and each[1].to == forward.to]
+        alike = self._alike(author, forward)
         if len(alike) >= _KEPT_OF_ONE:
             self._waiting.remove(alike[0])
         self._waiting.append((author, forward))

@@ -76,6 +76,12 @@ class Routing:
         if carrier == self._own and outgoing.entry is not None:
             self._windows.sent(outgoing.recipient, outgoing.entry, now, "")
 
+    def kept(self, groups: Groups, outgoing: Outgoing, now: Now) -> bytes | None:
+        """Return a message of a link as a mailbox keeps it for who takes it; one for a board in a FORWARD."""
+        if board_member(groups, outgoing.recipient) is None:
+            return outgoing.envelope
+        return next((each.envelope for each in self.of(groups, outgoing, now)), None)
+
     def _forward(self, groups: Groups, outgoing: Outgoing, carrier: DeviceKey, now: Now) -> Iterator[Outgoing]:
         """Hand an envelope to a board of this device, or yield the FORWARD in which another gateway gets it."""
         forward = Forward(outgoing.recipient, outgoing.envelope)
