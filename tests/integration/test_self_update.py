@@ -135,9 +135,9 @@ class Site(Fleet):
             return gives.poll() is not None
 
         wait_until(is_over, "all have it, or say why not", idle_s=120)
-        assert not any(moments.values()), "each was killed"
         found = self.hub.json("release", "list")[-1]
         assert found["state"] == "finished", found
+        assert not any(moments.values()), ("each was killed", moments, found)
         said = {each["device"]: each["why"] for each in found["devices"]}
         return [said[each.author] for each in self.slotted]
 

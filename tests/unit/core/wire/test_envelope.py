@@ -27,7 +27,7 @@ def _opened(raw: bytes, secret: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("vector", vectors("envelopes"))
-def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.06
+def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.06, 002.01
     recipient = _KEYS[vector["recipient"]]
     raw, secret = bytes.fromhex(vector["envelope"]), bytes.fromhex(recipient["noise_secret"])
     if vector["code"] is not None:
@@ -64,7 +64,7 @@ def test_every_failure_to_open_looks_alike() -> None:
     assert len(said) == 1
 
 
-def test_a_relay_sees_unrelated_bytes() -> None:  # accepts: 001.04, 000.25
+def test_a_relay_sees_unrelated_bytes() -> None:  # accepts: 001.04, 000.25, 002.02
     message = bytes.fromhex(_KEYS["alice"]["signing_public"]) * 3
     envelopes = [envelope.seal(message, _PUBLIC, bytes([n]) * 32, bytes([n]) * 24) for n in range(1, 9)]
     assert len({raw[6:38] for raw in envelopes}) == 8, "a fresh key each"

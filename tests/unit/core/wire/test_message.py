@@ -33,7 +33,7 @@ def _refused(vector: dict[str, Any], read: Any) -> bool:
 
 
 @pytest.mark.parametrize("vector", vectors("messages"))
-def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.07, 000.09, 001.13
+def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.07, 000.09, 001.13, 002.01
     raw = bytes.fromhex(vector["message"])
     if _refused(vector, lambda: read_message(raw)):
         return
