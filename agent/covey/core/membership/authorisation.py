@@ -50,7 +50,8 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
 def _check_member(membership: Membership, message: Message) -> None:
     """Check that the author of a GROUP_MANIFEST, GROUP_PULL or REVOKE may speak of the group.
 
-    Manifests may come from a member that we do not know of yet, if they themselves list it.
+    Manifests may come from a member that we do not know of yet, if they themselves list it; and from who leaves by
+    them, as others may have told us of that before.
 
     Raises:
         RemoteError: it may not.
@@ -66,6 +67,7 @@ def _check_member(membership: Membership, message: Message) -> None:
     if of_manifests:
         for raw in Bundle.from_wire(message.body).manifests[-1:]:
             newest = read_manifest(raw)
-            if newest.group_id == message.group_id and newest.member(message.author) is not None:
+            concerned = newest.member(message.author) is not None or newest.issuer == message.author
+            if newest.group_id == message.group_id and concerned:
                 return
     raise NotAMemberError("the author is not a member of the group")

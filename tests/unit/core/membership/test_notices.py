@@ -248,3 +248,19 @@ def test_who_is_behind_asks_whom_it_lists_though_something_waits_there(make: Mak
     _quieten(ann, cid, turns=40)  # ben is gone
     assert ann.node.groups.group(group_id).member(cid.key) is None
     assert _waiting(ann, cid) == []
+
+
+def test_who_says_that_it_has_left_is_answered_though_others_have_said_so_before(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    carry(ann, ben, mal)
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    for outgoing in mal.sends():
+        if outgoing.recipient == ann.key:
+            ann.receive(outgoing.envelope)
+    _quieten(ann, ben, turns=20)
+    assert ben.node.groups.group(group_id).member(mal.key) is None
+    _quieten(ann, ben, mal, turns=25)
+    assert _waiting(mal, ben) == []
+    assert mal.store.groups.manifests() == []
