@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull
@@ -9,7 +10,13 @@ from covey.core.crypto import aead_seal, blake3_hash
 from covey.core.group.manifest import secret_id
 from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
 from covey.core.ids import ContentHash
-from covey.limits.content import CHUNK_BYTES, CONTENT_PULL_BYTES, MAXIMUM_CONTENT_BYTES
+from covey.limits.content import (
+    CHUNK_BYTES,
+    CONTENT_PULL_BYTES,
+    MAXIMUM_CONTENT_BYTES,
+    NEAR_LOOK_SPREAD_US,
+    NEAR_LOOK_US,
+)
 from tests.vectors.makers.cast import GROUP_ID, cbor, seeded
 
 _SECRET = seeded("epoch")
@@ -87,11 +94,21 @@ _BODIES: list[tuple[str, str, bytes, str | None]] = [
 ]
 
 
+def _nearby(name: str, content: bytes, salt: bytes, device: bytes) -> dict[str, Any]:
+    """Return by what a peer is asked for a file, and how long a device looks for it, by their formulas."""
+    tag = hashlib.blake2b(salt, key=content, digest_size=32, person=b"covey/1 lan tag".ljust(16, b"\0")).hexdigest()
+    drawn = int.from_bytes(hashlib.blake2b(device + content, digest_size=8).digest(), "big")
+    words = {"hash": content, "salt": salt, "device": device}
+    look_us = NEAR_LOOK_US + drawn % NEAR_LOOK_SPREAD_US
+    return {"name": name, **{key: each.hex() for key, each in words.items()}, "tag": tag, "look_us": look_us}
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
         "what": "`files` are sealed for a group with the epoch's secret, the file's id and the nonce given; `offers` "
-        "are bodies of operations of the kind file, `bodies` of messages.",
+        "are bodies of operations of the kind file, `bodies` of messages. `nearby`: the tag by which a peer of a salt "
+        "is asked for what has a hash, and the microseconds for which a device looks for it nearby.",
         "group_id": GROUP_ID.hex(),
         "epoch_secret": _SECRET.hex(),
         "file_id": _FILE_ID.hex(),
@@ -103,6 +120,10 @@ def make() -> dict[str, Any]:
             _file("a chunk with its tag", b"", CHUNK_BYTES - 16),
             _file("a byte more", b"", CHUNK_BYTES - 15),
             _file("three chunks", b"begin", 2 * CHUNK_BYTES),
+        ],
+        "nearby": [
+            _nearby(f"number {each}", seeded(f"hash {each}"), seeded(f"salt {each}", 16), seeded(f"device {each}"))
+            for each in range(3)
         ],
         "offers": [{"name": name, "body": body.hex(), "code": code} for name, body, code in _OFFERS],
         "bodies": [
