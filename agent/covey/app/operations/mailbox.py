@@ -63,16 +63,17 @@ def hand_over(device: Device, named: str | None, seconds: float) -> HandedOver:
     `named`: its label, or the beginning of its key. It is a mailbox that has it, or the recipient itself.
 
     Raises:
-        LocalError: something waits, and no group names a mailbox for any of its recipients.
+        LocalError: nobody is called so; or something waits, and no group names a mailbox for any of its recipients.
     """
     own, groups, routes = device.node.identity, device.node.groups, device.node.routes
     labels = DeviceLabels(groups.joined())
-    chosen = [
-        each.recipient
-        for each in device.store.outbox.queues()
-        if each.queued
-        and (named is None or labels.label(each.recipient) == named or each.recipient.hex().startswith(named.lower()))
-    ]
+
+    def is_meant(key: DeviceKey) -> bool:
+        return named is None or labels.label(key) == named or key.hex().startswith(named.lower())
+
+    if not any(is_meant(member.keys.signing_public) for group in groups.joined() for member in group.members):
+        raise LocalError(f"no member is called '{named}'"[:100], hint="covey group members")
+    chosen = [each.recipient for each in device.store.outbox.queues() if each.queued and is_meant(each.recipient)]
     inboxes = [routes.inbox(groups, own, each) for each in chosen]
     if chosen and not any(mailboxes_of(groups.joined(), own.signing_public, each) for each in inboxes):
         raise LocalError(
