@@ -69,7 +69,9 @@ def hand_over(device: Device, named: str | None, seconds: float) -> HandedOver:
     labels = DeviceLabels(groups.joined())
 
     def is_meant(key: DeviceKey) -> bool:
-        return named is None or labels.label(key) == named or key.hex().startswith(named.lower())
+        if named is None:
+            return True
+        return bool(named) and (labels.label(key) == named or key.hex().startswith(named.lower()))
 
     if not any(is_meant(member.keys.signing_public) for group in groups.joined() for member in group.members):
         raise LocalError(f"no member is called '{named}'"[:100], hint="covey group members")
