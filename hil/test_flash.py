@@ -23,7 +23,7 @@ from hil.drivers import Driver, UnixPort
 from hil.firmware_files import SHARED
 from hil.kept_files import KeptFiles
 from tests.command import Here
-from tests.waiting import wait_until
+from tests.waiting import GUARD_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +160,7 @@ def test_mpremote_installs_the_shim_alone(plugged_in: PluggedIn) -> None:
     package = SHARED / "package.json"
     command = [sys.executable, "-m", "mpremote", "connect", plugged_in.port, "resume"]
     command += ["mip", "install", "--target", ".", str(package)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - mpremote
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD_S, check=False)  # noqa: S603 - mpremote
     assert done.returncode == 0, done.stdout + done.stderr
     listed = {name for name, _ in json.loads(package.read_text())["urls"]}
     assert {path.name: path.read_bytes() for path in plugged_in.flash.iterdir()} == {
@@ -177,7 +177,7 @@ class _AtPrompt:
     def mpremote(self, *words: str) -> str:
         """Have `mpremote` do something."""
         command = [sys.executable, "-m", "mpremote", "connect", self._port, "resume", *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - mpremote
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD_S, check=True)  # noqa: S603 - mpremote
         return done.stdout.replace("\r\n", "\n")
 
 

@@ -19,5 +19,7 @@ class Uart:
         return self._uart.read() or b""
 
     def write(self, raw):
-        """Write all of it."""
-        self._uart.write(raw)
+        """Write all of it; a UART takes what its buffer has room for."""
+        raw = memoryview(raw)
+        while len(raw):
+            raw = raw[self._uart.write(raw) or 0 :]

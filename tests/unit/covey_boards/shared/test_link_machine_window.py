@@ -90,9 +90,10 @@ def test_what_was_passed_over_is_named_once_and_all_from_there_goes_again() -> N
     assert board.statistics.repetitions == 3
 
 
-def test_what_is_lost_a_second_time_is_named_a_second_time() -> None:
-    board, gateway = _pair(4)
-    _queue(board, 4)
+@pytest.mark.parametrize("window", [2, 4])
+def test_what_is_lost_a_second_time_is_named_a_second_time(window: int) -> None:
+    board, gateway = _pair(window)
+    _queue(board, window)
     for burst in _written(board)[1:]:
         gateway.receive_bytes(burst, 5)
     for asked in _written(gateway):
@@ -150,9 +151,9 @@ def test_an_owner_who_takes_its_time_costs_one_frame_and_not_the_window() -> Non
     board.receive_bytes(busy, now)
     for message in held:
         gateway.acknowledge(message.token)
-    for raw in _written(gateway):
-        board.receive_bytes(raw, now)
-    assert _written(board, now) == [], "nothing goes again"
+        for raw in _written(gateway):
+            board.receive_bytes(raw, now)
+        assert _written(board, now) == [], "nothing goes again"
     assert board.statistics.messages_sent == 8
 
 
@@ -170,6 +171,8 @@ def test_a_resend_of_what_was_never_sent_changes_nothing() -> None:
     for sequence in (2, 100, 255):
         board.receive_bytes(framing.encode(bytes([RESEND, sequence]) + board._tag), 1)
     assert _written(board, 1) == []
+    board.send(b"next")
+    assert _kinds(_written(board, 1)) == [(DATA_LAST, 2)]
 
 
 def test_the_round_trip_of_what_went_again_is_not_measured() -> None:
