@@ -351,8 +351,13 @@ class Core:
             return None
         if self._batch_is_due(now_us):
             return self._close_batch
-        if not self._up or self.reporting.identify_due or now_us < self._carry_at_us or self._line_is_full(now_us):
+        if not self._up or self.reporting.identify_due or now_us < self._carry_at_us:
             return None
+        entry = self.outbox.due(now_us)
+        if self._carries:  # what is under way leaves room for more, or nothing goes (rule 4)
+            room = self._settings.window_bytes - _CARRY_BYTES - self.link.queued_bytes()
+            if room < (len(entry.message) if entry is not None else 0):
+                return None
         if self._reply:
             return self._send_reply
         if self.outbox.loss_to_write():
@@ -361,15 +366,7 @@ class Core:
             return self._write_earlier
         if self._links is not None and self._links.wanted and self.counters["acknowledgements"]:
             return self._links.writing(self)
-        return self._send_due if self.outbox.due(now_us) else None
-
-    def _line_is_full(self, now_us):
-        """Say whether what is under way to the gateway leaves no room for more (rule 4)."""
-        if not self._carries:
-            return False
-        room = self._settings.window_bytes - _CARRY_BYTES - self.link.queued_bytes()
-        entry = self.outbox.due(now_us) if room > 0 and not self._reply else None
-        return room < (len(entry.message) if entry is not None else 0)
+        return self._send_due if entry else None
 
     def _write_loss(self, now_us):
         loss = self.outbox.loss_to_write()

@@ -113,10 +113,6 @@ class _Timer:
             self._smoothed = (7 * self._smoothed + value) // 8
         self.rto = min(max(self._smoothed + 4 * self._variation, _RTO_MS_MIN), _RTO_MS_MAX)
 
-    def back_off(self):
-        """Wait twice as long after a repetition."""
-        self.rto = min(2 * self.rto, _RTO_MS_MAX)
-
 
 class Link:
     """One end of the line.
@@ -217,7 +213,16 @@ class Link:
                 self._hello_at = now + self._hello_ms
                 self._hello_ms = min(2 * self._hello_ms, _HELLO_MS_MAX)
         elif self._repeat_at is not None and now >= self._repeat_at:
-            self._repeat(now)
+            self._repetitions += 1
+            if self._repetitions > _REPETITIONS_MAX:
+                self._repeat_at = None
+                self._follow(_SILENCE, now, "silence")
+                return
+            self._suspect = True
+            self._sent = max(1, self._sent)
+            self._timer.rto = min(2 * self._timer.rto, _RTO_MS_MAX)
+            self._wait(now)
+            self._transmit(0, True)
 
     # Sessions
 
@@ -257,7 +262,11 @@ class Link:
             return
         restarted = payload[8:16] != self._peer
         if restarted:
-            self._meet(payload, now)
+            self._follow(_MET, now, "restarted")
+            self._new_session(payload[8:16])
+            self._hello_at, self._hello_ms = now + _HELLO_MS_MIN, _HELLO_MS_MIN
+            self.statistics.sessions += 1
+            self._fresh = True
         self._version = version
         self._peer_window = min(max(payload[3], 1), _WINDOW_MAX)  # 0 before there were windows
         self._peer_mtu = min(max(int.from_bytes(payload[4:6], "little"), _MTU_MIN), MTU_MAX)
@@ -267,20 +276,9 @@ class Link:
         if payload[2] or restarted:
             self._say_hello()
 
-    def _meet(self, payload, now):
-        """Start a session with a peer that is new or has restarted."""
-        self._follow(_MET, now, "restarted")
-        self._new_session(payload[8:16])
-        self._hello_at, self._hello_ms = now + _HELLO_MS_MIN, _HELLO_MS_MIN
-        self.statistics.sessions += 1
-        self._fresh = True
-
-    def _next(self, event):
-        return TRANSITIONS[_EVENTS * self.state + event]
-
     def _follow(self, event, now, reason=None):
         """Go where the table says, and tell of it."""
-        before, state = self.state, self._next(event)
+        before, state = self.state, TRANSITIONS[_EVENTS * self.state + event]
         if state == _NONE:
             return
         if state != UP:
@@ -305,8 +303,11 @@ class Link:
         kind, sequence, payload = body[0], body[1], body[_HEADER_BYTES:]
         if kind == _HELLO:
             self._receive_hello(payload, now)
-        elif self._next(_TAGGED) == _NONE or body[2:4] != self._tag:
-            self._answer_stray(now)
+        elif TRANSITIONS[_EVENTS * self.state + _TAGGED] == _NONE or body[2:4] != self._tag:
+            self.statistics.strays += 1
+            if self._answered_at is None or now - self._answered_at >= _HELLO_MS_MIN:
+                self._answered_at = now  # a peer of another session is told who we are, but not for each frame of a burst
+                self._say_hello()
         else:
             self._follow(_TAGGED, now)  # only who knows us can know the tag
             if kind in (_DATA, _DATA_LAST):
@@ -319,13 +320,6 @@ class Link:
                 self._receive_resend(sequence, now)
             else:
                 self.statistics.strays += 1
-
-    def _answer_stray(self, now):
-        """Tell a peer of another session who we are, but not for every frame of a burst."""
-        self.statistics.strays += 1
-        if self._answered_at is None or now - self._answered_at >= _HELLO_MS_MIN:
-            self._answered_at = now
-            self._say_hello()
 
     def _released(self):
         """Return the sequence up to which the peer is acknowledged."""
@@ -433,15 +427,3 @@ class Link:
             self._sent_at = None
         kind, message, start, end = self._outstanding[place]
         self._emit(kind, (self._send_sequence + place) & 255, message[start:end])
-
-    def _repeat(self, now):
-        self._repetitions += 1
-        if self._repetitions > _REPETITIONS_MAX:
-            self._repeat_at = None
-            self._follow(_SILENCE, now, "silence")
-            return
-        self._suspect = True
-        self._sent = max(1, self._sent)
-        self._timer.back_off()
-        self._wait(now)
-        self._transmit(0, True)
