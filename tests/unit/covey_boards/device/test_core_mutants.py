@@ -130,8 +130,8 @@ def _run(name: str) -> None:
 
 
 def _marks(place: int) -> list[pytest.MarkDecorator]:
-    lives = MUTANTS[place].file in ("device/core.py", "device/losses.py")  # tests of whole lives, which take seconds
-    return [] if place % _SLICE == 0 and not lives else [pytest.mark.slow]
+    seconds = MUTANTS[place].file in ("device/core.py", "device/losses.py")  # tests of whole lives, which take seconds
+    return [] if place % _SLICE == 0 and not seconds else [pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_the_least_number_of_a_width_keeps_its_sign(number: int) -> None:
     assert (first, difference) == (0, number)
 
 
-def _heard(change: Callable[[simulation.World], None]) -> simulation.World:
+def _after_hearing(change: Callable[[simulation.World], None]) -> simulation.World:
     """Return a world in which the board has heard acknowledgements that `change` has altered."""
     world = simulation.World(9, **_QUICK)
     world.run(1)
@@ -240,7 +240,7 @@ def test_an_acknowledgement_for_another_board_frees_nothing() -> None:
 
         world.collector.acknowledgement = to_another
 
-    assert _heard(change).board.counters["refused"] >= 3
+    assert _after_hearing(change).board.counters["refused"] >= 3
 
 
 def test_an_acknowledgement_of_an_earlier_life_frees_nothing() -> None:
@@ -256,7 +256,7 @@ def test_an_acknowledgement_of_an_earlier_life_frees_nothing() -> None:
 
         world.collector.acknowledgement = earlier
 
-    _heard(change)
+    _after_hearing(change)
 
 
 def test_an_acknowledgement_that_nobody_signed_frees_nothing() -> None:
@@ -272,7 +272,7 @@ def test_an_acknowledgement_that_nobody_signed_frees_nothing() -> None:
         world_of.append(world)
         _altered(unsigned)(world)
 
-    _heard(change)
+    _after_hearing(change)
 
 
 @pytest.mark.parametrize("spans", [[[3, 2]], [[2, 4]], [[4, 6], [6, 8]], [[5, 5], [3, 3]]])

@@ -103,27 +103,27 @@ class Echo:
     def __init__(self, *fails: BaseException | None) -> None:
         self.restart_wanted = False
         self.fails = list(fails)
-        self.heard: list[bytes] = []
-        self.told: list[object] = []
+        self.bursts: list[bytes] = []
+        self.reported: list[object] = []
 
     def feed(self, raw: bytes, _now_us: int) -> None:
         """Hear."""
-        self.heard.append(raw)
+        self.bursts.append(raw)
 
     def tick(self, _now_us: int) -> bytes:
         """Say something, or fail."""
         fault = self.fails.pop(0) if self.fails else None
         if fault is not None:
             raise fault
-        return self.heard.pop(0) if self.heard else b""
+        return self.bursts.pop(0) if self.bursts else b""
 
     def out_of_memory(self) -> None:
         """Be told."""
-        self.told.append("memory")
+        self.reported.append("memory")
 
     def failed(self, reason: object) -> None:
         """Be told."""
-        self.told.append(reason)
+        self.reported.append(reason)
 
 
 class Watchdog:
@@ -169,7 +169,7 @@ def test_no_error_ends_the_loop_and_the_board_is_told(flat: Loader) -> None:
     board = Echo(MemoryError(), fault)
     with pytest.raises(EOFError):
         flat("ports").run(board, line, SimpleNamespace(now_us=lambda: 0), watchdog)
-    assert board.told == ["memory", fault]
+    assert board.reported == ["memory", fault]
     assert watchdog.fed == 3
 
 
