@@ -36,7 +36,7 @@ from tests.sim.test_orders import OrderWorld
 _ROUNDS = 8
 _LOOKED_AT = 6
 """Changes of a log that are looked at here, as in the world of settings."""
-_SEEDS_OF_MISTAKES = range(6)
+_SEEDS_OF_MISTAKES = (*range(6), 18)
 """Seeds of which each mistake fails one."""
 _ONCE_BYTES = 16
 _ARRIVAL_STEPS = 240
@@ -318,8 +318,8 @@ def _repeats(self: Any, moment: Any) -> list[Any]:
     return []
 
 
-def _follows_everything(self: Any, _own: Any, _since: Any) -> tuple[frozenset[Any], None]:
-    return frozenset(node.id for node in self._operations.nodes(self._group.group_id)), None
+def _follows_everything(self: Any, _own: Any, _since: Any) -> tuple[frozenset[Any], None, dict[Any, Any]]:
+    return frozenset(node.id for node in self._operations.nodes(self._group.group_id)), None, {}
 
 
 def _without_deadline(command: Any, moment: Any, *, counts: bool) -> None:

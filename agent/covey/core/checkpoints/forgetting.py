@@ -5,7 +5,9 @@
    checkpoint holds, earlier checkpoints, and the approvals of these.
 3. Not what came too lately, by this device's clock; not the last operation of a log, nor two that prove a fork.
 4. Of orders those that the checkpoint settles (`covered.py`), if it names the operators that this device's owner has
-   pinned and a graph that says so; of commands only what this device has nothing to do with any more.
+   pinned and a graph that says so, and covers all that was forgotten before: without the words of an order an earlier
+   checkpoint beside it cannot be made again, and is no proof any more. Of commands only what this device has nothing to
+   do with any more.
 
 Of each there remain its id and its place in the graph, and whom it was for: so everybody with the same operations
 judges alike, and makes the same checkpoint, whoever has forgotten what.
@@ -92,6 +94,8 @@ def _settled_orders(
     """Return the orders whose words nobody needs any more who has nothing to do with them (rule 4)."""
     state = base.state
     if state is None or state.form is not GraphForm.TARGETS or base.objection:
+        return frozenset()
+    if count_uncovered(records, group_id, [base]):
         return frozenset()
     return settled(records, group_id, covered, weigh_covered(records, group_id, covered, state.pins))
 
