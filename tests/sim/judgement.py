@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from covey.core.history.bodies import read_body
+from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation
-from covey.core.history.orders import Approval, CommandOrder, OperatorChange
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins
+from covey.core.orders.selector import EVERYBODY
 
 _Removals = frozenset[OperationId] | None
 """Those that count; None while these are found (rule 2)."""
@@ -96,6 +97,18 @@ class Judgement:
         ]
 
     @property
+    def holding(self) -> list[Operation]:
+        """Those that count and are not settings which their own author has replaced (rule 8)."""
+        replaced = {
+            earlier.id
+            for number, later in enumerate(self._orders)
+            if self.pins.threshold == 1 and later.author in self._operators_by(self._known[later.id], None)
+            for earlier in self._orders[:number]
+            if earlier.author == later.author and _takes_the_place(read_body(later), read_body(earlier))
+        }
+        return [each for each in self.counting if each.id not in replaced]
+
+    @property
     def removed(self) -> dict[DeviceKey, list[OperationId]]:
         """The removals that count, by whom they remove."""
         found: dict[DeviceKey, list[OperationId]] = {}
@@ -160,6 +173,13 @@ class Judgement:
                 if self._removing[removal] == key
             )
         )
+
+
+def _takes_the_place(later: Body, earlier: Body) -> bool:
+    """Say whether one thing that an operator says is a setting in the place of another one."""
+    if not isinstance(later, SettingOrder) or not isinstance(earlier, SettingOrder):
+        return False
+    return later.key == earlier.key and later.selector in {earlier.selector, EVERYBODY}
 
 
 def _subject(approval: Operation) -> OperationId:

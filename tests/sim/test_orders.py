@@ -306,11 +306,11 @@ def _obeys(world: OrderWorld) -> bool:
 
 
 def _wanted(world: OrderWorld, device: Obedient) -> dict[str, Operation]:
-    """Return by key the last order that counts and is for a device."""
+    """Return by key the last order that counts, is not replaced by its author, and is for a device."""
     member = world.group(device).member(device.key)
     assert member is not None
     wanted = {}
-    for each in world.judged(device).counting:
+    for each in world.judged(device).holding:
         order = read_body(each)
         if isinstance(order, SettingOrder) and order.selector.selects(member):
             wanted[order.key] = each

@@ -4,6 +4,7 @@
 5. Its parents are here, and it is one higher than the highest of them. Until they are, it waits.
 6. It names a manifest that is here and lists its author, not as a board; that manifest is of no lower version than
    those that its parents name. So whoever was removed can follow nothing that was written in knowledge of that.
+   What rivals come to together is signed by nobody: nothing names it.
 7. The operation before it in its log is here; until it is, it waits. It is of the same log, of the number before, and
    lower.
 8. A second operation under one number proves a fork; both are kept. A third is taken only if another author's
@@ -94,7 +95,7 @@ class Acceptance:
 
     def _manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
         present = self._present(group_id)
-        if present is not None and present.hash == manifest_hash:
+        if present is not None and present.raw and present.hash == manifest_hash:
             return present
         raw = self._records.groups.manifest(group_id, manifest_hash)
         return None if raw is None else read_manifest(raw, verify=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -122,3 +122,12 @@ def test_the_manifest_that_holds_is_not_read_again() -> None:
         judged = Acceptance(records, lambda _: WITH_CAROL).judge(offered)
         assert not isinstance(judged, Waits)
         assert judged.version == WITH_CAROL.version
+
+
+def test_nothing_names_what_rivals_come_to_together() -> None:
+    together = replace(WITH_CAROL, raw=b"", votes=())
+    named = sign_operation(replace(_of_log(1), manifest=together.hash, raw=b""), BOB)
+    with empty_history() as operations:
+        judged = Acceptance(_Records(operations, _Manifests()), lambda _: together).judge(named)
+        assert isinstance(judged, Waits)
+        assert judged.manifest
