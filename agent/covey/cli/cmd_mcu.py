@@ -51,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
         "--architecture",
         default="",
         metavar="NAME",
-        help="compile for a processor: armv6m (RP2040), armv7emsp (RP2350), xtensawin (ESP32), … (default: sources)",
+        help="compile for a processor, as armv6m (RP2040), armv7emsp (RP2350), xtensawin (ESP32) (default: sources)",
     )
     pack.add_argument(
         "--heap", type=int, default=0, metavar="KIB", help="the heap that a board must have (default: any)"
