@@ -397,13 +397,13 @@ MUTANTS = (
     Mutant("a restored device goes on as before", {(Incarnations, "renew"): _nothing}, 22),
     Mutant("commits that a disk has lost go unnoticed", {(HighWater, "is_behind"): lambda *_: False}, 25),
     Mutant("what went with lost commits is not told", {(HighWater, "_lose"): _go_on_without_a_word}, 175),
-    Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}),
-    Mutant("an acknowledgement frees by number alone", {(Acknowledgements, "_compared"): _by_number_alone}),
-    Mutant("what another life has numbered is not sent again", {(SendQueue, "requeue"): _nothing}),
-    Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}),
-    Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}),
-    Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}),
-    Mutant("a claim of losses is believed whatever it says", {(Loss, "last"): property(lambda _loss: 0)}),
+    Mutant("an acknowledgement of another life is ignored", {(Incarnations, "replace"): lambda *_: False}, 15),
+    Mutant("an acknowledgement frees by number alone", {(Acknowledgements, "_compared"): _by_number_alone}, 15),
+    Mutant("what another life has numbered is not sent again", {(SendQueue, "requeue"): _nothing}, 15),
+    Mutant("an earlier life's messages are forgotten", {(Incarnations, "spans"): _present_span_only}, 15),
+    Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}, 27),
+    Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}, 6),
+    Mutant("a claim of losses is believed whatever it says", {(Loss, "last"): property(lambda _loss: 0)}, 13),
     Mutant("who is a member is sent what is held", {(Membership, "let_in"): _what_is_held}, _OF_A_LOSS_AND_RIVALS),
     Mutant(
         "control messages wait behind the others",
@@ -416,39 +416,38 @@ MUTANTS = (
     ),
     Mutant("acknowledge for ever", {(ReceiveLink, "answered"): _nothing}),
     Mutant("a vault key outlives its epoch", {(KeyFile, "is_outdated"): lambda *_: False}, 1),
-    Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 1),
+    Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 33),
     Mutant("a removed device is heard", {(Addresses, "hears"): lambda *_: True}, _OF_A_FORMER_MEMBER),
     Mutant("a removed device shows a rollback", {(Acknowledgements, "acknowledge"): _believed}, _OF_A_FORMER_MEMBER),
     Mutant("manifests and secrets for whoever asks", {(authorisation, "_check_member"): _nothing}, _OF_A_FORMER_MEMBER),
-    Mutant("rivals without a bound", {(trust_module, "RIVALS_OF_ONE"): 1_000}, _OF_A_FORMER_MEMBER),
+    Mutant("rivals without a bound", {(trust_module, "RIVALS_OF_ONE"): 1_000}, 54),
     Mutant(
         "a removed device lets one in that removes its remover",
         {(resolver_module._Counting, "_prevailing"): _eldest_attacker},
         _OF_A_FORMER_MEMBER,
     ),
     Mutant("who waits to be let in with others is not kept", {(Invites, "keep_request"): _nothing}, 31),
-    Mutant("who waits to be let in with others is forgotten by a restart", {(Gathering, "has_work"): _only_due}, 139),
+    Mutant("who waits to be let in with others is forgotten by a restart", {(Gathering, "has_work"): _only_due}, 405),
     Mutant("a resumption scatters what came", {(ReceiveLink, "resume"): _resume_anywhere}, 20),
     Mutant("a resumption excuses a loss", {(Received, "set_resumed"): _nothing}, 30),
     Mutant(
         "a vote to keep out counts in any epoch",
         {(policy_module, "voted_for"): _in_any_epoch, (voting_module, "voted_for"): _in_any_epoch},
-        334,
+        347,
     ),
     Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
     Mutant(
-        "votes that become enough decide nothing", {(group_messages_module, "own_votes"): lambda *_: []}, 33_100_271
+        "votes that become enough decide nothing", {(group_messages_module, "own_votes"): lambda *_: []}, 40_002_023
     ),
     Mutant("nobody asks for whom something waits", {(HeadsExchange, "_asked"): lambda *_: True}, 34_006_228),
     Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
-    Mutant("what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 932),
+    Mutant(
+        "what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 40_003_999
+    ),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
-    Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 7_200_098),
+    Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 31_000_706),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
-    Mutant(
-        "who is out of a group is deaf to whom it takes to be out", {(Addresses, "to_answer"): Addresses.of}, 22_000_767
-    ),
     Mutant(
         "a request for manifests waits for who is out",
         {(send_queue_module, "_OF_MEMBERS"): send_queue_module._OF_MEMBERS - {MessageType.GROUP_PULL}},
@@ -462,7 +461,7 @@ MUTANTS = (
     Mutant(
         "a request to join goes as seldom as all else", {(Addresses, "longest_retries_us"): lambda *_: {}}, 20_001_026
     ),
-    Mutant("what no relay takes is sent for ever", {(Node, "withdraw"): _nothing}),
-    Mutant("what no relay takes is lost without a word", {(SendQueue, "withdraw"): _withdrawn_without_a_word}),
+    Mutant("what no relay takes is sent for ever", {(Node, "withdraw"): _nothing}, 10),
+    Mutant("what no relay takes is lost without a word", {(SendQueue, "withdraw"): _withdrawn_without_a_word}, 10),
     Mutant("memory follows no commit", {(Database, "after_commit"): _nothing}),
 )

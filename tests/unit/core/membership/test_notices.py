@@ -78,6 +78,27 @@ def test_who_is_removed_amid_a_conflict_answers_whom_it_takes_to_be_out(make: Ma
     assert _waiting(right, mal) == []
 
 
+def test_who_is_out_answers_whom_it_takes_to_be_out_though_no_notice_of_it_has_come(make: Make) -> None:
+    """Each was removed by another at once, and ben does not know it; word of a loss makes its author no visitor."""
+    ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
+    group_id = found(ann, ben, cid, mal)
+    carry(ann, ben, cid, mal)
+    _remove(cid, mal, group_id)
+    _remove(ann, ben, group_id)
+    for issuer in (cid, ann):
+        for outgoing in issuer.sends():
+            if outgoing.recipient == mal.key:
+                mal.receive(outgoing.envelope)
+    assert mal.node.groups.address(ben.key) is None
+    ben.blob(group_id, b"too large for any relay")
+    [(place, _)] = ben.store.outbox.queued(mal.key, Place(0), 100, 10_000_000)
+    with ben.store.transaction():
+        ben.node.withdraw(mal.key, place, ben.now)
+    assert _waiting(ben, mal) == [MessageType.LOSS]
+    carry(ben, mal)
+    assert _waiting(ben, mal) == []
+
+
 @pytest.mark.parametrize("shares_another", [False, True])
 def test_who_tells_of_a_removal_and_was_out_itself_meanwhile_is_answered(make: Make, *, shares_another: bool) -> None:
     """The first acknowledgement is lost; by what the sleeper holds, who told it is a stranger to the group by then."""
