@@ -27,6 +27,9 @@ from xdist.scheduler import LoadFileScheduling
 _LONG = ("spark", "sim", "integration")
 """Folders whose files take long. They begin first, and by turns, so that no processor waits for the last one's end."""
 
+_OPEN_FILES, _LEFT_OPEN_MAX = Path("/proc/self/fd"), 256
+"""What a test leaves open goes when its garbage is collected, which may be long after."""
+
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES_MIN = 4 << 30
 """What the suite needs of it, several times over: containers often have 64 MB there."""
@@ -131,6 +134,15 @@ def _is_quick(item: pytest.Item) -> bool:
 
 def _is_below(item: pytest.Item, folders: Iterable[str]) -> bool:
     return any(item.path.is_relative_to(Path(__file__).parent / folder) for folder in folders)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_few_files_open() -> Generator[None]:
+    """Have no test leave many files open: from 1,024 on, no MQTT client after it would hear a thing."""
+    before = sum(1 for _ in _OPEN_FILES.iterdir())
+    yield
+    left = sum(1 for _ in _OPEN_FILES.iterdir()) - before
+    assert left <= _LEFT_OPEN_MAX, f"{left} files are still open: close what the test has opened"
 
 
 _running: list[pytest.Item] = []

@@ -3,6 +3,7 @@ all."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,14 +56,15 @@ def _bad(world: ReleaseWorld, devices: int) -> set[Pump]:
 
 @pytest.mark.slow
 def test_a_bad_release_comes_to_one_in_a_hundred_of_1000_devices_and_these_are_back(tmp_path: Path) -> None:
-    _bad(ReleaseWorld(tmp_path, 1, devices=999, by_stick=20), 1_000)
+    with closing(ReleaseWorld(tmp_path, 1, devices=999, by_stick=20)) as world:
+        _bad(world, 1_000)
 
 
 @pytest.mark.slow
 def test_after_a_bad_release_a_good_one_comes_to_all_by_stick_as_well(tmp_path: Path) -> None:
-    world = ReleaseWorld(tmp_path, 2, devices=100, by_stick=6)
-    tried = _bad(world, 100)
-    good = _released(world, "good 3")
-    assert (good.state, len(good.devices), good.failed, good.silent) == ("finished", 100, (), ())
-    assert {each.version for each in world.devices} == {"good 3"}
-    assert world.was_on("bad 2") == tried
+    with closing(ReleaseWorld(tmp_path, 2, devices=100, by_stick=6)) as world:
+        tried = _bad(world, 100)
+        good = _released(world, "good 3")
+        assert (good.state, len(good.devices), good.failed, good.silent) == ("finished", 100, (), ())
+        assert {each.version for each in world.devices} == {"good 3"}
+        assert world.was_on("bad 2") == tried
