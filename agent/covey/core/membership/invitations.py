@@ -96,7 +96,7 @@ class Invitations:
         return found
 
     def ask(self, invite: Invite, now_us: int) -> None:
-        """Remember that this device asks to join, and whose answer alone counts.
+        """Remember that this device asks to join, and whose answer counts: its own, and that of who was asked before.
 
         Raises:
             LocalError: expired, or our own invite.

@@ -203,10 +203,10 @@ class JoinRecords(Protocol):
         """Return the joins that wait for an answer."""
 
     def begin(self, pending: PendingJoin) -> None:
-        """Remember a join; a device that was asked before for the same group is forgotten, except for a public one."""
+        """Remember a join beside others of the same group; by an invite, public ones end, and the other way round."""
 
-    def end(self, group_id: GroupId) -> None:
-        """Forget the joins of a group."""
+    def end(self, group_id: GroupId, inviter: DeviceKey | None = None) -> None:
+        """Forget the joins of a group, or what one inviter was asked."""
 
 
 class RequestRecords(Protocol):

@@ -9,6 +9,7 @@ import pytest
 
 from covey.core.group.manifest import Mode
 from covey.core.group.messages import GroupSend, pull_to_wire
+from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Place
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.wire.message import MessageType, read_message
@@ -251,6 +252,22 @@ def test_what_a_device_had_for_members_does_not_outlive_that_they_know_of_its_le
     assert (_waiting(mal, ann), _waiting(mal, ben)) == ([], [])
     assert mal.store.groups.manifests() == []
     assert mal.store.departures.addresses() == []
+
+
+def test_what_a_device_had_for_members_ends_though_they_share_another_group_by_then(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    carry(ann, ben, mal)
+    with mal.store.transaction():
+        mal.node.history.write(group_id, Note("text/plain", b"too late"), mal.now)
+    mal.sends()  # and it is lost
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    other = found(ann, mal)
+    _quieten(ann, ben, mal, turns=25)
+    assert mal.node.groups.group(other).member(ann.key) is not None
+    assert (_waiting(mal, ann), _waiting(mal, ben)) == ([], [])
+    assert [group_id for group_id, _, _ in mal.store.groups.manifests()] == [other]
 
 
 def test_who_is_behind_asks_whom_it_lists_though_something_waits_there(make: Make) -> None:

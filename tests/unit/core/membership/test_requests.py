@@ -251,3 +251,27 @@ def test_declined_groups_use_up_nobodys_room(make: Make) -> None:
         for each in range(MAXIMUM_DECLINED_GROUPS):
             ben.store.requests.decline(GroupId(each.to_bytes(32, "big")), ben.now.wall_us + 1 + each)
     assert len(ben.store.requests.declined()) == MAXIMUM_DECLINED_GROUPS
+
+
+def test_who_was_asked_first_lets_in_though_who_was_asked_later_has_lost_its_state(make: Make) -> None:
+    """The first one has let it in by then, and makes no other invitation for who is in."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    found(ann, ben, cid)
+    further = GroupId(create(ann))
+    invite(ann, ben, further)
+    carry(ann, ben, cid)
+    [request] = ben.store.requests.pending()
+    with ben.store.transaction():
+        ben.node.actions.accept_request(request, "ben", ben.now)
+    carry(ann, ben)
+    for inviter in (ann, ben):
+        invite(inviter, cid, further)
+    carry(ann, cid)
+    carry(ben, cid)
+    with cid.store.transaction():
+        for request in cid.store.requests.pending():
+            cid.node.actions.accept_request(request, "cid", cid.now)
+    ben.return_to(None)
+    carry(ann, cid)
+    assert further in {group.group_id for group in cid.node.groups.joined()}
+    assert cid.store.joins.pending() == []
