@@ -129,7 +129,7 @@ def main() -> int:
 
 def _ours(folder: Path, sensors: dict[str, bytes]) -> tuple[float, float]:
     settings = {
-        "interval_seconds": 0,
+        "interval_seconds": 0.001,
         "batch_seconds": 1,
         "batch_bytes": 2_560,
         "outbox_bytes": 1 << 20,
