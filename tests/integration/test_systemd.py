@@ -152,6 +152,6 @@ def test_a_stopped_agent_is_silent(manager: socket.socket, new_gateway: Callable
     one.signal(signal.SIGSTOP)
     wait_until(lambda: not _receive(manager, []), "what was under way has come")
     with pytest.raises(AssertionError, match="waited in vain"):
-        wait_until(lambda: "WATCHDOG=1" in _receive(manager, []), "a stopped agent speaks", idle_s=2)
+        wait_until(lambda: "WATCHDOG=1" in _receive(manager, []), "a stopped agent speaks", idle_s=0.7)
     one.signal(signal.SIGCONT)
     wait_until(lambda: "WATCHDOG=1" in _receive(manager, []), "it goes on")
