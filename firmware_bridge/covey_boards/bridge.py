@@ -272,7 +272,7 @@ class Bridge:
         elif kind == line_orders.PROGRESS and self._firmware is not None:
             digest, state, offset, why = fields
             self._firmware.receive(line.board.keys.signing_public, digest, state, offset, why, now)
-            self._bring_firmware(line, now)
+            self._bring_firmware(line, node, now)
         elif kind == messages.REPORT:
             line.numbers = read_report(fields[0])
             line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
@@ -370,13 +370,14 @@ class Bridge:
             self._enrol(line, line.board, node, now)
         elif self._orders is not None and now.monotonic_us >= line.order_at_us:
             self._hand_order(line, line.board, node, now)
-        self._bring_firmware(line, now)
+        self._bring_firmware(line, node, now)
 
-    def _bring_firmware(self, line: _Line, now: Now) -> None:
-        """Tell a board that has a collector what is next of the firmware that it is to run."""
+    def _bring_firmware(self, line: _Line, node: Node, now: Now) -> None:
+        """Tell a board of a group that has a collector what is next of the firmware that it is to run."""
         if self._firmware is None or line.board is None or not line.up or line.collector == _NO_COLLECTOR:
             return
-        message = self._firmware.next_message(line.board.keys.signing_public, now)
+        key = line.board.keys.signing_public
+        message = self._firmware.next_message(key, now) if board_member(node.groups, key) is not None else None
         if message is not None:
             line.link.send(message)
 

@@ -7,6 +7,8 @@ docs/protocol.md, section 18, "Firmware".
    that begins with the first of these again.
 3. What it says of a firmware is final until another one lies there, or the board starts anew; it is kept for whoever
    asks whether all is well.
+4. A board may say anything, and what is in no group is brought nothing: what one says is noted each `_NOTE_US` at most,
+   and asked for again.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ _LOOK_US = 2_000_000
 _ANNOUNCE_US = 60_000_000
 _POLL_US = 10_000_000
 """How soon a board is asked whether what it tries has proved good."""
+_NOTE_US = 5_000_000
 
 
 class FirmwareConditions(Protocol):
@@ -62,6 +65,7 @@ class _Progress:
     announce_at_us: int = 0
     next_part: int | None = None
     said: str = ""
+    note_at_us: int = 0
 
 
 class BoardUpdates:
@@ -78,7 +82,9 @@ class BoardUpdates:
 
     def begin(self, board: DeviceKey) -> None:
         """Note that a board has started, or its line has come up."""
-        self._boards.pop(board, None)
+        before = self._boards.get(board)
+        if before is not None:
+            self._boards[board] = _Progress(note_at_us=before.note_at_us)
 
     def next_message(self, board: DeviceKey, now: Now) -> bytes | None:
         """Return what is to be told a board now."""
@@ -107,7 +113,10 @@ class BoardUpdates:
         said = f"{digest.hex()[:16]} {_WORDS[state]} {printable(why)}".strip()
         if said == progress.said:
             return
-        progress.said = said
+        if now.monotonic_us < progress.note_at_us:
+            progress.announce_at_us = min(progress.announce_at_us, progress.note_at_us)
+            return
+        progress.said, progress.note_at_us = said, now.monotonic_us + _NOTE_US
         name = FIRMWARE_CONDITION + board.hex()
         if self._store.conditions.values().get(name, ("",))[0] != said:
             with self._store.transaction():

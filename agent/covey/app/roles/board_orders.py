@@ -82,6 +82,8 @@ class BoardOrders:
         self._judged = judged
         self._report = report
         self._waiting: dict[DeviceKey, tuple[object, list[OperationId]]] = {}
+        self._unread: set[DeviceKey] = set()
+        """Boards of which it was told that nobody can read what they say."""
         self._lacked_at_us = 0
 
     def operators(self, group_id: GroupId) -> tuple[int, list[DeviceKey]]:
@@ -118,12 +120,14 @@ class BoardOrders:
     def receive(self, board: DeviceKey, body: bytes, signature: bytes, node: Node, now: Now) -> bool:
         """Take what a board has signed of an order; return whether it has been dealt with."""
         found = board_member(node.groups, board)
+        if found is None:
+            return True
         try:
             result = OrderResult.from_wire(cbor.encode([body, board, signature]))
         except RemoteError as error:
-            self._report("warning", f"board {device_name(board)} says of an order what cannot be read: {error}")
-            return True
-        if found is None:
+            if board not in self._unread:
+                self._unread.add(board)
+                self._report("warning", f"board {device_name(board)} says of an order what cannot be read: {error}")
             return True
         group, member = found
         waiting = self._of(node, group, member)
