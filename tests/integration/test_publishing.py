@@ -47,7 +47,7 @@ class Line:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._is_cut = self._is_ended = False
-        self._ends: list[socket.socket] = []
+        self._ends: set[socket.socket] = set()
         self._threads = [threading.Thread(target=self._listen)]
 
     def __enter__(self) -> Self:
@@ -65,7 +65,7 @@ class Line:
     def cut(self) -> None:
         """End what is open; what is opened later ends at once."""
         self._is_cut = True
-        for end in self._ends:
+        for end in self._ends.copy():
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
@@ -80,13 +80,20 @@ class Line:
                 client.close()
                 continue
             server = socket.create_connection(("127.0.0.1", self._port))
-            self._ends += [client, server]
-            for ends in ((client, server), (server, client)):
-                self._threads.append(threading.Thread(target=_carry, args=ends))
-                self._threads[-1].start()
+            self._ends |= {client, server}
+            self._threads.append(threading.Thread(target=self._carry, args=(client, server)))
+            self._threads[-1].start()
+
+    def _carry(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server:
+            answers = threading.Thread(target=_copy, args=(server, client))
+            answers.start()
+            _copy(client, server)
+            answers.join()
+        self._ends -= {client, server}
 
 
-def _carry(source: socket.socket, target: socket.socket) -> None:
+def _copy(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):
         while chunk := source.recv(65536):
             target.sendall(chunk)
