@@ -5,7 +5,7 @@ clock: what a board writes is the same on CPython and on every runtime, byte for
 """
 
 try:
-    from covey_boards.device import core, identity
+    from covey_boards.device import core, identity, slots
     from covey_boards.shared import cbor, line_orders, link_machine, messages
     from covey_boards.shared import tweetnacl as nacl
     from hil.link_simulation import Random, damage
@@ -16,6 +16,7 @@ except ImportError:
     import line_orders
     import link_machine
     import messages
+    import slots
     import tweetnacl as nacl
     from link_simulation import Random, damage
 
@@ -259,12 +260,12 @@ class World:
             identity.load_identity(self.files), self.files, [self.sensor], core.Settings(**self.settings)
         )
 
-    def run(self, seconds, until=None):
-        """Let time pass."""
+    def run(self, seconds, until=None, step_us=STEP_US):
+        """Let time pass, in steps that may be long while nobody is on the line."""
         end_us = self.now_us + int(1_000_000 * seconds)
         while self.now_us < end_us and not (until and until()):
             self.turn()
-            self.now_us += STEP_US
+            self.now_us += step_us
 
     def turn(self):
         """One step of both ends."""
@@ -302,6 +303,49 @@ def simulate(seed, permille, seconds=40, restarts=0):
         assert values == list(range(1, world.sensor.count + 1)), "a reading lost"
     assert len(world.collector.links) <= restarts + 1, "incarnations"
     return world
+
+
+def outage(seconds=600):
+    """Live without a gateway until the power goes: a write as it begins, and the next life admits what was lost."""
+    world = World(46, interval_us=5_000_000, batch_us=30_000_000)
+    world.run(45)
+    (incarnation,) = world.collector.links
+    writes, number = world.files.writes, world.board.outbox.next_number
+    world.absent = True
+    world.run(60, lambda: world.board.outbox.next_number > number and not world.board._up)  # noqa: SLF001
+    assert world.files.writes == writes + 1, "one write as it begins"
+    world.run(seconds, step_us=250_000)
+    writes, closed = world.files.writes - writes, world.board.outbox.next_number - 1
+    world.boot()
+    world.absent = False
+    world.run(60, lambda: world.collector.lost_earlier and not world.files.held[messages.LOSSES_FILE])
+    came = [
+        cbor.decode(each[1], 4096)[0]
+        for each in world.collector.links[incarnation].values()
+        if each[0] == messages.TELEMETRY
+    ]
+    ((earlier, numbers),) = world.collector.lost_earlier
+    assert earlier == incarnation, "of whom"
+    lost = [number for first, last in numbers for number in range(first, last + 1)]
+    assert sorted(came + lost) == list(range(1, len(came + lost) + 1)), "each came or is admitted"
+    assert 3 * len(lost) >= 2 * (closed - len(came)), "two thirds of it at least"
+    print("outage", closed, "came", len(came), "admitted", len(lost), "writes", writes)
+
+
+def trial(seconds=600):
+    """A firmware on trial that nobody acknowledges is gone from when its time is over, and not before."""
+    world = World(47, interval_us=5_000_000, batch_us=60_000_000)
+    slots.write(world.files, ["", "slot_a", 1, b"", b"new", b""])
+    world.board.trial = slots.Trial(world.files, 1_000_000 * seconds)
+    world.gateway.deaf = True
+    world.run(20)
+    assert world.gateway.identified
+    world.absent = True
+    world.run(seconds, lambda: world.board.restart_wanted, step_us=250_000)
+    assert world.now_us == 1_000_000 * seconds + 250_000, "when its time is over"
+    assert slots.choose(world.files) == "", "the one of before starts"
+    assert slots.read(world.files)[5] == b"new", "and this one not again"
+    print("trial", world.board.restart_wanted)
 
 
 def run(seeds, seconds):

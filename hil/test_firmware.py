@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SEEDS, SECONDS = 3, 25  # long enough for link keys
-PROGRAM = f"import sys\nsys.path.append('.')\nimport firmware_simulation\nfirmware_simulation.run({SEEDS}, {SECONDS})\n"
+PROGRAM = f"""
+import sys
+sys.path.append('.')
+import firmware_simulation
+firmware_simulation.run({SEEDS}, {SECONDS})
+firmware_simulation.outage()
+firmware_simulation.trial()
+"""
 BANNER = b"rst:0x1 (POWERON_RESET),boot:0x13\r\n\r\nMicroPython v1.25.0 on 2025\r\n>>> \x00\x03\x03"
 _SAMPLES = 300
 QUICK = {"interval_seconds": 0.1, "batch_seconds": 0.5, "sensors": [["counter", {}]]}
@@ -37,6 +44,8 @@ def test_seeded_lives_are_the_same_everywhere(board: Driver) -> None:
     printed = board.run(PROGRAM, files)
     with redirect_stdout(io.StringIO()) as here:
         firmware_simulation.run(SEEDS, SECONDS)
+        firmware_simulation.outage()
+        firmware_simulation.trial()
     assert printed.split() == here.getvalue().split()
 
 

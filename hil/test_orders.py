@@ -35,7 +35,13 @@ def note(text):
     return "noted " + text
 ACTIONS = {"note": note}
 """
-QUICK = {"interval_seconds": 0.2, "batch_seconds": 0.5, "sensors": [["counter", {}]], "trial_seconds": 40}
+QUICK = {
+    "interval_seconds": 0.2,
+    "batch_seconds": 0.5,
+    "sensors": [["counter", {}]],
+    "trial_seconds": 40,
+    "rest_seconds": 3,
+}
 HEAP_KIB = 96  # an order needs 14 KB beside what measures; 64 KiB leave four
 
 
@@ -44,7 +50,7 @@ class Site:
 
     def __init__(self, folder: Path, tool: Any, modules: dict[str, bytes]) -> None:
         self.modules = modules
-        self.board = EmulatedBoard(folder, tool=tool, modules=modules, settings=QUICK, heap_kib=HEAP_KIB)
+        self.board = EmulatedBoard(folder, tool=tool, modules=modules, settings=QUICK, heap_kib=HEAP_KIB, baud=None)
         (self.board.flash / "my_actions.py").write_bytes(ACTIONS)
         self.board.start()
         self.gateway = LiveGateway(self.board)
@@ -95,7 +101,8 @@ class Site:
 def site(board: Driver, artefacts: Callable[[str], dict[str, bytes]], tmp_path: Path) -> Any:
     if not isinstance(board, UnixPort):
         pytest.skip(f"{board.name} has no standard input to serve as a line")
-    found = Site(tmp_path, board.tool, dict(artefacts(board.architecture)))
+    modules = artefacts(board.architecture)
+    found = Site(tmp_path, board.tool, {name: modules[name] for name in modules if not name.startswith("driver_")})
     yield found
     found.gateway.stop()
     found.board.close()

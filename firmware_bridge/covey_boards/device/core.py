@@ -213,6 +213,8 @@ class Core:
             self._note_delivered(event.number, now_us)
         elif isinstance(event, link_machine.Message):
             self._receive(event, now_us)
+        elif isinstance(event, link_machine.LinkDown):
+            self._note_losses()  # of what was closed since the line fell silent
 
     def _note_delivered(self, number, now_us):
         self._stumbles = 0

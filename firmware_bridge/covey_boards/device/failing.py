@@ -14,7 +14,7 @@ try:
 except ImportError:
     const = int
 
-REST_US = const(30_000_000)  # between two starts that fail: neither flash nor a gateway's log wears out
+_REST_SECONDS = const(30)  # between two starts that fail: neither flash nor a gateway's log wears out
 
 
 def _boot_id():
@@ -34,13 +34,14 @@ class Failing:
     Args:
         trouble: a line for people.
         now_us: microseconds since boot.
+        rest_seconds: before it starts anew; None: as usual.
     """
 
-    def __init__(self, trouble, now_us):
+    def __init__(self, trouble, now_us, rest_seconds=None):
         self.restart_wanted = False
         self._trouble = trouble
         self.link = link_machine.Link(_boot_id())
-        self._until_us = now_us + REST_US
+        self._until_us = now_us + int(1_000_000 * (rest_seconds or _REST_SECONDS))
 
     def feed(self, raw, now_us):
         """Take bytes from the line."""
@@ -78,6 +79,6 @@ class Failing:
         self.restart_wanted = True
 
 
-def start(trouble, now_us):
+def start(trouble, now_us, rest_seconds=None):
     """Return what serves the line in the place of a board."""
-    return Failing(trouble, now_us)
+    return Failing(trouble, now_us, rest_seconds)

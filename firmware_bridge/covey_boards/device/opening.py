@@ -22,7 +22,7 @@ def is_right(name, value):
         return isinstance(value, kinds[name])
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    if name in ("interval_seconds", "batch_seconds", "report_seconds", "trial_seconds"):
+    if name in ("interval_seconds", "batch_seconds", "report_seconds", "trial_seconds", "rest_seconds"):
         return 0.001 <= value <= 86_400
     if name == "prompt_seconds":
         return 0 <= value <= 60

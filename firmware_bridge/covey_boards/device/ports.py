@@ -137,7 +137,7 @@ def main(seconds=None):
     reason = _serve(files, settings, wrong, line, clock, watchdog, seconds)
     gc.collect()
     if isinstance(reason, str):
-        run(_once("failing", reason, clock.now_us()), line, clock, watchdog)
+        run(_once("failing", reason, clock.now_us(), settings.get("rest_seconds")), line, clock, watchdog)
     if seconds is None:
         import machine
 

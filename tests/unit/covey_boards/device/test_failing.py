@@ -32,6 +32,11 @@ def test_it_says_why_and_starts_anew_after_a_while() -> None:
     assert lines == [[messages.TROUBLE, "start: OSError 28"]]
 
 
+def test_who_has_a_board_before_them_need_not_wait_so_long() -> None:
+    board = failing.Failing("start: OSError 28", 0, 2)
+    assert _talk(board, link_machine.Link(b"of-a-gw0"), 3) == [[messages.TROUBLE, "start: OSError 28"]]
+
+
 def test_it_obeys_a_restart_and_nothing_else() -> None:
     board, gateway = failing.Failing("x", 0), link_machine.Link(b"of-a-gw0")
     for message in (b"noise", messages.to_line(messages.TIME, 1, True), messages.to_line(messages.RESTART)):

@@ -62,6 +62,10 @@ def test_what_a_power_cut_in_an_outage_loses_is_admitted() -> None:
     assert len(world.collector.lost_earlier) == 1, "once"
 
 
+def test_an_outage_is_on_flash_as_soon_as_the_line_is_silent() -> None:
+    simulation.outage()
+
+
 def test_in_quiet_times_nothing_is_written() -> None:
     world = simulation.World(41, **MINUTES)
     world.run(20)

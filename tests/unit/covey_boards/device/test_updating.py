@@ -17,6 +17,8 @@ from covey_boards.device.storage import Files
 from covey_boards.device.updating import FAILED, RECEIVING, REFUSED, RUNS, TRIED, Update
 from covey_boards.images import read_image, write_image
 from covey_boards.shared import cbor, line_orders
+from covey_boards.shared import tweetnacl as nacl
+from hil import firmware_simulation as simulation
 from tests.fleet import identity
 
 CONTENTS = {
@@ -188,3 +190,11 @@ def test_contents_that_are_not_what_was_signed_never_start(flash: Flash, operato
 def test_a_damaged_slot_file_starts_what_was_flashed(flash: Flash, raw: bytes) -> None:
     flash.write(slots.FILE, raw)
     assert slots.choose(flash) == ""
+
+
+def test_a_firmware_that_nobody_acknowledges_is_gone_from_when_its_time_is_over() -> None:
+    before = nacl._urandom
+    try:
+        simulation.trial()
+    finally:
+        nacl.set_randombytes(before)
