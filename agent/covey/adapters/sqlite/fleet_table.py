@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covey.adapters.sqlite.database import translated
@@ -143,13 +144,11 @@ class FleetTable:
 
     def set_members(self, group_id: GroupId, members: Iterable[tuple[DeviceKey, str, bool]]) -> None:
         """Take (device, label, whether it is a board) for all that there are in a group."""
-        with self._lock:
-            self._run("BEGIN")
+        with self._together():
             self._run("DELETE FROM member WHERE of_group = ?", (group_id,))
             self._connection.executemany(
                 "INSERT INTO member VALUES (?, ?, ?, ?)", ((group_id, *each) for each in members)
             )
-            self._run("COMMIT")
 
     def forget_groups(self, others_than: set[GroupId]) -> None:
         """Drop the groups that are none of these any more."""
@@ -206,10 +205,8 @@ class FleetTable:
 
     def put(self, rows: Sequence[FoundDevice]) -> None:
         """Take what a look has found (rule 2)."""
-        with self._lock:
-            self._run("BEGIN")
+        with self._together():
             self._connection.executemany(_PUT, rows)
-            self._run("COMMIT")
 
     def changes(self) -> int:
         """Return how many rows were written since the beginning."""
@@ -261,6 +258,17 @@ class FleetTable:
             "WHERE version <> '' GROUP BY named ORDER BY devices DESC, named LIMIT ?",
             (limit,),
         )
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Write in one transaction. Without a journal nothing is taken back: what failed ends with what is written."""
+        with self._lock, translated():
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
 
     def _number(self, statement: str, values: Sequence[object] = ()) -> int:
         return int(self._run(statement, values)[0][0])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from covey.adapters.sqlite.fleet_table import FleetTable, FoundDevice, GroupCounts, PresenceCount, Wanted
 from covey.core.ids import DeviceKey, GroupId
+from covey.errors import ConstraintError
 
 _EAST, _WEST = GroupId(b"e" * 32), GroupId(b"w" * 32)
 
@@ -81,3 +84,11 @@ def test_what_is_as_before_is_not_written() -> None:
     before = table.changes()
     table.put([_row(1), _row(2, since_us=None)])
     assert table.changes() == before + 1
+
+
+def test_a_look_that_could_not_be_kept_stops_none_after_it() -> None:
+    table = _table(_row(1))
+    with pytest.raises(ConstraintError):
+        table.put([_row(2), _row(3, version=None)])
+    table.put([_row(1, waiting=4)])
+    assert table.totals() == (4, 0)
