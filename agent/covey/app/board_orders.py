@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.app.kept_orders import KeptOrders
 from covey.app.pins import pins
 from covey.app.roles.board_orders import BoardOrder, BoardOrders
 from covey.core.actions.given import GroupCommands
@@ -18,9 +20,11 @@ from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.settings.desired import GroupSettings
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest, Member
     from covey.core.node import Node
+    from covey.core.orders.authority import Pins
 
 _KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.SETTING, OperationKind.APPROVAL)
 
@@ -33,42 +37,29 @@ def board_orders(device: Device) -> BoardOrders:
 class _Group:
     """The orders of one group, and which of the commands are for which board."""
 
-    def __init__(self, device: Device, node: Node, group: GroupManifest) -> None:
-        store, void = device.store, node.history.standing(group.group_id).void
-        pinned = pins(device, group.group_id)
+    def __init__(self, store: SqliteStore, group: GroupManifest, pinned: Pins, void: Collection[OperationId]) -> None:
         self.commands = GroupCommands(store.operations, store.groups, group, pinned, void)
         self.settings = GroupSettings(store.operations, group, pinned, void)
         self.known: dict[DeviceKey, dict[OperationId, bool]] = {}
 
 
 class PinnedBoardOrders:
-    """What the operators want of boards whom a gateway's owner has pinned; implements `board_orders.JudgedOrders`.
-
-    It is found anew only where operators have said something since, or a manifest has changed.
-    """
+    """What the operators want of boards whom a gateway's owner has pinned; implements `board_orders.JudgedOrders`."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._found: dict[GroupId, tuple[object, _Group]] = {}
+        self._orders = KeptOrders(device.store, _KINDS, partial(pins, device), partial(_Group, device.store))
 
     def stamp(self, node: Node, group: GroupManifest) -> object:
         """Return another object whenever other orders may count."""
-        operations = self._device.store.operations
-        standing, pinned = node.history.standing(group.group_id), pins(self._device, group.group_id)
-        return (group.hash, operations.last_arrival_of(group.group_id, _KINDS), standing.void, pinned)
+        return self._orders.stamp(node, group)
 
     def of_board(self, node: Node, group: GroupManifest, board: Member) -> Sequence[OperationId]:
         """Return the settings that count for a board, then its commands in the history's order."""
-        found, key = self._of(node, group), board.keys.signing_public
+        found, key = self._orders.of(node, group), board.keys.signing_public
         settings = [each.operation for each in found.settings.of([board])[key].values()]
         commands = found.commands.of_board(board, found.known.setdefault(key, {}))
         return [each.id for each in sorted(settings, key=lambda each: (each.height, each.id))] + commands
-
-    def _of(self, node: Node, group: GroupManifest) -> _Group:
-        stamp, found = self.stamp(node, group), self._found.get(group.group_id)
-        if found is None or found[0] != stamp:
-            found = self._found[group.group_id] = stamp, _Group(self._device, node, group)
-        return found[1]
 
     def read(self, group: GroupManifest, order: OperationId) -> BoardOrder:
         """Return an order, with the approvals that it may need."""
@@ -90,8 +81,8 @@ class PinnedBoardOrders:
         return BoardOrder(order, (raw, *approvals[: pinned.threshold]), hearing, has_deadline)
 
     def _operators(self, group: GroupManifest) -> Sequence[DeviceKey]:
-        found = self._found.get(group.group_id)
-        return () if found is None else tuple(found[1].settings.weighed.operators)
+        found = self._orders.last(group.group_id)
+        return () if found is None else tuple(found.settings.weighed.operators)
 
     def pinned(self, group_id: GroupId) -> tuple[int, Sequence[DeviceKey]]:
         """Return how many operators an order needs, and whom this device's owner has pinned."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.adapters.unit_programs import UnitPrograms
 from covey.app.action_programs import ActionPrograms, agent_actions
+from covey.app.kept_orders import KeptOrders
 from covey.app.owners_actions import defined_action, owners_action
 from covey.app.pins import pins
 from covey.app.roles.ordered_actions import OrderedActions, OrderedGroup
@@ -114,15 +116,11 @@ class _Ordered:
 
 
 class PinnedCommands:
-    """What the operators want done whom a device's owner has pinned; implements `ordered_actions.Commands`.
-
-    It is found anew only where operators have said something since, or a manifest has changed.
-    """
+    """What the operators want done whom a device's owner has pinned; implements `ordered_actions.Commands`."""
 
     def __init__(self, store: SqliteStore, pins_of: Callable[[GroupId], Pins]) -> None:
         self._store = store
-        self._pins_of = pins_of
-        self._found: dict[GroupId, tuple[object, GroupCommands]] = {}
+        self._orders = KeptOrders(store, _KINDS, pins_of, partial(GroupCommands, store.operations, store.groups))
 
     def groups(self, node: Node) -> list[OrderedGroup]:
         """Return the groups that have operators."""
@@ -131,20 +129,10 @@ class PinnedCommands:
         for group in node.groups.joined():
             member = group.member(own)
             if member is not None and not member.is_board:
-                commands = self._of(node, group)
+                commands = self._orders.of(node, group)
                 if any(group.member(operator) for operator in commands.operators):
                     found.append(_Ordered(group, member, commands))
         return found
-
-    def _of(self, node: Node, group: GroupManifest) -> GroupCommands:
-        store, void = self._store, node.history.standing(group.group_id).void
-        pinned = self._pins_of(group.group_id)
-        stamp = (group.hash, store.operations.last_arrival_of(group.group_id, _KINDS), void, pinned)
-        found = self._found.get(group.group_id)
-        if found is None or found[0] != stamp:
-            commands = GroupCommands(store.operations, store.groups, group, pinned, void)
-            found = self._found[group.group_id] = stamp, commands
-        return found[1]
 
     def incarnation(self) -> Incarnation:
         """Return the present one."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.adapters.keys.relay_credential import place
+from covey.app.kept_orders import KeptOrders
 from covey.app.owner_rules import OwnerRules, write_layer
 from covey.app.pins import pins
 from covey.app.roles.ordered_settings import OrderedSettings
@@ -41,24 +43,11 @@ def settings_role(device: Device, restart: Callable[[], None]) -> OrderedSetting
 
 
 class PinnedOperators:
-    """What the operators want whom a device's owner has pinned; implements `ordered_settings.Orders`.
-
-    It is found anew only where operators have said something since, or a manifest has changed.
-    """
+    """What the operators want whom a device's owner has pinned; implements `ordered_settings.Orders`."""
 
     def __init__(self, device: Device) -> None:
-        self._device = device
-        self._found: dict[GroupId, tuple[object, GroupSettings]] = {}
-
-    def _of(self, node: Node, group: GroupManifest) -> GroupSettings:
-        operations, void = self._device.store.operations, node.history.standing(group.group_id).void
-        pinned = pins(self._device, group.group_id)
-        stamp = (group.hash, operations.last_arrival_of(group.group_id, _KINDS), void, pinned)
-        found = self._found.get(group.group_id)
-        if found is None or found[0] != stamp:
-            found = stamp, GroupSettings(operations, group, pinned, void)
-            self._found[group.group_id] = found
-        return found[1]
+        weigh = partial(GroupSettings, device.store.operations)
+        self._orders = KeptOrders(device.store, _KINDS, partial(pins, device), weigh)
 
     def desired(self, node: Node) -> list[Desired]:
         """Return what is wanted of this device, each key once."""
@@ -67,13 +56,13 @@ class PinnedOperators:
         for group in node.groups.joined():
             member = group.member(own)
             if member is not None:
-                given += self._of(node, group).of([member])[own].values()
+                given += self._orders.of(node, group).of([member])[own].values()
         return desired(given)
 
     def hearers(self, node: Node, group_id: GroupId) -> list[DeviceKey]:
         """Return who is to know what became of it: operators, and collectors."""
         group, own = node.groups.group(group_id), node.identity.signing_public
-        operators = self._of(node, group).weighed.operators
+        operators = self._orders.of(node, group).weighed.operators
         return [
             member.keys.signing_public
             for member in group.members
