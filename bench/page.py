@@ -1,4 +1,4 @@
-"""The fleet's page with 10,000 devices, and 100,000, in Chromium: what a person waits for, and what it costs.
+"""The fleet with 10,000 devices, and 100,000: `covey fleet`, and its page in Chromium. What is waited for, and used.
 
 First paint is the browser's own figure, from the click on; live is from the moment at which a reading has landed in the
 vault to the moment at which the page shows it. Memory is the kernel's PSS, of the page's process and of the agent that
@@ -7,6 +7,7 @@ runs beside it, which the page asks nothing. Bytes are what the browser received
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,8 @@ def _measure(fleet: CollectedFleet, program: str, count: int) -> None:
             page.set_default_timeout(_PATIENCE_MS)
             received = _Received(page.context.new_cdp_session(page))
             print(f"{count:,} devices")
+            for words in ((), ("--json",), (fleet.label(77),)):
+                _print_command(fleet, words)
             _print_first(page, link, received)
             _print_live(page, fleet, received)
             print(f"  the page's process, MiB PSS                          {_pss_mib(process.pid):>8.1f}")
@@ -72,6 +75,18 @@ def _measure(fleet: CollectedFleet, program: str, count: int) -> None:
     finally:
         agent.terminate()
         agent.wait()
+
+
+def _print_command(fleet: CollectedFleet, words: tuple[str, ...]) -> None:
+    """Print what `covey fleet` takes, from the start of its process to its end."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "covey.cli.main", "fleet", "--state", str(fleet.hub.state), *words]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    shown = f"{time.perf_counter() - began:>8.2f} / {used.ru_utime + used.ru_stime:.2f} / {used.ru_maxrss / 1024:.0f}"
+    print(f"  {' '.join(('covey', 'fleet', *words)) + ', s / CPU s / highest MiB RSS':<51}{shown}", flush=True)
 
 
 def _print_first(page: Page, link: str, received: _Received) -> None:

@@ -226,8 +226,10 @@ class NewestReadings:
             self._write()
 
     def _write(self) -> None:
-        for key, device in self._unwritten.items():
-            self._table.keep_said(key, json.dumps(device.summary()), device.to_text())
+        self._table.keep_said(
+            [(key, json.dumps(device.summary()), device.to_text()) for key, device in self._unwritten.items()]
+        )
+        for device in self._unwritten.values():
             for name, unit in device.values:
                 board = _OF_BOARD(name) if name.startswith("board/") else None
                 if board is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.documents import to_json
@@ -99,14 +100,14 @@ class _Device(NamedTuple):
 def _look(options: argparse.Namespace, view: FleetView) -> Fleet | _Device:
     since_us = read_us("--since", options.since, _LONGEST_US)
     with open_device(options) as device:
-        found = view.look(device, options.vault, since_us)
+        found = view.look(device, options.vault, since_us, values=options.json and options.device is None)
         if options.device is None:
             return found
         picked = _picked(found, options.device)
         key = DeviceKey(bytes.fromhex(picked.key))
         return _Device(
             found,
-            picked,
+            replace(picked, values=view.values_of(key)),
             device_story.story(device, key, view.said_by(key)),
             device_story.custody(device, key),
             device_story.waiting_for(device, key, _OUTBOX),

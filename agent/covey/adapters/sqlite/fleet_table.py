@@ -175,9 +175,12 @@ class FleetTable:
 
     # -- what was read of the vault ------------------------------------------------------------------------------------
 
-    def keep_said(self, device: DeviceKey, summary: str, everything: str) -> None:
-        """Keep what was read of a device in place of what was kept before."""
-        self._run("INSERT OR REPLACE INTO said VALUES (?, ?, ?)", (device, summary, everything))
+    def keep_said(self, said: Sequence[tuple[DeviceKey, str, str]]) -> None:
+        """Keep what was read of devices, the summary and everything, in place of what was kept before."""
+        with self._lock, translated():
+            self._run("BEGIN")
+            self._connection.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?)", said)
+            self._run("COMMIT")
 
     def said(self, device: DeviceKey) -> str | None:
         """Return what was read of a device; None where nothing was."""

@@ -58,7 +58,7 @@ def test_it_counts_by_presence_by_group_and_by_version() -> None:
 def test_members_come_with_all_their_groups_and_what_was_read_of_them() -> None:
     table = _table(*map(_row, range(1, 1_201)))
     table.set_members(_WEST, [(_key(7), "seven", True)])
-    table.keep_said(_key(7), "summary", "everything")
+    table.keep_said([(_key(7), "summary", "everything")])
     parts = list(table.members())
     assert [len(each) for each in parts] == [500, 500, 200]
     seven = parts[0][6]
@@ -70,7 +70,7 @@ def test_members_come_with_all_their_groups_and_what_was_read_of_them() -> None:
 
 def test_who_has_left_is_dropped_with_what_was_read_of_it() -> None:
     table = _table(_row(1), _row(2))
-    table.keep_said(_key(2), "summary", "everything")
+    table.keep_said([(_key(2), "summary", "everything")])
     table.set_members(_WEST, [(_key(1), "", False)])
     table.forget_groups({_WEST})
     table.forget_devices()
