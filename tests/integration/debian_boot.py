@@ -1,12 +1,14 @@
 """A real systemd as PID 1 of a `DebianRoot`, in namespaces of its own.
 
 Needs root with CAP_SYS_ADMIN (namespaces, mounts) and a kernel with cgroup v2: a virtual machine has both, a container
-has them when it is started as privileged. The network is the machine's, so that a broker on loopback is reached.
+has them when it is started as privileged. The network is the machine's, so that a broker on loopback is reached, or a
+named one of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 from tests.integration.debian_root import DebianRoot, missing_for_root
 from tests.waiting import GUARD_S, wait_until
 
-_MACHINE_ID = "c07e" * 8
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+"""Root's, inside."""
 
 _MASKED = (
     "console-getty.service",
@@ -78,7 +81,7 @@ exec env -i container=covey PATH=/usr/sbin:/usr/bin /lib/systemd/systemd --syste
 
 _FORGET_GROUPS = """
 mount -t cgroup2 cgroup2 "$1/mnt"
-find "$1/mnt" -mindepth 1 -depth -type d -path "*/covey-test-*" -exec rmdir {} +
+find "$1/mnt/covey-test-$2" -depth -type d -exec rmdir {} +
 """
 
 
@@ -94,6 +97,8 @@ class Booted:
     def __init__(self, pid: int) -> None:
         """Name its PID 1, as it is known outside."""
         self._pid = pid
+        self.enter = ["nsenter", f"--target={pid}", "--mount", "--net", "--pid", "--root", "--wd=/"]
+        """What a command is preceded by, so that it runs inside."""
 
     def goes_down(self) -> None:
         """Wait until it is off."""
@@ -101,10 +106,9 @@ class Booted:
 
     def run(self, *words: str, feed: str = "", code: int | None = 0) -> str:
         """Run a program inside, as root; return what it printed."""
-        enter = ["nsenter", f"--target={self._pid}", "--mount", "--pid", "--root", "--wd=/"]
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+        command = [*self.enter, *words]
         done = subprocess.run(
-            [*enter, *words], input=feed, capture_output=True, text=True, timeout=GUARD_S, check=False, env=environment
+            command, input=feed, capture_output=True, text=True, timeout=GUARD_S, check=False, env=ENVIRONMENT
         )
         assert code is None or done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout
@@ -124,15 +128,16 @@ class Booted:
 
 
 @contextlib.contextmanager
-def booted(root: DebianRoot) -> Iterator[Booted]:
-    """Boot, and pull the plug at the end."""
+def booted(root: DebianRoot, network: str | None = None) -> Iterator[Booted]:
+    """Boot, with a network of that name or the machine's; pull the plug at the end."""
     units = root.path / "etc/systemd/system"
     for unit in _MASKED:
         with contextlib.suppress(FileExistsError):
             (units / unit).symlink_to("/dev/null")
-    (root.path / "etc/machine-id").write_text(_MACHINE_ID + "\n")
+    (root.path / "etc/machine-id").write_text(f"{secrets.token_hex(16)}\n")
     (root.path / "mnt").mkdir(exist_ok=True)
-    outer = subprocess.Popen(["unshare", "--mount", "sh", "-ec", _ENTER_GROUP, "sh", str(root.path), _BOOT])
+    plugged = [] if network is None else ["nsenter", f"--net=/run/netns/{network}"]
+    outer = subprocess.Popen([*plugged, "unshare", "--mount", "sh", "-ec", _ENTER_GROUP, "sh", str(root.path), _BOOT])
     try:
         wait_until(lambda: _first_process(outer.pid) is not None, "systemd has taken over")
         system = Booted(_first_process(outer.pid) or 0)
@@ -144,7 +149,8 @@ def booted(root: DebianRoot) -> Iterator[Booted]:
         outer.kill()
         outer.wait()
         wait_until(lambda: not Path(f"/proc/{first}").exists(), "all is gone")
-        subprocess.run(["unshare", "--mount", "sh", "-ec", _FORGET_GROUPS, "sh", str(root.path)], check=False)
+        forget = ["unshare", "--mount", "sh", "-ec", _FORGET_GROUPS, "sh", str(root.path), str(outer.pid)]
+        subprocess.run(forget, check=False)
 
 
 def _first_process(outer: int) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -16,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
-from broker_conf.mosquitto.broker import find_mosquitto, free_port
 from covey.app import shipped_files
 from deb.__main__ import CARRIED, CLIENT, build
-from demo.device import Device
 from tests.integration.debian_boot import Booted, booted, missing_for_boot
 from tests.integration.debian_root import DebianRoot, missing_for_root, need
 from tests.meta.source_tree import ROOT
@@ -27,9 +24,6 @@ from tests.waiting import GUARD_S, wait_until
 
 _NEEDS = ("python3", "python3-nacl", "python3-cbor2", "python3-psutil", "python3-tomlkit", "systemd")
 """What the package depends on, and nothing else beside Debian's essential packages: what it forgot would be missing."""
-
-_WITH_CODES = (*_NEEDS, "python3-cryptography")
-"""What a pairing by code needs as well, which apt installs since the package recommends it."""
 
 _AS_AGENT = ("setpriv", "--reuid=covey", "--regid=covey", "--init-groups", "covey")
 _OLD_SCHEMA = 2
@@ -225,93 +219,6 @@ def test_systemd_runs_what_the_package_installs(
         _credentials_are_with_the_agent(system, root)
         _the_watchdog_is_fed_and_bites(system)
         _it_stops_when_asked(system)
-
-
-@pytest.fixture(scope="module")
-def recommended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianRoot]:
-    """A Debian with what the package recommends, and mosquitto."""
-    need(missing_for_boot(_WITH_CODES))
-    program, environment = find_mosquitto()
-    path = tmp_path_factory.mktemp("recommended") / "root"
-    unpacked = "LD_LIBRARY_PATH" in environment
-    root = DebianRoot(path, _WITH_CODES if unpacked else (*_WITH_CODES, "mosquitto"))
-    if unpacked:
-        shutil.copytree(program.parents[1], path / "usr", symlinks=True, dirs_exist_ok=True)
-    yield root
-    shutil.rmtree(path)
-
-
-@pytest.fixture
-def paired(recommended: DebianRoot) -> Iterator[DebianRoot]:
-    """The same; what a test leaves behind goes."""
-    yield recommended
-    recommended.dpkg("--purge", "covey")
-    shutil.rmtree(recommended.path / "var/lib/covey", ignore_errors=True)
-
-
-@pytest.mark.broker
-def test_two_commands_of_root_make_a_hub(packages: tuple[Path, Path], paired: DebianRoot, tmp_path: Path) -> None:
-    root = paired
-    root.dpkg("--install", str(packages[1]))
-    gateway = Device(tmp_path, "greenhouse")
-    with booted(root) as system:
-        try:
-            system.run("covey", "relay", "serve", "--label", "barn", "--host", "127.0.0.1", "--port", str(free_port()))
-            system.run("covey", "collect", "--new-group")
-            wait_until(lambda: system.shown("covey-collector", "StatusText") == ["relay: up"], "the relay is up")
-            for unit, state in {"covey-relay": "enabled", "covey-collector": "enabled", "covey": "disabled"}.items():
-                assert system.run("systemctl", "is-enabled", unit, code=None).strip() == state
-            said = json.loads(system.run(*_AS_AGENT, "invite", "--yes", "--no-wait", "--json"))["join"]
-            gateway.ok("join", said, "--label", "greenhouse")
-            labels = {member["label"] for member in gateway.json("group", "show")["members"]}
-            assert labels == {"barn", "greenhouse"}
-            checked = json.loads(system.run(*_AS_AGENT, "check", "--offline", "--json", code=None))["findings"]
-            assert [each["level"] for each in checked if each["check"] == "served_relay"] == ["ok"]
-        finally:
-            print(system.run("journalctl", "--unit=covey*", "--output=cat", code=None))
-    folder = root.path / "var/lib/covey"
-    assert {path.stat().st_uid for path in folder.rglob("*")} == {folder.stat().st_uid}
-
-
-_AUTHORITY = """
-import sys
-sys.path.insert(0, "/usr/lib/covey")
-from pathlib import Path
-from covey.adapters.broker.served_folder import ServedFolder
-place = ServedFolder(Path("/root/broker"))
-print(place.certify(["192.0.2.1", "relay.example.org"]), place.certify(["192.0.2.1"]), place.certify(["192.0.2.2"]))
-"""
-
-
-@pytest.mark.broker
-def test_one_command_of_root_makes_a_gateway(
-    packages: tuple[Path, Path], paired: DebianRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The device is the user's whose state it is; what only root may, the service's start, root does."""
-    root = paired
-    root.dpkg("--install", str(packages[1]))
-    assert root.run("python3", "-I", "-c", _AUTHORITY).stdout == "True False True\n"  # by Debian's cryptography
-    program, environment = find_mosquitto()
-    monkeypatch.setenv("PATH", f"{environment['PATH']}{os.pathsep}{program.parent}")
-    monkeypatch.setenv("LD_LIBRARY_PATH", environment.get("LD_LIBRARY_PATH", ""))
-    server, hub = (Device(tmp_path, "hub") for _ in range(2))
-    server.log = tmp_path / "relay.log"
-    server.start("relay", "serve", "--host", "127.0.0.1", "--port", str(free_port()))
-    try:
-        wait_until(lambda: "is served" in server.log.read_text(), "the relay is served")
-        hub.start("collect", "--new-group", "--no-sensors")
-        wait_until(lambda: "relay: connected" in hub.log.read_text(), "the hub collects")
-        said = hub.json("invite", "--yes", "--no-wait")["join"]
-        with booted(root) as system:
-            system.run("covey", "join", said, "--label", "greenhouse")
-            wait_until(lambda: system.shown("covey", "StatusText") == ["relay: up"], "the relay is up")
-            assert system.run("systemctl", "is-enabled", "covey").strip() == "enabled"
-        state = root.path / "var/lib/covey"
-        assert {path.stat().st_uid for path in state.iterdir()} == {state.stat().st_uid} != {0}
-        assert "greenhouse" in [each["label"] for each in hub.json("group", "show")["members"]]
-    finally:
-        hub.kill()
-        server.end()
 
 
 def _nothing_fails_before_there_is_a_device(system: Booted) -> None:

@@ -2,14 +2,13 @@
 
 The machines are two network namespaces with a cable between them where root may make such, else two homes of one
 machine. Everything is real: mosquitto, TLS by an authority that nobody knew, the pairing by code, agents, the vault,
-and DuckDB, which is given what `covey vault readings` prints. What is not counted is `apt install` on both.
+and DuckDB, which is given what `covey vault readings` prints. `test_two_machines.py` has it with the Debian package.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ import pytest
 
 from broker_conf.mosquitto.broker import find_mosquitto, free_port
 from demo.device import COVEY, Device
+from tests.integration.cable import cable
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -70,31 +70,12 @@ class Machine(Device):
             each.wait(60)
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
 @pytest.fixture
-def cable() -> Iterator[tuple[list[str], list[str]]]:
-    """Two networks of one cable: what a command is preceded by on either end."""
-    name = f"cv{secrets.token_hex(3)}"
-    ends = [f"{name}a", f"{name}b"]
-    try:
-        _ip("netns", "add", ends[0])
-    except (OSError, subprocess.CalledProcessError):
-        yield [], []
-        return
-    try:
-        _ip("netns", "add", ends[1])
-        _ip("link", "add", ends[0], "netns", ends[0], "type", "veth", "peer", "name", ends[1], "netns", ends[1])
-        for number, end in enumerate(ends, 1):
-            _ip("-n", end, "address", "add", f"192.168.77.{number}/24", "dev", end)
-            _ip("-n", end, "link", "set", end, "up")
-            _ip("-n", end, "link", "set", "lo", "up")
-        yield ["ip", "netns", "exec", ends[0]], ["ip", "netns", "exec", ends[1]]
-    finally:
-        for end in ends:
-            subprocess.run(["ip", "netns", "delete", end], check=False, capture_output=True)
+def prefixes() -> Iterator[tuple[list[str], list[str]]]:
+    """What a command is preceded by on either end of a cable."""
+    with cable() as ends:
+        first, second = ([] if ends is None else ["ip", "netns", "exec", end] for end in ends or ("", ""))
+        yield first, second
 
 
 @pytest.fixture
@@ -138,11 +119,11 @@ def _in_a_table(hub: Machine, label: str) -> int:
 
 
 def test_a_reading_of_a_second_machine_stands_in_a_table(
-    cable: tuple[list[str], list[str]],
+    prefixes: tuple[list[str], list[str]],
     machine: Callable[[str, Sequence[str]], Machine],
 ) -> None:
     began = time.monotonic()
-    hub, gateway = machine("barn", cable[0]), machine("greenhouse", cable[1])
+    hub, gateway = machine("barn", prefixes[0]), machine("greenhouse", prefixes[1])
     hub.begins("relay", "serve", "--label", "barn", "--port", str(free_port()))
     wait_until(lambda: "is served" in hub.log.read_text(), "the relay is served")
     hub.begins("collect", "--new-group")

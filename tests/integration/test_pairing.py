@@ -141,7 +141,7 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert (ours["joiner"], ours["label"], ours["lacks_account"]) == (pi.author[:8], "pi", True)
     inviting.says("y")
     assert {member["signing_public"] for member in joining.document()["members"]} == {barn.author, pi.author}
-    assert inviting.document() == {"joined": pi.author[:8]}
+    assert inviting.document() == {"joined": pi.author[:8], "label": "pi"}
     assert (joining.end(), inviting.end()) == (0, 0)
     password = pi.state / "relay.password"
     assert password.stat().st_mode & 0o777 == 0o600
@@ -164,7 +164,7 @@ def test_a_new_device_obeys_whom_its_person_was_shown(
     theirs, ours = joining.document(), inviting.document()
     assert [each["label"] for each in theirs["operators"]] == ["barn"]
     assert theirs["operators"] == ours["operators"] == joining.document()["obeys"]
-    assert inviting.document() == {"joined": pi.author[:8]}
+    assert inviting.document() == {"joined": pi.author[:8], "label": "pi"}
     assert (joining.end(), inviting.end()) == (0, 0)
     [operator] = pi.json("operator")
     assert (operator["label"], operator["origin"], operator["by"]) == ("barn", "invite", barn.author[:8])
@@ -208,7 +208,7 @@ def test_a_uri_lets_in_who_has_no_account(
     assert {member["signing_public"] for member in shown[1]["members"]} == {barn.author, pi.author}
     if inviting is not None:
         assert inviting.document()["verifier"] == shown[0]["verifier"]
-        assert inviting.document() == {"joined": pi.author[:8]}
+        assert inviting.document() == {"joined": pi.author[:8], "label": "pi"}
 
 
 def test_both_meet_over_tls_and_the_authority_travels(

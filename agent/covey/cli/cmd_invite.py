@@ -156,10 +156,10 @@ class _Dialogue:
                 print_json({"ended": error.code})
             raise
         if end is InviteEnd.JOINED:
-            name = self._invitation.joined()
+            name, label = self._invitation.joined() or ("", "")
             if self._options.json:
-                print_json({"joined": name})
-            print(f"joined: {name}", file=sys.stderr)
+                print_json({"joined": name, "label": label})
+            print(f"joined: {labelled_name(name, label)}", file=sys.stderr)
             return 0
         words = "nobody joined" if end is InviteEnd.NOBODY else "accepted, and not here yet: it has an hour to come"
         print(words, file=sys.stderr)

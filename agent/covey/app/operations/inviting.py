@@ -89,10 +89,14 @@ class OpenInvitation:
         """Return whom it has the new device obey, if the person there agrees."""
         return named_operators(self.device, self.invite.group_id, self.invite.operators)
 
-    def joined(self) -> str | None:
-        """Return the name of the device that has joined with it."""
+    def joined(self) -> tuple[str, str] | None:
+        """Return the name and the label of the device that has joined with it."""
         key = self._used_by()
-        return None if key is None else device_name(key)
+        if key is None:
+            return None
+        self.device.node.refresh()  # where an agent runs, it was the one that let it in
+        member = self.device.node.groups.group(self.invite.group_id).member(key)
+        return device_name(key), "" if member is None else member.label
 
     def wait(self, look: Callable[[], None]) -> InviteEnd:
         """Wait until somebody has joined, or nobody can any more; `look` is called meanwhile. An unused invite ends.
