@@ -412,23 +412,23 @@ class Device:
         return any(group == self.world.group_id for group, _, _ in self.store.groups.manifests())
 
     def _waits_in_vain(self, recipient: DeviceKey) -> bool:
-        """Say whether nothing waits for a recipient but what is of a group that it is out of, or has forgotten.
+        """Say whether nothing waits for a recipient but what is of a group that it is out of, or takes to be destroyed.
 
         It takes no notice of it; its members repeat that for a day, and a removed device hears of it for 30. Who has
-        banned the issuer of a destruction keeps the group with those who obeyed, until its person removes them; and
-        who was banned tells of its destruction for a day.
+        banned the issuer of a destruction keeps the group with those who obeyed, until its person removes them; these,
+        and who was banned, tell of the destruction for a day.
         """
         governed = self.world.governed
         if governed is None:
             return False
-        forgotten = governed.is_forgotten_by(recipient)
-        if not (forgotten or governed.is_out(recipient) or governed.is_out(self.identity.signing_public)):
+        own, obeyed = self.identity.signing_public, governed.has_obeyed(recipient)
+        if not (obeyed or governed.is_out(recipient) or governed.is_out(own) or governed.has_obeyed(own)):
             return False
         rows = self.store.outbox.queued(recipient, Place(0), 1_000, 1_000_000)
         messages = [read_message(raw, verify=False) for _, raw in rows]
         news = {MessageType.REVOKE, MessageType.GROUP_MANIFEST}
         return all(
-            each.type is MessageType.LINK or (each.group_id == governed.group_id and (forgotten or each.type in news))
+            each.type is MessageType.LINK or (each.group_id == governed.group_id and (obeyed or each.type in news))
             for each in messages
         )
 

@@ -104,10 +104,10 @@ class Governed:
 
         person.in_another_process(work)
 
-    def is_forgotten_by(self, key: DeviceKey) -> bool:
-        """Say whether the group was destroyed, and a device has nothing of it any more."""
-        device = next(each for each in self._world.devices if each.identity.signing_public == key)
-        return self._destroyed and not device.store.groups.manifests_from(self.group_id, 1)
+    def has_obeyed(self, key: DeviceKey) -> bool:
+        """Say whether the group was destroyed, and a device holds that, or has nothing of it any more."""
+        groups = next(each for each in self._world.devices if each.identity.signing_public == key).store.groups
+        return self._destroyed and bool(groups.revocations() or not groups.manifests_from(self.group_id, 1))
 
     def is_out(self, key: DeviceKey) -> bool:
         """Say whether a device knows that it is no member of the group."""

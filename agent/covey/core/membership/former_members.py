@@ -1,7 +1,8 @@
 """Who was removed, and does not know: what it is sent (docs/protocol.md, "Heads", rules 3 and 4).
 
 1. It is sent the manifests up to the first one that does not list it, and nothing later; one part of them after the
-   other, where no message carries all.
+   other, where no message carries all. Where that leaves it with what it held, it is sent them from further back on: it
+   may hold others since the last one that it shares with those who removed it.
 2. Whoever issued that one tells it by itself; but its state may be restored, lost or gone. So any member answers the
    report of a former member, which names a group of which a manifest here lists it. Nothing else that it says is heard.
 3. It is told as often as `pacing.py` says, and not while a control message waits for it. Those whom only what is void
@@ -11,12 +12,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from covey.core.group.manifest import Member, read_manifest
+from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within
-from covey.core.ids import DeviceKey
+from covey.core.ids import DeviceKey, ManifestHash
 from covey.core.link.carriage import Carriage
 from covey.core.link.rates import TokenBucket
 from covey.core.membership.groups import Groups
@@ -25,7 +26,7 @@ from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport
 from covey.core.wire.message import Message, MessageType
 from covey.errors import NotAMemberError, RateError
-from covey.limits.group import BUNDLE_BYTES
+from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS
 from covey.limits.heads import FORMER_LOOK_SECONDS, REMOVAL_MANIFESTS
 
 MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
@@ -35,12 +36,15 @@ Times = Callable[[tuple[object, ...], bytes], int]
 """Says how often something (the key) has gone, as what it is about stands."""
 
 _LOOKED_BACK = (0, 1, 4, 16)
-"""Versions before the one that a device holds: what it holds may be a rival of what removed it, or follow one."""
+"""Versions before the one that a device holds: what it holds may be a rival of what removed it, or follow one. Where it
+has issued many of these, the same before the one held here: it was removed of late. When a ban was, is known."""
 
 
-class _Removal(NamedTuple):
+class _Notice(NamedTuple):
+    """What one message tells a device of its removal, and how it was last listed."""
+
     member: Member
-    manifests: list[bytes]
+    manifests: tuple[bytes, ...]
 
 
 class FormerMembers:
@@ -75,12 +79,12 @@ class FormerMembers:
         self._looks.spend(FORMER_LOOK_SECONDS, now.monotonic_us)
         device, sends, known = message.author, list[GroupSend](), False
         for head in HeadsReport.from_wire(message.body).heads:
-            removal = self._removal(head, device)
-            if removal is not None:
+            notice = self._notice(head, device)
+            if notice is not None:
                 known = True
-                sends += self._notify(removal, head, device, now)
+                sends += self._notify(notice, head, device, now)
                 if sends:
-                    self._groups.addresses.keep_notifying([removal.member])
+                    self._groups.addresses.keep_notifying([notice.member])
         if not known:
             raise NotAMemberError("a HEADS by a stranger")
         if sends:
@@ -89,11 +93,20 @@ class FormerMembers:
 
     def notice(self, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return what tells of its removal a device that is a member of another group; nothing where it is too soon."""
-        removal = self._removal(head, device)
-        return self._notify(removal, head, device, now) if removal is not None else []
+        notice = self._notice(head, device)
+        return self._notify(notice, head, device, now) if notice is not None else []
 
-    def _removal(self, head: GroupHead, device: DeviceKey) -> _Removal | None:
-        """Return the manifests that lead from what a device holds to its removal; None where it was not removed."""
+    def _notify(self, notice: _Notice, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        if not self._may_say(_pace_key(head, device), device, head.digest, now.monotonic_us):
+            return []
+        body = Bundle(notice.manifests).to_wire()
+        return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
+
+    def _notice(self, head: GroupHead, device: DeviceKey) -> _Notice | None:
+        """Return what tells a device of its removal; None where it was not removed.
+
+        While the device holds what it did, another part each time, or another way.
+        """
         trust = self._groups.trust_of(head.group_id)
         if trust is None or trust.current is None or self._groups.is_revoked(head.group_id):
             return None
@@ -101,35 +114,66 @@ class FormerMembers:
             return None
         if device in trust.void_members():
             return None
-        tried = dict.fromkeys(max(1, head.version - back) for back in _LOOKED_BACK)
-        return next(filter(None, (self._removal_after(head, version, device) for version in tried)), None)
-
-    def _removal_after(self, head: GroupHead, version: int, device: DeviceKey) -> _Removal | None:
-        """Return the manifests from a version on that lead to a device's removal; None where none lists it first."""
-        manifests: list[bytes] = []
-        listed: Member | None = None
-        for raw in self._records.manifests_from(head.group_id, version, REMOVAL_MANIFESTS):
-            manifests.append(raw)
-            if sum(map(len, manifests)) > BUNDLE_BYTES and len(manifests) > 1:
-                break  # the rest when it has these
-            member = read_manifest(raw, verify=False).member(device)
-            if member is None and listed is not None:
+        times, found = self._times(_pace_key(head, device), head.digest), list[_Notice]()
+        most = min(BUNDLE_MANIFESTS, REMOVAL_MANIFESTS << min(times, 8))
+        for notice in self._notices(head, trust.current, device, most):
+            found.append(notice)
+            if len(found) > times:
                 break
-            listed = member or listed
-        return _Removal(listed, manifests) if listed is not None and not listed.is_board else None
+        return found[times % len(found)] if found else None
 
-    def _notify(self, removal: _Removal, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        key = ("told", device, head.group_id)
-        fitting = self._fitting(removal.manifests, self._times(key, head.digest))
-        if not fitting or not self._may_say(key, device, head.digest, now.monotonic_us):
-            return []
-        body = Bundle(fitting).to_wire()
-        return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
+    def _notices(self, head: GroupHead, current: GroupManifest, device: DeviceKey, most: int) -> Iterator[_Notice]:
+        """Yield the messages that tell a device of its removal, the likeliest to be of use first."""
+        behind = head.version < current.version
+        for version in dict.fromkeys(max(1, each) for each in _where_it_may_be(head, current, device)):
+            read = self._records.manifests_from(head.group_id, version, most)
+            member, manifests = _removal_in(read, device, in_part=behind and version == head.version)
+            while member is not None and (fitting := first_within(manifests, self._carriage.maximum_payload)):
+                yield _Notice(member, fitting)
+                manifests = manifests[len(fitting) :]
 
-    def _fitting(self, manifests: list[bytes], times: int) -> tuple[bytes, ...]:
-        """Return what one message carries: what follows where the first ones went, and the device holds what it did."""
-        parts: list[tuple[bytes, ...]] = []
-        while fitting := first_within(manifests, self._carriage.maximum_payload):
-            parts.append(fitting)
-            manifests = manifests[len(fitting) :]
-        return parts[times % len(parts)] if parts else ()
+
+def _pace_key(head: GroupHead, device: DeviceKey) -> tuple[object, ...]:
+    return "told", device, head.group_id
+
+
+def _listed(listing: dict[ManifestHash, Member]) -> Member | None:
+    """Return how a device was last listed; None where it never was, or is a board: these follow no manifests."""
+    member = next(reversed(listing.values()), None)
+    return None if member is None or member.is_board else member
+
+
+def _where_it_may_be(head: GroupHead, current: GroupManifest, device: DeviceKey) -> Iterator[int]:
+    """Yield versions from which on a device's removal may be found."""
+    ban = current.ban(device)
+    if ban is not None and ban.since <= head.version:
+        yield ban.since - 1
+    yield from (head.version - back for back in _LOOKED_BACK)
+    if current.version < head.version:
+        yield from (current.version - back for back in _LOOKED_BACK)
+
+
+def _removal_in(read: list[bytes], device: DeviceKey, *, in_part: bool) -> tuple[Member | None, list[bytes]]:
+    """Return how a device was last listed, and those of the manifests that lead to its removal.
+
+    The removal lists it no more, and follows only such as do; of what came later there is none. No member where that is
+    not found; `in_part` takes what leads towards it, where it is further than was read.
+    """
+    manifests: list[bytes] = []
+    listing: dict[ManifestHash, Member] = {}
+    size, passed_over = 0, False
+    for raw in read:
+        size += len(raw)
+        if size > BUNDLE_BYTES and listing:
+            break
+        manifest = read_manifest(raw, verify=False)
+        member = manifest.member(device)
+        if member is not None:
+            manifests.append(raw)
+            listing[manifest.hash] = member
+        elif listing and all(each in listing for each in manifest.prev):
+            manifests.append(raw)
+            return _listed(listing), manifests
+        else:
+            passed_over = True
+    return None if passed_over or not in_part else _listed(listing), manifests

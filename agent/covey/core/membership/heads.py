@@ -171,6 +171,7 @@ class HeadsExchange:
 
     def report(self, device: DeviceKey, *, asks: bool = False) -> HeadsReport:
         """Return how the groups stand that a device is a member of; this one may be none of them any more."""
+        self._follow()
         listing = (self._head(trust) for trust in self._groups.trusts() if self._lists(trust, device))
         return HeadsReport(asks, tuple(listing), takes_tags=True)
 
@@ -261,6 +262,7 @@ class HeadsExchange:
         report = HeadsReport.from_wire(message.body)
         self._records.heads.note(device, message.group_id, message.body, now.wall_us)
         self._pulls.note_tags(device, takes=report.takes_tags)
+        self._follow()
         sends: list[GroupSend] = []
         answers = report.wants_answer
         for head in report.heads:
@@ -294,7 +296,7 @@ class HeadsExchange:
         if not self._lists(trust, self._own):
             return []
         if not self._lists(trust, device):
-            return self._former.notice(head, device, now) if head.version < own.version else []
+            return self._former.notice(head, device, now) if head.digest != own.digest else []
         differs = own.digest != head.digest and head.version >= own.version
         manifests = self._ask(head, own, device, now) if differs else []
         return [*manifests, *self._ask_history(head, own, device, now)]

@@ -52,6 +52,14 @@ def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
         remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
 
 
+def _rename(device: Device, group_id: GroupId, label: str) -> None:
+    own = device.node.groups.group(group_id).member(device.key)
+    assert own is not None
+    renamed = replace(own, label=label)
+    with device.store.transaction():
+        device.node.actions.change(group_id, lambda draft, _: draft.changing(renamed), device.now)
+
+
 def _members(device: Device, group_id: GroupId) -> set[DeviceKey]:
     return {each.keys.signing_public for each in device.node.groups.group(group_id).members}
 
@@ -410,15 +418,50 @@ def test_a_removed_device_that_holds_a_rival_of_its_removal_is_notified(make: Ma
     _remove(ann, cid, group_id)
     carry(ann, ben)
     for label in ("one", "two", "three"):
-        with cid.store.transaction():
-            own = cid.node.groups.group(group_id).member(cid.key)
-            assert own is not None
-            renamed = replace(own, label=label)
-            cid.node.actions.change(group_id, lambda draft, _, it=renamed: draft.changing(it), cid.now)
+        _rename(cid, group_id, label)
     held = cid.node.groups.group(group_id)
     _report(cid, ben, GroupHead(group_id, held.version, b"heads".ljust(16)), asks=True)
     _meet(ben, cid)
     assert cid.node.groups.joined() == []
+
+
+@pytest.mark.parametrize("ahead", [1, 20])
+def test_a_removed_device_that_is_behind_nobody_is_notified_by_whoever_it_shares_another_group_with(
+    make: Make, ahead: int
+) -> None:
+    """It was restored to before its removal, and has issued as many versions since as the others, or many more."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id, other = found(ann, ben, cid), found(ben, cid)
+    _remove(ann, cid, group_id)
+    carry(ann, ben)
+    removal = ben.node.groups.group(group_id)
+    _rename(ben, group_id, "what comes later is nothing for who was removed")
+    for number in range(2 * ahead):
+        _rename(cid, group_id, f"{number}")
+    assert cid.node.groups.group(group_id).version >= ben.node.groups.group(group_id).version
+    for device in (ben, cid):
+        device.compares_on_contact_only()
+    cid.blob(other, b"hello")
+    _meet(ben, cid)
+    assert [group.group_id for group in cid.node.groups.joined()] == [other]
+    by_others = [read_manifest(raw) for raw in cid.store.groups.manifests_from(group_id, removal.version)]
+    assert [each.hash for each in by_others if each.issuer != cid.key] == [removal.hash]
+    assert _queued(ben, cid) == [], "once is enough"
+
+
+def test_a_removed_device_that_has_gone_another_way_for_long_is_told_all_of_the_others(make: Make) -> None:
+    """It cannot place its removal without what that follows, and gets no answer when it asks for that."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id, other = found(ann, ben, cid), found(ben, cid)
+    for number in range(3):
+        _rename(ann, group_id, f"ann {number}")
+        _rename(cid, group_id, f"cid {number}")
+    _remove(ann, cid, group_id)
+    carry(ann, ben)
+    for _ in range(3):
+        _report(cid, ben, *cid.node.heads.report(ben.key).heads)
+        _meet(ben, cid, seconds=40)
+    assert [group.group_id for group in cid.node.groups.joined()] == [other]
 
 
 def test_a_removed_device_owes_nobody_word_of_that(make: Make) -> None:
