@@ -299,8 +299,8 @@ class ContentPlace(Protocol):
     def name(self) -> str:
         """What a person calls it."""
 
-    def read(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
-        """Give the bytes of what has a hash, in pieces of at most a chunk; None where it is not there.
+    def read(self, content: bytes, position: int, end: int) -> Iterator[bytes | memoryview] | None:
+        """Give the bytes of what has a hash, in pieces that hold until the next one; None where it is not there.
 
         Waits for the place, within bounds of its own.
 

@@ -50,6 +50,7 @@ _OUR_OWN = {
     "SYNC_SHARE": "this device's rhythm",
     "LAN_FOUND_US": "this device's rhythm",
     "GIVEN_CHUNKS": "this device's rhythm",
+    "LAN_READ_BYTES": "this machine's memory",
     "LAN_CLIENTS": "this machine's memory",
     "PATCHED_BYTES": "this machine's memory",
     "PATCH_SHARE": "what this machine gives",

@@ -243,11 +243,11 @@ class ContentFiles:
         expected = index[number * HASH_BYTES : (number + 1) * HASH_BYTES]
         return chunk[skipped : skipped + size] if same(blake3_hash(chunk), expected) else None
 
-    def verify(self, content: ContentHash, suffix: str = "") -> bool:
-        """Read a file, or with the suffix ".part" what has come of it; say whether that is what its hash says."""
+    def verify(self, content: ContentHash) -> bool:
+        """Read a file, and say whether it is what its hash says."""
         hasher = blake3_hasher()
         try:
-            with open_regular(self.path(content, suffix)) as (descriptor, _):
+            with open_regular(self.path(content)) as (descriptor, _):
                 while piece := os.read(descriptor, _READ_BYTES):
                     hasher.update(piece)
         except OSError:
@@ -322,16 +322,29 @@ class ContentFiles:
                 return self.path(content, suffix).stat().st_size
         return 0
 
-    def write(self, content: ContentHash, position: int, chunk: bytes) -> None:
-        """Keep one more chunk, durably from the next `synchronise_part` on.
+    def write(self, content: ContentHash, position: int, *pieces: bytes | memoryview) -> None:
+        """Keep more chunks, durably from the next `synchronise_part` on.
 
         Raises:
             StorageError: the disk refused; the next `fetched` finds where it ends.
         """
         with self._opened_part(content, os.O_CREAT) as descriptor:
-            written = 0
-            while written < len(chunk):
-                written += os.pwrite(descriptor, chunk[written:], position + written)
+            for piece in pieces:
+                rest = memoryview(piece)
+                while rest:
+                    written = os.pwrite(descriptor, rest, position)
+                    position, rest = position + written, rest[written:]
+
+    def hash_part(self, content: ContentHash, size: int, hasher: Any) -> bool:
+        """Have the first bytes that have come of a file hashed; False where they cannot be read."""
+        try:
+            with open_regular(self.path(content, ".part")) as (descriptor, _):
+                while size and (piece := os.read(descriptor, min(size, _READ_BYTES))):
+                    hasher.update(piece)
+                    size -= len(piece)
+        except OSError:
+            return False
+        return not size
 
     def synchronise_part(self, content: ContentHash) -> int:
         """Bring what has come of a file to the disk; return the microseconds that took.
@@ -360,7 +373,7 @@ class ContentFiles:
     def complete(self, content: ContentHash, *, is_proved: bool = False) -> bool:
         """Take a part of which all has come for whole, if its hash is what it should be; else remove it.
 
-        `is_proved`: `verify` has just said so of the part.
+        `is_proved`: what came has that hash.
         """
         path = self.path(content, ".part")
         if path.exists():

@@ -1,18 +1,21 @@
 """What has come of files on their way to this device; whoever takes one, in a thread or in the loop, does so alone.
 
-A part is brought to the disk while more of it comes: a card that takes its time holds nobody up.
+A part is brought to the disk while more of it comes: a card that takes its time holds nobody up. Its whole is hashed
+beside, from what came, so that it need not be read again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from covey.adapters.content_files import ContentFiles
 from covey.core.content.records import WantedFile
+from covey.core.crypto import blake3_hasher, same
 from covey.core.ids import ContentHash
 from covey.errors import StorageError
-from covey.limits.content import SYNC_GROUP_BYTES
+from covey.limits.content import FETCHES_AT_ONCE, SYNC_GROUP_BYTES
 
 
 class ContentParts:
@@ -20,7 +23,7 @@ class ContentParts:
 
     def __init__(self, files: ContentFiles) -> None:
         self._files = files
-        self._proved: set[ContentHash] = set()
+        self._hashed: dict[ContentHash, _Hashed] = {}
         self._synchronising: dict[ContentHash, _Synchronising] = {}
 
     def index(self, wanted: WantedFile) -> bytes | None:
@@ -45,12 +48,19 @@ class ContentParts:
             return wanted.sealed_size
         return self._files.fetched(wanted.hash, index, wanted.sealed_size)
 
-    def append(self, wanted: WantedFile, position: int, chunk: bytes) -> bool:
-        """Keep one more chunk, durably from the next `synchronise` on; False where the disk refuses."""
+    def append(self, wanted: WantedFile, position: int, pieces: Sequence[memoryview]) -> bool:
+        """Keep more chunks, durably from the next `synchronise` on; False where the disk refuses."""
         try:
-            self._files.write(wanted.hash, position, chunk)
+            self._files.write(wanted.hash, position, *pieces)
         except StorageError:
             return False
+        hashed = self._hashed.pop(wanted.hash, None)
+        if hashed is None or hashed.position != position:
+            hashed = _Hashed(position, lambda hasher: self._files.hash_part(wanted.hash, position, hasher))
+        hashed.add(pieces)
+        self._hashed[wanted.hash] = hashed
+        if len(self._hashed) > FETCHES_AT_ONCE:
+            del self._hashed[next(iter(self._hashed))]  # the one that nothing has come of for longest
         return True
 
     def synchronise(self, wanted: WantedFile, *, wait: bool) -> int | None:
@@ -72,16 +82,27 @@ class ContentParts:
         self._synchronising[wanted.hash] = begun
         return took_us
 
-    def prove(self, wanted: WantedFile) -> None:
-        """Read what has come of a file, and remember in this process if it has the hash that it should."""
-        if self._files.verify(wanted.hash, ".part"):
-            self._proved.add(wanted.hash)
-
     def take_proof(self, wanted: WantedFile) -> bool:
-        """Say whether a file was proved, and remember it no longer."""
-        is_proved = wanted.hash in self._proved
-        self._proved.discard(wanted.hash)
-        return is_proved
+        """Say whether all of a file has come in this process and has the hash that it should; once."""
+        hashed = self._hashed.pop(wanted.hash, None)
+        if hashed is None or hashed.position != wanted.sealed_size or not hashed.is_sound:
+            return False
+        return same(hashed.hasher.digest(), wanted.hash)
+
+
+class _Hashed:
+    """The hash of what has come of a file, in order, up to `position`; `is_sound`: of all of it."""
+
+    def __init__(self, position: int, hash_before: Callable[[Any], bool]) -> None:
+        self.position = position
+        self.hasher = blake3_hasher()
+        self.is_sound = hash_before(self.hasher)
+
+    def add(self, pieces: Sequence[memoryview]) -> None:
+        """Take what follows."""
+        for piece in pieces:
+            self.hasher.update(piece)
+            self.position += len(piece)
 
 
 class _Synchronising:

@@ -9,6 +9,7 @@ relays/          credentials for further brokers  ordered.json     what operator
 broker/          a relay of this device's own, which `covey relay serve` runs
 alerts.json      what was told of the fleet, and what of it waits, mode 0600
 doors.sqlite     how far each door has sent readings on, mode 0600
+wake.pipe        by which commands wake an agent that gets files nearby
 state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
 """
 
@@ -225,7 +226,7 @@ class StateFolder:
 
     def _remove_everything(self) -> None:
         secrets = [self.path / name for name in _SECRETS]
-        further = [*sorted((self.path / "relays").glob("*/*")), *sorted(self.installing.glob("*"))]
+        further = [*sorted((self.path / "relays").glob("*/*")), *sorted(self.installing.glob("*")), self.wake_pipe]
         for path in (*secrets, *further, *self.state_file.companions()):
             remove_durably(path)
         ContentFiles(content_folder(self.state_file.path)).remove_all()
@@ -310,6 +311,11 @@ class StateFolder:
         for key, value in changes.items():
             text = changed_text(text, key, value)
         write_secret(self.config_path, text.encode())
+
+    @property
+    def wake_pipe(self) -> Path:
+        """Where commands wake the agent (`adapters/wake_pipe.py`)."""
+        return self.path / "wake.pipe"
 
     @property
     def state_file(self) -> StateFile:

@@ -21,6 +21,7 @@ from covey.app.carriage import announced_payloads
 from covey.app.ephemeral import EphemeralExchange
 from covey.app.live_settings import LiveSettings
 from covey.app.roles.publisher import Publisher, telemetry_group
+from covey.app.waking import Waking
 from covey.config.schema import Config
 from covey.core.checkpoints.newcomers import nobody_pinned
 from covey.core.group.manifest import GroupManifest, Mode
@@ -50,6 +51,7 @@ class Device:
     node: Node
     fresh_account: bool = False
     ephemeral: EphemeralExchange = field(default_factory=EphemeralExchange)
+    waking: Waking = field(default_factory=Waking)
 
     @property
     def config(self) -> Config:

@@ -24,12 +24,18 @@ if TYPE_CHECKING:
     from covey.app.runtime import AgentRole
 
 _POLL_S = 0.1
+_SIGN_S = 0.02
 _FRESH_REFUSED_S = 2.0
 """Before a relay that has refused an account made a moment ago is asked again."""
 
 
-def wait_until(device: Device, condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for something that needs the relay: the agent does it, or this process does while no agent runs."""
+def wait_until(
+    device: Device, condition: Callable[[], bool], seconds: float, sign: Callable[[], bool] = lambda: False
+) -> bool:
+    """Wait for something that needs the relay: the agent does it, or this process does while no agent runs.
+
+    `sign` costs next to nothing, and says that the condition may hold: it is looked at more often.
+    """
     deadline = time.monotonic() + seconds
 
     def done() -> bool:
@@ -38,7 +44,7 @@ def wait_until(device: Device, condition: Callable[[], bool], seconds: float) ->
     while not done():
         relay_lock = None if device.folder.agent_runs() else device.folder.lock_relay()
         if relay_lock is None:
-            time.sleep(_POLL_S)
+            _sleep(_POLL_S, sign)
             continue
         try:
             if speak_with_relay(device, [], lambda: done() or device.folder.agent_runs()):
@@ -46,6 +52,14 @@ def wait_until(device: Device, condition: Callable[[], bool], seconds: float) ->
         finally:
             os.close(relay_lock)
     return condition()
+
+
+def _sleep(seconds: float, sign: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, _SIGN_S))
+        if sign():
+            return
 
 
 def speak_with_relay(
@@ -94,6 +108,7 @@ def speak_with_relay(
         supervisor,
         host.receive,
     )
+    device.waking.follow(runtime.wake)
     with stop_signals() as stopping:
         runtime.run(lambda: bool(stopping) or teardown.nothing_left or until())
     if teardown.nothing_left:

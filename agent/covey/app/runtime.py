@@ -133,7 +133,7 @@ class Runtime:
         self._moved_at = 0
         self._relay_states: dict[str, str] = {}
         self._offline_since: int | None = None
-        self._inputs: Queue[RelayEvent] = Queue()
+        self._inputs: Queue[RelayEvent | None] = Queue()
         self._storage_fails = False
         self._make_node = make_node
         self._dropped_lines = DroppedLines()
@@ -162,12 +162,16 @@ class Runtime:
         finally:
             self._relays.stop()
 
+    def wake(self) -> None:
+        """Do a turn at once; called by any thread."""
+        self._inputs.put(None)
+
     def _now(self) -> Now:
         return Now(self._clock.monotonic_us(), self._clock.wall_us())
 
     def _wait(self, deadline: int | None) -> list[RelayEvent]:
         timeout_us = _POLL_US if deadline is None else min(_POLL_US, deadline - self._clock.monotonic_us())
-        events: list[RelayEvent] = []
+        events: list[RelayEvent | None] = []
         try:
             if timeout_us > 0:
                 events.append(self._inputs.get(timeout=timeout_us / 1e6))
@@ -175,7 +179,7 @@ class Runtime:
                 events.append(self._inputs.get_nowait())
         except Empty:
             pass
-        return events
+        return [event for event in events if event is not None]
 
     def turn(self, events: list[RelayEvent]) -> int | None:
         """Take events in, commit, release; return when the next turn is due, in monotonic microseconds."""

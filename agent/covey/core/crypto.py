@@ -372,7 +372,7 @@ def blake3_hasher() -> Any:
     return blake3()
 
 
-def blake3_hash(content: bytes) -> bytes:
+def blake3_hash(content: bytes | memoryview) -> bytes:
     """Return the 32-byte BLAKE3 hash of `content`."""
     hasher = blake3_hasher()
     hasher.update(content)

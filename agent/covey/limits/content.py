@@ -10,8 +10,8 @@ MAXIMUM_CONTENT_BYTES = 100 * MIB
 CHUNK_BYTES = 64 * 1024
 """What is verified, and kept, at once."""
 
-SYNC_SHARE = 8
-"""Times as long as it took, before what has come since is brought to the disk again: so that takes an eighth of the
+SYNC_SHARE = 2
+"""Times as long as it took, before what has come since is brought to the disk again: so that takes a third of the
 time at most, and a link that brings less than a chunk meanwhile has at most one fetched twice after a power cut."""
 
 SYNC_GROUP_BYTES = 4 * MIB
@@ -74,6 +74,9 @@ GIVEN_CHUNKS = 16
 
 LAN_SILENCE_S = 10.0
 """How long a peer may take for a chunk, on either side, before its connection is closed."""
+
+LAN_READ_BYTES = 4 * CHUNK_BYTES
+"""Of an answer that are taken at once: more of a connection is hardly ever there, and it is memory."""
 
 LAN_SECONDS = 600.0
 """The longest that one connection is served: a hundred megabytes at 1.4 Mbit/s."""

@@ -133,7 +133,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recording, li
     ):
         progress = FileProgress(wanted, content.parts)
         while not progress.is_complete:
-            assert progress.keep(_SEALED[progress.position : progress.position + progress.next_bytes], 1)
+            assert progress.keep([_SEALED[progress.position : progress.position + progress.next_bytes]], 1)
             come.append((len(recording.events), progress.position))
         assert progress.synchronise()
         come.append((len(recording.events), progress.position))

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from covey.adapters.lan.tags import AT_RELAY, CONTENT_PATH, SALT_BYTES, SALT_PATH, tag_of
 from covey.errors import PeerError
-from covey.limits.content import CHUNK_BYTES, LAN_ROUND_US, LAN_SILENCE_S
+from covey.limits.content import CHUNK_BYTES, LAN_READ_BYTES, LAN_ROUND_US, LAN_SILENCE_S
 
 _POLL_S = 0.3
 """Between two looks at a peer that is fetching a file itself."""
@@ -27,14 +27,17 @@ class LanPeer:
         self._own_salt = own_salt
         self._connection: http.client.HTTPConnection | None = None
         self._salt = b""
+        self._buffer = bytearray(LAN_READ_BYTES + CHUNK_BYTES)
 
     @property
     def name(self) -> str:
         """Its address."""
         return f"{self._host}:{self._port}"
 
-    def read(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
-        """Give bytes of what has a hash; None where the peer does not have it, or would have to wait for this device.
+    def read(self, content: bytes, position: int, end: int) -> Iterator[memoryview] | None:
+        """Give bytes of what has a hash, by whole chunks from the position on; each holds until the next one is taken.
+
+        None: the peer does not have it, or would have to wait for this device.
 
         Raises:
             PeerError: it is not reached, or gives something else than it was asked for.
@@ -55,18 +58,20 @@ class LanPeer:
 
     def _asked(self, content: bytes, position: int, end: int) -> http.client.HTTPResponse:
         """Ask for a part, and return the answer, whose body is read where it is no part."""
-        connection = self._connected()
+        connection, least = self._connected(), min(CHUNK_BYTES, end - position)
         fields = {"Range": f"bytes={position}-{end - 1}"}
         connection.request("GET", f"{CONTENT_PATH}{tag_of(content, self._salt)}", headers=fields)
         answer = connection.getresponse()
         if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.ACCEPTED} and not answer.length:
             answer.read()
-        elif answer.status != HTTPStatus.PARTIAL_CONTENT or not 0 < (answer.length or 0) <= end - position:
+        elif answer.status != HTTPStatus.PARTIAL_CONTENT or not least <= (answer.length or 0) <= end - position:
             self.close()
             raise PeerError(f"{self.name} gives another part of a file than it was asked for")
         return answer
 
-    def _pieces(self, content: bytes, answer: http.client.HTTPResponse, position: int, end: int) -> Iterator[bytes]:
+    def _pieces(
+        self, content: bytes, answer: http.client.HTTPResponse, position: int, end: int
+    ) -> Iterator[memoryview]:
         since = time.monotonic()
         try:
             while True:
@@ -88,20 +93,23 @@ class LanPeer:
             if position != end:
                 self.close()
 
-    def _body(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
-        """Give the body of an answer, a chunk at least in a bounded time."""
-        left, since, come = answer.length or 0, time.monotonic(), 0
+    def _body(self, answer: http.client.HTTPResponse) -> Iterator[memoryview]:
+        """Give the body of an answer by whole chunks, and what is left; each comes in a bounded time."""
+        left, filled, since = answer.length or 0, 0, time.monotonic()
+        buffer = memoryview(self._buffer)
         while left:
-            piece = answer.read1(min(CHUNK_BYTES - come, left))
-            now, come = time.monotonic(), come + len(piece)
-            if not piece or (come < CHUNK_BYTES and now - since > LAN_SILENCE_S):
+            come = answer.fp.readinto1(buffer[filled : filled + left])
+            now, left, filled = time.monotonic(), left - come, filled + come
+            if not come or (filled < CHUNK_BYTES and left and now - since > LAN_SILENCE_S):
                 raise PeerError(f"{self.name} gives less than it was asked for, or too slowly")
-            if come == CHUNK_BYTES:
-                since, come = now, 0
-            left -= len(piece)
             if not left:
-                answer.read()  # so another request may follow, also where whoever takes the last piece asks no further
-            yield piece
+                answer.length = 0
+                answer.read()  # so another request may follow, also where nobody takes the last piece
+            whole = filled if not left else filled - filled % CHUNK_BYTES
+            if whole:
+                yield buffer[:whole]
+                self._buffer[: filled - whole] = self._buffer[whole:filled]
+                filled, since = filled - whole, now
 
     def _connected(self) -> http.client.HTTPConnection:
         if self._connection is None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from covey.adapters.content_files import check_target, need_content_package, opened_file
 from covey.adapters.sqlite.content import ContentState, KeptFile
+from covey.adapters.wake_pipe import wake_agent
 from covey.app.content_documents import ASKED, HERE, OFFERED, WRONG, OfferedFile
 from covey.app.operations.history_writing import take_up_others
 from covey.app.relay_loop import wait_until
@@ -111,6 +113,7 @@ def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> N
     with device.store.transaction():
         device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
     device.node.content.refresh()
+    wake_agent(device.folder.wake_pipe)
 
 
 def fetch_file(
@@ -131,7 +134,8 @@ def fetch_file(
         found = device.store.content.of(content.hash)
         return None if found is None else found.state
 
-    wait_until(device, lambda: state() is not ContentState.WANTED, seconds)
+    is_whole = partial(device.store.content.files.is_whole, content.hash)
+    wait_until(device, lambda: state() is not ContentState.WANTED, seconds, is_whole)
     found = state()
     if found is ContentState.REFUSED:
         raise LocalError(

@@ -29,9 +29,6 @@ from covey.errors import CoveyError
 from covey.limits.content import LAN_ROUND_US, NEAR_REST_US
 from covey.ports import Clock, ContentPlace, GivenFile, Report
 
-_LOOK_US = 20_000
-"""How soon the end of a fetch is noticed."""
-
 _OFFER_US = 200_000
 """How soon a file that is here is given to others."""
 
@@ -116,6 +113,7 @@ class _Work:
     stop: threading.Event
     wanted: WantedFile | None = None
     end: NearEnd | None = None
+    ended: bool = False
     source: str = ""
 
 
@@ -141,13 +139,16 @@ class NearbyFiles:
         clock: Clock,
         report: Report,
         notes: NearbyNotes,
+        wake: Callable[[], None],
     ) -> None:
+        """Begin; `wake` has the loop do a turn at once."""
         self._nearby = nearby
         self._content = content
         self._own = own
         self._clock = clock
         self._report = report
         self._notes = notes
+        self._wake = wake
         self._noted: int | None = None
         self._note_us = 0
         self._work: _Work | None = None
@@ -169,11 +170,11 @@ class NearbyFiles:
         if self._work is not None:
             if self._work.wanted is not None and self._work.wanted.hash not in wanted:
                 self._work.stop.set()
-            if self._work.thread.is_alive():
-                return now.monotonic_us + _LOOK_US
+            if not self._work.ended:
+                return self._offer_us
             self._finish(self._work, node, now)
         self._begin([*wanted.values()], node, now)
-        return now.monotonic_us + _LOOK_US if self._work is not None else self._offer_us
+        return self._offer_us
 
     def _note_peers(self, now: Now) -> None:
         """Note how many peers there are, seldom, and only where it is another number."""
@@ -225,7 +226,14 @@ class NearbyFiles:
                 self._start(lambda work: self._store(work, content, files), None)
 
     def _start(self, task: Callable[[_Work], None], wanted: WantedFile | None) -> None:
-        work = _Work(threading.Thread(target=lambda: task(work), name="nearby files", daemon=True), threading.Event())
+        def run() -> None:
+            try:
+                task(work)
+            finally:
+                work.ended = True
+                self._wake()
+
+        work = _Work(threading.Thread(target=run, name="nearby files", daemon=True), threading.Event())
         work.wanted = wanted
         self._work = work
         work.thread.start()

@@ -149,7 +149,7 @@ class Fetch:
     def _keep(self, chunk: bytes, now: Now) -> None:
         had_index = self._progress.has_index
         try:
-            kept = self._progress.keep(chunk, now.monotonic_us)
+            kept = self._progress.keep([chunk], now.monotonic_us)
         except WrongContentError:
             self._end_turn()
             raise

@@ -1,7 +1,8 @@
 """One file from a place that gives bytes in order: a peer of the same network, an object store.
 
 Such a place is asked for a range, and what it gives is cut into chunks, of which each is verified before it is kept.
-It gives no more than it was asked for; one byte that is not of the file ends its turn.
+It gives no more than it was asked for; one byte that is not of the file ends its turn. What comes as whole
+chunks is not copied: it is hashed and written from where it came.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from enum import Enum
 from covey.core.content.progress import FileProgress
 from covey.core.ids import ContentHash
 from covey.errors import CoveyError, WrongContentError
-from covey.limits.content import CHUNK_BYTES
 
-Reader = Callable[[ContentHash, int, int], Iterable[bytes] | None]
-"""Gives the bytes of what has a hash, from one position to another one; None where that is not there.
+Reader = Callable[[ContentHash, int, int], Iterable[bytes | memoryview] | None]
+"""Gives the bytes of what has a hash, from one position to another one; None where that is not there. Each piece holds
+until the next one is taken.
 
 Raises what a `CoveyError` is where they end before."""
 
@@ -36,11 +37,7 @@ def read_from(
 ) -> NearEnd:
     """Take from one place what is not here of a file; say how that has ended. What came is kept, whatever ends it."""
     end = _read(read, progress, is_wanted, now_us)
-    if not progress.synchronise():
-        return NearEnd.NO_ROOM
-    if end is NearEnd.WHOLE:
-        progress.prove()
-    return end
+    return end if progress.synchronise() else NearEnd.NO_ROOM
 
 
 def _read(read: Reader, progress: FileProgress, is_wanted: Callable[[], bool], now_us: Callable[[], int]) -> NearEnd:
@@ -60,22 +57,27 @@ def _read(read: Reader, progress: FileProgress, is_wanted: Callable[[], bool], n
 
 
 def _take(
-    pieces: Iterable[bytes], progress: FileProgress, is_wanted: Callable[[], bool], now_us: Callable[[], int]
+    pieces: Iterable[bytes | memoryview],
+    progress: FileProgress,
+    is_wanted: Callable[[], bool],
+    now_us: Callable[[], int],
 ) -> NearEnd | None:
     """Take the pieces of one answer; None where all of it was of use."""
-    had_index, opened = progress.has_index, bytearray()
+    had_index, opened = progress.has_index, b""
     for piece in pieces:
-        opened += piece
-        if len(opened) > progress.next_bytes + CHUNK_BYTES:
-            return NearEnd.WRONG  # a reader gives pieces of at most a chunk, so that is more than was asked for
-        while len(opened) >= progress.next_bytes:
-            with memoryview(opened) as view:
-                chunk = bytes(view[: progress.next_bytes])
-            del opened[: len(chunk)]
-            if not progress.keep(chunk, now_us()):
+        size = len(opened) + len(piece)
+        if size > progress.end - progress.position:
+            return NearEnd.WRONG  # more than it was asked for
+        whole = progress.whole_bytes(size)
+        if whole:
+            left = memoryview(piece)[whole - len(opened) :]
+            if not progress.keep([opened, memoryview(piece)[: whole - len(opened)]], now_us()):
                 return NearEnd.NO_ROOM
             if progress.has_index is not had_index or progress.is_complete:
                 return None
+            opened = bytes(left)
+        else:
+            opened += piece
         if not is_wanted():
             return NearEnd.STOPPED
     return NearEnd.BROKEN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,8 +32,8 @@ class PartRecords(Protocol):
     def fetched(self, wanted: WantedFile) -> int:
         """Return how many bytes of a file, from its first on, are here and verified: a number of whole chunks."""
 
-    def append(self, wanted: WantedFile, position: int, chunk: bytes) -> bool:
-        """Keep one more chunk, at the end of what is here, durably from the next `synchronise` on.
+    def append(self, wanted: WantedFile, position: int, pieces: Sequence[memoryview]) -> bool:
+        """Keep more chunks, at the end of what is here, durably from the next `synchronise` on.
 
         Returns False where the disk refuses.
         """
@@ -43,9 +44,6 @@ class PartRecords(Protocol):
         `wait`: until this one has ended, too. Returns the microseconds that the last one took which has ended, 0 for
         none; None: the disk refuses, and what of the chunks is there, `fetched` of a new start tells.
         """
-
-    def prove(self, wanted: WantedFile) -> None:
-        """Read a file of which all chunks are here, and remember in this process if it has the hash that it should."""
 
 
 class ContentRecords(Protocol):

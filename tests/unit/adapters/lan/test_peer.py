@@ -50,7 +50,7 @@ def server(tmp_path: Path) -> Iterator[LanServer]:
 
 def _read(peer: LanPeer, content: bytes, position: int, end: int) -> bytes | None:
     pieces = peer.read(content, position, end)
-    return None if pieces is None else b"".join(pieces)
+    return None if pieces is None else b"".join(map(bytes, pieces))
 
 
 def test_a_peer_gives_any_range_of_what_it_has_to_who_knows_the_hash(server: LanServer) -> None:
@@ -131,7 +131,7 @@ def test_a_peer_that_fetches_a_file_gives_what_has_come_to_who_waits_for_it(serv
         assert come == CONTENT[:CHUNK_BYTES], "what is torn is not given"
         part.write_bytes(CONTENT)
         part.rename(whole)
-        assert come + b"".join(pieces) == CONTENT
+        assert come + b"".join(map(bytes, pieces)) == CONTENT
 
 
 @pytest.mark.parametrize("damaged", [0, CHUNK_BYTES, 2 * CHUNK_BYTES + 7])

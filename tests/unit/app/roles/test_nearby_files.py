@@ -132,6 +132,7 @@ class Pair:
             SystemClock(),
             lambda _level, line: self.lines.append(line),
             self,
+            lambda: None,
         )
 
     def peers(self, number: int) -> None:
