@@ -21,7 +21,8 @@ from typing import Protocol
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.ids import DeviceKey, GroupId, NoisePublic, device_name, printable, truncate_utf8
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.ids import DeviceKey, GroupId, NoisePublic, printable, truncate_utf8
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
@@ -122,7 +123,7 @@ class BoardFirmware(Protocol):
     def next_message(self, board: DeviceKey, now: Now) -> bytes | None:
         """Return what is to be told a board now."""
 
-    def receive(self, board: DeviceKey, digest: bytes, state: int, offset: int, why: str, now: Now) -> None:
+    def receive(self, board: DeviceKey, digest: bytes, state: int, offset: int, why: str, node: Node, now: Now) -> None:
         """Take what a board says of a firmware."""
 
 
@@ -198,7 +199,7 @@ class Bridge:
         if now.monotonic_us >= self._look_at_us:
             self._look_at_us = now.monotonic_us + _LOOK_US
             self._restart_boards()
-            self._look_for_copies()
+            self._look_for_copies(node)
             for line in self._lines:
                 self._send_due(line, node, now)
                 news = line.noted is not None and line.wrong != line.noted.trouble
@@ -255,14 +256,14 @@ class Bridge:
         try:
             kind, *fields = line_orders.from_line(content)
         except messages.WireError:
-            self._warn_once(line, "says what this Covey does not understand: has it a newer firmware?")
+            self._warn_once(line, node, "says what this Covey does not understand: has it a newer firmware?")
             return True
         if kind == messages.IDENTIFY:
-            self._identify(line, *fields, now=now)
+            self._identify(line, *fields, node=node, now=now)
         elif kind == messages.TROUBLE:
             self._take_trouble(line, fields[0], now)
         elif line.board is None:
-            self._warn_once(line, "speaks before it says who it is")
+            self._warn_once(line, node, "speaks before it says who it is")
         elif kind == messages.CARRY:
             return self._carry(line, line.board, *fields, node=node, now=now)
         elif kind == line_orders.RESULT and self._orders is not None:
@@ -271,7 +272,7 @@ class Bridge:
             return self._orders.receive(line.board.keys.signing_public, body, signature, node, now)
         elif kind == line_orders.PROGRESS and self._firmware is not None:
             digest, state, offset, why = fields
-            self._firmware.receive(line.board.keys.signing_public, digest, state, offset, why, now)
+            self._firmware.receive(line.board.keys.signing_public, digest, state, offset, why, node, now)
             self._bring_firmware(line, node, now)
         elif kind == messages.REPORT:
             line.numbers = read_report(fields[0])
@@ -280,7 +281,7 @@ class Bridge:
 
     def _identify(
         self, line: _Line, signing_public: DeviceKey, noise_public: NoisePublic, proof: bytes, collector: DeviceKey,
-        software: str, *, now: Now,
+        software: str, *, node: Node, now: Now,
     ) -> None:  # fmt: skip
         """Learn who is there (rule 1)."""
         proven = identity.noise_key_is_proven(signing_public, noise_public, proof)
@@ -289,7 +290,7 @@ class Bridge:
         except MalformedError:
             proven = False
         if not proven or len(software.encode()) > MAXIMUM_SOFTWARE_BYTES:
-            self._warn_once(line, "does not prove who it is")
+            self._warn_once(line, node, "does not prove who it is")
             return
         board = AttachedBoard(
             line.link.port,
@@ -303,7 +304,7 @@ class Bridge:
         if line.board is None or line.board.keys != board.keys:
             line.numbers, line.warned = {}, set()
         if not line.up:
-            self._report("notice", f"board {device_name(signing_public)} on {line.link.port}: {printable(software)}")
+            self._report("notice", f"board {_named(board, node)} on {line.link.port}: {printable(software)}")
             line.up_at_us = now.monotonic_us
         line.collector = collector
         line.time_at_us = line.enrol_at_us = line.order_at_us = self._look_at_us = 0
@@ -329,18 +330,18 @@ class Bridge:
                 node.forward(board.keys.signing_public, recipient, envelope, now)
         except OutboxFullError as error:
             node.discard()
-            self._warn_once(line, f"waits: {error}")
+            self._warn_once(line, node, f"waits: {error}")
             return False
         except LocalError as error:
             node.discard()
-            self._warn_once(line, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
+            self._warn_once(line, node, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
         return True
 
-    def _warn_once(self, line: _Line, what: str) -> None:
+    def _warn_once(self, line: _Line, node: Node, what: str) -> None:
         """Report what goes on for long, once for each board."""
         if what not in line.warned:
             line.warned.add(what)
-            name = device_name(line.board.keys.signing_public) if line.board is not None else "something"
+            name = "something" if line.board is None else _named(line.board, node)
             self._report("warning", f"board {name} on {line.link.port} {what}")
 
     # -- what boards are told -----------------------------------------------------------------------------------------
@@ -397,11 +398,11 @@ class Bridge:
         key = board.keys.signing_public
         found = board_member(node.groups, key)
         if found is None:
-            self._warn_once(line, f"is in no group: covey mcu enrol {line.link.port}")
+            self._warn_once(line, node, f"is in no group: covey mcu enrol {line.link.port}")
             return
         collector = node.groups.collector_of(found[0].group_id, key)
         if collector is None:
-            self._warn_once(line, "has no collector in its group: covey invite --capability collector")
+            self._warn_once(line, node, "has no collector in its group: covey invite --capability collector")
             return
         keys = collector.keys
         threshold, operators = (1, []) if self._orders is None else self._orders.operators(found[0].group_id)
@@ -410,7 +411,7 @@ class Bridge:
         line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
         line.enrol_at_us = now.monotonic_us + _ENROL_US
 
-    def _look_for_copies(self) -> None:
+    def _look_for_copies(self, node: Node) -> None:
         """Rule 6."""
         for line in self._lines:
             others = [each for each in self._lines if each is not line and each.up and line.up]
@@ -419,7 +420,7 @@ class Bridge:
             ]
             copy = f"it has the identity of the board on {twins[0]}: remove identity.key from the copy" if twins else ""
             if copy and copy != line.copy:
-                self._warn_once(line, f"is a copy, or has one: {copy}")
+                self._warn_once(line, node, f"is a copy, or has one: {copy}")
             if copy != line.copy:
                 line.copy, line.note_at_us = copy, 0
 
@@ -451,6 +452,10 @@ class Bridge:
         with self._store.transaction():
             self._store.boards.note(board)
         line.noted = board
+
+
+def _named(board: AttachedBoard, node: Node) -> str:
+    return DeviceLabels(node.groups.joined()).named(board.keys.signing_public)
 
 
 def read_report(entries: list[object]) -> dict[str, int]:

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from covey.core.ids import DeviceKey, device_name, printable
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.ids import DeviceKey, printable
+from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import RemoteError
 from covey.limits.board import BOARD_PART_BYTES, MAXIMUM_BOARD_IMAGE_BYTES
@@ -101,7 +103,7 @@ class BoardUpdates:
             return bytes(messages.to_line(line_orders.FIRMWARE, image.announced))
         return None
 
-    def receive(self, board: DeviceKey, digest: bytes, state: int, offset: int, why: str, now: Now) -> None:
+    def receive(self, board: DeviceKey, digest: bytes, state: int, offset: int, why: str, node: Node, now: Now) -> None:
         """Take what a board says of a firmware."""
         image, progress = self._image, self._boards.get(board)
         if image is None or progress is None or digest != image.digest:
@@ -122,7 +124,8 @@ class BoardUpdates:
             with self._store.transaction():
                 self._store.conditions.set(name, said, now.wall_us)
             level = "warning" if state in {FAILED, REFUSED} else "notice"
-            self._report(level, f"board {device_name(board)}: firmware {said}")
+            named = DeviceLabels(node.groups.joined()).named(board)
+            self._report(level, f"board {named}: firmware {said}")
 
     def _look(self, now: Now) -> None:
         """See whether another firmware lies there."""

@@ -51,11 +51,11 @@ class WakeCaller:
         self._webhooks = tuple(webhooks)
         self._program = tuple(program)
         self._report = report
-        self._waiting: Queue[tuple[DeviceKey, WakeHook]] = Queue(WAKES_WAITING)
+        self._waiting: Queue[tuple[DeviceKey, str, WakeHook]] = Queue(WAKES_WAITING)
         self._thread: threading.Thread | None = None
 
-    def wake(self, device: DeviceKey, hook: WakeHook) -> None:
-        """Call a hook soon, where the owner allows it."""
+    def wake(self, device: DeviceKey, name: str, hook: WakeHook) -> None:
+        """Call a hook of a device, which is called so, soon, where the owner allows it."""
         allowed = bool(self._program) if hook.kind is Hook.PROGRAM else self._may_post(hook.target)
         if not allowed:
             return
@@ -63,17 +63,17 @@ class WakeCaller:
             self._thread = threading.Thread(target=self._work, name="mailbox wakes", daemon=True)
             self._thread.start()
         with suppress(Full):
-            self._waiting.put_nowait((device, hook))
+            self._waiting.put_nowait((device, name, hook))
 
     def _may_post(self, target: str) -> bool:
         return target.isascii() and target.isprintable() and ".." not in target and target.startswith(self._webhooks)
 
     def _work(self) -> None:
         while True:
-            device, hook = self._waiting.get()
+            device, name, hook = self._waiting.get()
             failure = self._run(device) if hook.kind is Hook.PROGRAM else self._post(hook.target)
             if failure:
-                self._report("warning", f"device {device[:4].hex()} was not woken: {failure}")
+                self._report("warning", f"device {name} was not woken: {failure}")
 
     def _post(self, target: str) -> str:
         try:

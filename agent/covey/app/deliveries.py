@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from covey.app.relays import Relays
-from covey.core.ids import device_name
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
@@ -129,7 +129,7 @@ class Deliveries:
             node = self._renew_node()
             with self._store.transaction():
                 self._store.counters.count(f"dropped_{UNFORESEEN}")
-        whose = f" from {device_name(author)}" if author else ""
+        whose = f" from {DeviceLabels(node.groups.joined()).named(author)}" if author else ""
         self._report("error", f"an envelope{whose} brought out a defect of Covey's and was set aside: {_place(defect)}")
         self._acknowledge([event], [None])
         return node

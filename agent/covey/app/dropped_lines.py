@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from covey.core.events import EnvelopeDropped
-from covey.core.ids import DeviceKey, device_name
+from covey.core.ids import DeviceKey
 from covey.limits.rate import DROPPED_LINE_US, DROPPED_LINES
 
 
@@ -19,7 +19,9 @@ class _LastLine:
 class DroppedLines:
     """When each author last had a line, and how many envelopes had none since; of many authors, the rest share one."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: Callable[[DeviceKey], str]) -> None:
+        """Begin without any; `named` returns a device's name and label, and is asked for lines alone."""
+        self._named = named
         self._lines: dict[DeviceKey | None, _LastLine] = {}
 
     def dropped(self, event: EnvelopeDropped, now_us: int) -> str | None:
@@ -32,7 +34,7 @@ class DroppedLines:
             line.unreported += 1
             return None
         self._lines[author] = _LastLine(now_us)
-        return f"dropped an envelope{_whose(author)}: {event.code}: {event.reason}"
+        return f"dropped an envelope{self._whose(author)}: {event.code}: {event.reason}"
 
     def due(self, now_us: int) -> Iterator[str]:
         """Yield the lines that count what had none of its own, a minute after the last line about the same author."""
@@ -42,8 +44,7 @@ class DroppedLines:
             del self._lines[author]
             if line.unreported:
                 self._lines[author] = _LastLine(now_us)
-                yield f"dropped {line.unreported} more envelopes{_whose(author)}; 'covey status' counts why"
+                yield f"dropped {line.unreported} more envelopes{self._whose(author)}; 'covey status' counts why"
 
-
-def _whose(author: DeviceKey | None) -> str:
-    return f" from {device_name(author)}" if author else ""
+    def _whose(self, author: DeviceKey | None) -> str:
+        return f" from {self._named(author)}" if author else ""

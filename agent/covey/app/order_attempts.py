@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from covey.app.wording import count
+from covey.core.ids import labelled_name
 from covey.core.link.records import CounterRecords
 from covey.ports import Report, Transactions
 
@@ -95,7 +96,7 @@ class OrderAttempts:
                     continue
                 lines += 1
                 self._reported[key] = now.monotonic_us, each.count
-                what = f"{count(each.count, 'order')} by {each.name}, {each.why}"
+                what = f"{count(each.count, 'order')} by {labelled_name(each.name, each.label)}, {each.why}"
                 self._report("warning", f"group {group.group_id.hex()[:8]}: {what}; 'covey orders refused' shows them")
         self._count(seen, now)
         return left

@@ -26,7 +26,7 @@ from covey.core.events import (
 )
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.policy import Action
-from covey.core.ids import device_name, labelled_name
+from covey.core.ids import DeviceKey, device_name, labelled_name
 from covey.core.link.records import CounterRecords
 from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
@@ -136,7 +136,7 @@ class Runtime:
         self._inputs: Queue[RelayEvent | None] = Queue()
         self._storage_fails = False
         self._make_node = make_node
-        self._dropped_lines = DroppedLines()
+        self._dropped_lines = DroppedLines(self._named)
         self._deliveries = Deliveries(store, relays, self._replace_node, report)
         self.node = make_node(None)
 
@@ -367,11 +367,19 @@ class Runtime:
             return
         hopeless = not self._relays.carries(size)
         if entry is None or not (hopeless or (self._relays.complete and entry.sends >= POISON_TRIES)):
-            self._report("warning", f"the relay's size limit refuses a message of {size} bytes")
+            self._report(
+                "warning",
+                f"the relay's size limit refuses a message of {size} bytes to {self._named(outgoing.recipient)}",
+            )
             return
         with self._store.transaction():
             self.node.withdraw(outgoing.recipient, entry.place, now)
-        self._report("error", f"a message of {size} bytes was set aside: no relay takes it")
+        self._report(
+            "error", f"a message of {size} bytes to {self._named(outgoing.recipient)} was set aside: no relay takes it"
+        )
+
+    def _named(self, device: DeviceKey) -> str:
+        return DeviceLabels(self.node.groups.joined()).named(device)
 
     def _report_events(self) -> None:
         now_us = self._clock.monotonic_us()

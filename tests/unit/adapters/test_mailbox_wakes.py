@@ -16,7 +16,7 @@ from covey.core.mailbox.records import WakeHook
 from covey.errors import ConfigurationError
 from tests.waiting import wait_until
 
-_DEVICE = DeviceKey(bytes(range(32)))
+_DEVICE, _NAME = DeviceKey(bytes(range(32))), "00010203 shed"
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_a_webhook_is_called_only_below_what_the_owner_allows(webhook: tuple[str
     said: list[tuple[str, str]] = []
     caller = WakeCaller([f"{address}wake/"], (), lambda level, line: said.append((level, line)))
     for target in (f"{address}other", "https://elsewhere.example/wake/", f"{address}wake/../other", "", "wake/"):
-        caller.wake(_DEVICE, WakeHook(Hook.WEBHOOK, target))
-    caller.wake(_DEVICE, WakeHook(Hook.PROGRAM, "/bin/sh"))
-    caller.wake(_DEVICE, WakeHook(Hook.WEBHOOK, f"{address}wake/moved"))
-    caller.wake(_DEVICE, WakeHook(Hook.WEBHOOK, f"{address}wake/me?x=1"))
+        caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, target))
+    caller.wake(_DEVICE, _NAME, WakeHook(Hook.PROGRAM, "/bin/sh"))
+    caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, f"{address}wake/moved"))
+    caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, f"{address}wake/me?x=1"))
     wait_until(lambda: len(posted) == 2)
     assert posted == ["/wake/moved ", "/wake/me?x=1 "], "no content, and no redirection is followed"
-    assert said == [("warning", "device 00010203 was not woken: 127.0.0.1 answers 302")]
+    assert said == [("warning", "device 00010203 shed was not woken: 127.0.0.1 answers 302")]
 
 
 @pytest.mark.processes
@@ -63,10 +63,10 @@ def test_a_program_gets_the_key_alone_and_its_failure_is_told(tmp_path: Path) ->
     program.write_text(f'#!/bin/sh\necho "$@" > {called}\nexit 3\n')
     program.chmod(0o700)
     caller = WakeCaller((), (str(program), "now"), lambda _level, line: said.append(line))
-    caller.wake(_DEVICE, WakeHook(Hook.PROGRAM, "program"))
+    caller.wake(_DEVICE, _NAME, WakeHook(Hook.PROGRAM, "program"))
     wait_until(lambda: bool(said))
     assert called.read_text().split() == ["now", _DEVICE.hex()]
-    assert said == [f"device 00010203 was not woken: {program} ended with 3"]
+    assert said == [f"device 00010203 shed was not woken: {program} ended with 3"]
 
 
 @pytest.mark.parametrize(

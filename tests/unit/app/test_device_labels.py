@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.dropped_lines import DroppedLines
 from covey.app.runtime import describe
+from covey.core.events import EnvelopeDropped
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.events import GroupDestroyed, VoteCast
+from covey.limits.rate import DROPPED_LINE_US
 from tests.command import Here
 
 _HOSTILE = "pump\x1b[31m\n\u202e; 'covey group destroy'"
@@ -81,3 +84,20 @@ def test_the_log_says_who_wants_whom_banned(hub: Here) -> None:
     assert f"votes to ban {stranger.hex()}; 'covey" in line
     _, line = describe(GroupDestroyed(manifest, own), DeviceLabels(()))
     assert f"destroyed by {own.hex()[:8]} hub; " in line
+
+
+def test_the_log_says_whose_envelopes_were_dropped(hub: Here) -> None:
+    """And looks nobody up for those that have no line."""
+    _, pump = _members(hub)
+    key, asked = DeviceKey(bytes.fromhex(pump["signing_public"])), list[DeviceKey]()
+
+    def named(device: DeviceKey) -> str:
+        asked.append(device)
+        return DeviceLabels((_manifest(hub),)).named(device)
+
+    lines, dropped = DroppedLines(named), EnvelopeDropped("malformed", "a message of another type", key)
+    assert lines.dropped(dropped, 0) == f"dropped an envelope from {pump['name']} {_SHOWN}: malformed: {dropped.reason}"
+    assert [lines.dropped(dropped, each) for each in range(100)] == [None] * 100
+    assert len(asked) == 1
+    [rest] = lines.due(DROPPED_LINE_US)
+    assert rest.startswith(f"dropped 100 more envelopes from {pump['name']} {_SHOWN}; ")

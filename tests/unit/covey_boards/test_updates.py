@@ -76,7 +76,7 @@ def test_a_board_that_says_something_else_each_time_is_noted_seldom(gateway: _Ga
     updates, digest = gateway.updates(device), read_image(gateway.image.read_bytes()).digest
     for number in range(1_000):
         updates.next_message(_BOARD, _later(0.01 * number))
-        updates.receive(_BOARD, digest, FAILED, 0, f"it is no good, {number}", _later(0.01 * number))
+        updates.receive(_BOARD, digest, FAILED, 0, f"it is no good, {number}", device.node, _later(0.01 * number))
         updates.begin(_BOARD)
     assert len(gateway.lines) <= 3
     assert len(gateway.noted(device)) == 1
@@ -85,13 +85,13 @@ def test_a_board_that_says_something_else_each_time_is_noted_seldom(gateway: _Ga
 def test_what_came_too_soon_to_be_noted_is_asked_for_again(gateway: _Gateway, device: Device) -> None:
     updates, digest = gateway.updates(device), read_image(gateway.image.read_bytes()).digest
     assert updates.next_message(_BOARD, _later(0)) is not None
-    updates.receive(_BOARD, digest, RECEIVING, 0, "", _later(0))
-    updates.receive(_BOARD, digest, TRIED, 0, "", _later(1))
-    updates.receive(_BOARD, digest, FAILED, 0, "does not start", _later(1))
+    updates.receive(_BOARD, digest, RECEIVING, 0, "", device.node, _later(0))
+    updates.receive(_BOARD, digest, TRIED, 0, "", device.node, _later(1))
+    updates.receive(_BOARD, digest, FAILED, 0, "does not start", device.node, _later(1))
     updates.next_message(_BOARD, _later(1))
     assert updates.next_message(_BOARD, _later(2)) is None
     assert updates.next_message(_BOARD, _later(20)) is not None
-    updates.receive(_BOARD, digest, FAILED, 0, "does not start", _later(20))
+    updates.receive(_BOARD, digest, FAILED, 0, "does not start", device.node, _later(20))
     [noted] = gateway.noted(device).values()
     assert noted.endswith("failed does not start")
     assert updates.next_message(_BOARD, _later(1_000)) is None, "that is final"

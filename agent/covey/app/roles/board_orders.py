@@ -17,7 +17,7 @@ from typing import Protocol
 from covey.core.actions.received import KeptResult
 from covey.core.actions.results import NOT_ALLOWED, CommandState, OrderResult
 from covey.core.group.manifest import GroupManifest, Member
-from covey.core.ids import DeviceKey, GroupId, OperationId, device_name
+from covey.core.ids import DeviceKey, GroupId, OperationId, device_name, labelled_name
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
@@ -127,7 +127,8 @@ class BoardOrders:
         except RemoteError as error:
             if board not in self._unread:
                 self._unread.add(board)
-                self._report("warning", f"board {device_name(board)} says of an order what cannot be read: {error}")
+                name = labelled_name(device_name(board), found[1].label)
+                self._report("warning", f"board {name} says of an order what cannot be read: {error}")
             return True
         group, member = found
         waiting = self._of(node, group, member)

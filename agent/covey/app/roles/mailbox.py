@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from covey.core.group.device_labels import DeviceLabels
 from covey.limits.mailbox import MAILBOX_LOOK_US
 from covey.ports import Report, Transactions
 
@@ -29,7 +30,7 @@ class MailboxRole:
         self,
         store: Transactions,
         maximum_bytes: int,
-        wake: Callable[[DeviceKey, WakeHook], None],
+        wake: Callable[[DeviceKey, str, WakeHook], None],
         report: Report,
         *,
         by_topic: bool,
@@ -50,7 +51,7 @@ class MailboxRole:
         for wake in service.take_wakes():
             for hook in wake.hooks:
                 if not hook.by_topic:
-                    self._wake(wake.device, hook)
+                    self._wake(wake.device, DeviceLabels(node.groups.joined()).named(wake.device), hook)
                 elif self._by_topic:
                     exchange.wake_by_topic(wake.device)
         if now.monotonic_us >= self._look_at_us:

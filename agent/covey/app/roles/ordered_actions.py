@@ -25,9 +25,10 @@ from covey.core.actions.records import (
     ObeyedSince,
 )
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
-from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId, device_name
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
@@ -130,13 +131,13 @@ class OrderedActions:
         """Do what is due; return when to be called next, in monotonic microseconds."""
         moment = self._moment(now)
         if self._seen is None:
-            self._keep(lambda: self._execution.recover(moment))
+            self._keep(node, lambda: self._execution.recover(moment))
             self._installing.sweep()
         seen = (id(node), node.history.generation)
         if seen != self._seen or now.monotonic_us >= self._look_at_us:
             self._look(node, now, moment)
             self._seen, self._look_at_us = seen, now.monotonic_us + _LOOK_US
-        rest_us = self._advance(now, moment)
+        rest_us = self._advance(node, now, moment)
         if self._trials.look(node, now):
             rest_us = min(rest_us or _RETRY_US, _RETRY_US)
         reported = self._report_results(node, now)
@@ -159,7 +160,7 @@ class OrderedActions:
                 return  # it may have ended this very agent: the next one finds it begun, and what has come to pass
         if _is_found_out_later(running, kept):
             return
-        self._keep_end(running.begun, kept, self._moment(now))
+        self._keep_end(node, running.begun, kept, self._moment(now))
         self._report_results(node, now)
 
     def _moment(self, now: Now) -> Moment:
@@ -167,24 +168,24 @@ class OrderedActions:
         settled = now.monotonic_us >= self._started_us + CLOCK_SETTLES_US
         return Moment(now.wall_us, self._clock.synchronised(), self._clock.boot_id(), settled, now.monotonic_us)
 
-    def _keep(self, work: Callable[[], Iterable[CommandRecord]]) -> None:
+    def _keep(self, node: Node, work: Callable[[], Iterable[CommandRecord]]) -> None:
         """Do what stores something, in a transaction of its own, and say in the journal what is final."""
         with self._store.transaction():
             final = list(work())
             self._count(final)
-        self._report_final(final)
+        self._report_final(node, final)
 
     def _count(self, final: Iterable[CommandRecord]) -> None:
         for record in final:
             if record.result is not None:
                 self._store.counters.count(f"commands_{in_words(record.result)}")
 
-    def _report_final(self, final: Iterable[CommandRecord]) -> None:
+    def _report_final(self, node: Node, final: Iterable[CommandRecord]) -> None:
         for record in final:
             result = record.result
             if result is not None:
                 ended = result.why or f"exit code {result.exit}"
-                self._report("notice", f"{record.command.action}, as {_author(record)} ordered: {ended}")
+                self._report("notice", f"{record.command.action}, as {_author(node, record)} ordered: {ended}")
 
     # -- taking -------------------------------------------------------------------------------------------------------
 
@@ -199,7 +200,7 @@ class OrderedActions:
             self._notify_operators(node, ordered, now)
             since = self._obeyed_since(node, ordered.group, now, moment)
             if since is not None:
-                self._take(ordered, since, moment)
+                self._take(node, ordered, since, moment)
         self._counting, self._halted = frozenset(counting), Halted(frozenset(paused), frozenset(aborted))
 
     def _notify_operators(self, node: Node, ordered: OrderedGroup, now: Now) -> None:
@@ -212,17 +213,18 @@ class OrderedActions:
             for record in self._records.waves(group.group_id):
                 node.results.queue(group, record, operators, now)
 
-    def _take(self, ordered: OrderedGroup, since: ObeyedSince, moment: Moment) -> None:
+    def _take(self, node: Node, ordered: OrderedGroup, since: ObeyedSince, moment: Moment) -> None:
         judged = (ordered.judgement, since)
         if self._judged.get(ordered.group.group_id) != judged:
             new = ordered.new(since, self._records, moment)
             execution = self._execution
             self._keep(
+                node,
                 lambda: [
                     *execution.take(new.given, moment),
                     *execution.lose(new.lost, moment),
                     *execution.refuse_forgotten(new.forgotten, moment),
-                ]
+                ],
             )
             self._judged[ordered.group.group_id] = judged
 
@@ -245,19 +247,19 @@ class OrderedActions:
             node.discard()
             self._report("warning", f"obeys nobody in {group.group_id.hex()[:8]} yet: {error}")
             return None
-        self._report_final(final)
+        self._report_final(node, final)
         return since
 
     # -- doing --------------------------------------------------------------------------------------------------------
 
-    def _advance(self, now: Now, moment: Moment) -> int | None:
+    def _advance(self, node: Node, now: Now, moment: Moment) -> int | None:
         """Look at the program that runs, or begin the next one; return in how many microseconds to look once more."""
         if self._running is not None:
             running, end = self._running, _looked(self._running, now)
             if end is not None:
                 self._running = None
                 if not _is_found_out_later(running, end):
-                    self._keep_end(running.begun, end, moment)
+                    self._keep_end(node, running.begun, end, moment)
             return _RUNNING_US
         if not (self._records.waiting() or self._installing.under_way()):
             return None
@@ -269,13 +271,13 @@ class OrderedActions:
             following.append(step or self._execution.begin(self._counting, moment, self._halted))
             return self._final(following, moment)
 
-        self._keep(begin)
+        self._keep(node, begin)
         [begun] = following
         if isinstance(begun, Begun | StepBegun):  # and that is durable now
-            self._start(begun, now, moment)
+            self._start(node, begun, now, moment)
         return _RETRY_US if begun is None else _RUNNING_US
 
-    def _keep_end(self, begun: Begun | StepBegun, end: End, moment: Moment) -> None:
+    def _keep_end(self, node: Node, begun: Begun | StepBegun, end: End, moment: Moment) -> None:
         """Keep how a program has ended."""
 
         def ended() -> Iterable[CommandRecord]:
@@ -283,7 +285,7 @@ class OrderedActions:
                 return [self._execution.end(begun, end, moment)]
             return self._final([self._installing.ended(begun, end, moment)], moment)
 
-        self._keep(ended)
+        self._keep(node, ended)
         if isinstance(begun, StepBegun):
             self._installing.sweep()
 
@@ -296,15 +298,15 @@ class OrderedActions:
                 final.append(record)
         return final
 
-    def _start(self, begun: Begun | StepBegun, now: Now, moment: Moment) -> None:
+    def _start(self, node: Node, begun: Begun | StepBegun, now: Now, moment: Moment) -> None:
         if isinstance(begun, Begun):
-            self._report("notice", f"does {begun.invocation.action}, as {_author(begun.record)} ordered")
+            self._report("notice", f"does {begun.invocation.action}, as {_author(node, begun.record)} ordered")
         else:
             self._report("notice", f"{begun.invocation.action}: {begun.step.value}")
         try:
             program = self._programs.start(begun.invocation, now.monotonic_us)
         except ActionError as error:
-            self._keep_end(begun, _refused(error), moment)
+            self._keep_end(node, begun, _refused(error), moment)
         else:
             self._running = _Running(begun, program)
 
@@ -378,5 +380,5 @@ def _end(begun: Begun | StepBegun, end: ProgramEnd) -> End:
     return End(CommandState.DONE, exit=end.code, output=end.output, cut=end.cut)
 
 
-def _author(record: CommandRecord) -> str:
-    return device_name(record.command.author)
+def _author(node: Node, record: CommandRecord) -> str:
+    return DeviceLabels(node.groups.joined()).named(record.command.author)

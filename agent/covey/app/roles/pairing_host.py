@@ -283,7 +283,8 @@ class PairingHost:
             try:
                 credential = self._facts.credentials().mint(key.hex())
             except CoveyError as error:
-                self._report("error", f"no account at the relay could be made for {device_name(key)}: {error}")
+                name = labelled_name(device_name(key), joiner.label)
+                self._report("error", f"no account at the relay could be made for {name}: {error}")
                 machine.end(Ending.FAILED)
                 return
         expires_at_us = now.wall_us + PAIRED_JOIN_US
@@ -323,11 +324,12 @@ class PairingHost:
             return
         assert row.joiner is not None
         if not used and node.groups.shares_nothing_with(row.joiner) and self._facts.credentials is not None:
+            name = labelled_name(device_name(row.joiner), row.label)
             try:
                 self._facts.credentials().remove(row.joiner.hex())
-                self._report("notice", f"{device_name(row.joiner)} never joined: its account at the relay is gone")
+                self._report("notice", f"{name} never joined: its account at the relay is gone")
             except CoveyError as error:
-                self._report("error", f"the account of {device_name(row.joiner)} at the relay stays: {error}")
+                self._report("error", f"the account of {name} at the relay stays: {error}")
         with self._store.transaction():
             self._store.pairings.note_minted(row.secret_hash, minted=False)
 

@@ -30,10 +30,14 @@ class _Post:
         self.role = MailboxRole(
             self.post.store,
             MIB,
-            lambda device, hook: self.woken.append((device, hook)),
+            self._wake,
             lambda _level, line: self.said.append(line),
             by_topic=by_topic,
         )
+
+    def _wake(self, device: DeviceKey, name: str, hook: WakeHook) -> None:
+        assert name == device[:4].hex()
+        self.woken.append((device, hook))
 
     def turn(self) -> int | None:
         """Take a turn."""
