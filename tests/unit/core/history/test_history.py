@@ -26,6 +26,7 @@ from covey.limits.history import (
     LOGS_OF_ONE,
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
+    MAXIMUM_WANTED,
 )
 from tests.fleet import Device, admit, carry, found, settled
 
@@ -292,6 +293,21 @@ def test_a_rival_that_others_follow_is_asked_for_however_lately_its_holder_was_a
     assert answer.id not in ann.store.operations.heads(group_id)
     _meet(ann, ben, seconds=int(HISTORY_PULL_US / 1_000_000) + 5)
     assert answer.id in ann.store.operations.heads(group_id)
+
+
+def test_of_what_is_wanted_by_its_id_so_much_is_asked_for_as_a_request_holds(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    rivals = [_forged(cem, group_id, 1, f"rival {number}") for number in range(MAXIMUM_WANTED + FORKS_OF_ONE + 1)]
+    _send(cem, ann, group_id, MessageType.OPERATIONS, _bundle(*rivals[:FORKS_OF_ONE]))
+    unknown, answers = rivals[FORKS_OF_ONE:], list[Operation]()
+    for number, first in enumerate(range(0, len(unknown), MAXIMUM_PARENTS - 1), 1):
+        followed = (*answers[-1:], *unknown[first : first + MAXIMUM_PARENTS - 1])
+        answers.append(_forged(ben, group_id, number, "to those", *followed))
+    with ben.store.transaction():
+        ben.node.history.take(group_id, [each.raw for each in (*unknown, *answers)], ben.now)
+    _meet(ann, ben, seconds=int(4 * HISTORY_PULL_US / 1_000_000))
+    assert ann.store.operations.held(group_id, answers[-1].id) is not None, "and for the others after that"
 
 
 def test_a_pull_that_changes_nothing_is_not_answered(make: Make) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from covey.core.history.messages import HistoryPull, OperationBundle, log_tag
-from covey.core.history.operation import Log
-from covey.core.ids import DeviceKey, Incarnation
+from covey.core.history.operation import ID_BYTES, Log
+from covey.core.ids import DeviceKey, Incarnation, OperationId
 from covey.errors import RemoteError
+from covey.limits.history import MAXIMUM_WANTED
 from tests.vectors import vectors
 
 _READERS: dict[str, Callable[[bytes], OperationBundle | HistoryPull]] = {
@@ -36,6 +37,15 @@ def test_of_two_logs_with_one_tag_all_is_given(monkeypatch: pytest.MonkeyPatch) 
     assert pull.among([one, two]).ends == {}, "as if the asker had none of either"
     both = HistoryPull({one: 7, two: 1})
     assert both.with_tags(bytes(8)) == both, "and it does not ask with tags that say two things"
+
+
+def test_a_request_wants_so_many_by_their_ids_and_no_more() -> None:
+    ids = tuple(OperationId(number.to_bytes(ID_BYTES, "big")) for number in range(MAXIMUM_WANTED + 1))
+    log = Log(DeviceKey(bytes(32)), Incarnation(bytes(8)))
+    for make in (HistoryPull.to_wire, lambda pull: pull.with_tags(bytes(8)).to_wire()):
+        assert HistoryPull.from_wire(make(HistoryPull({log: 7}, ids[1:]))).wanted == ids[1:]
+        with pytest.raises(RemoteError):
+            HistoryPull.from_wire(make(HistoryPull({log: 7}, ids)))
 
 
 @pytest.mark.parametrize("vector", vectors("history", "bodies"))
