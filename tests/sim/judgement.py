@@ -102,11 +102,19 @@ class Judgement:
         replaced = {
             earlier.id
             for number, later in enumerate(self._orders)
-            if self.pins.threshold == 1 and later.author in self._operators_by(self._known[later.id], None)
+            if later.id in self._replacing
             for earlier in self._orders[:number]
             if earlier.author == later.author and _takes_the_place(read_body(later), read_body(earlier))
         }
         return [each for each in self.counting if each.id not in replaced]
+
+    @property
+    def _replacing(self) -> frozenset[OperationId]:
+        """What enough have ever signed, whoever is removed, void or gone by now."""
+        whole = Judgement(self.operations, self.pins, (), (), self.looked_at)
+        return frozenset(
+            each.id for each in whole._orders if whole._enough(each, whole._signers(each, whole._everything, None))
+        )
 
     @property
     def removed(self) -> dict[DeviceKey, list[OperationId]]:

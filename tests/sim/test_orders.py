@@ -446,19 +446,14 @@ _FIND_OPERATORS = authority_module._Weighing._find_operators
 _WEIGH = authority_module.weigh_orders
 
 
-def _weighing(**changed: Any) -> Callable[..., WeighedOrders]:
-    """Return weighing with other members, or by other pins."""
+def _weighing(threshold: int | None = None, **found: Any) -> Callable[..., WeighedOrders]:
+    """Return weighing by another threshold, or which finds something else of each order."""
 
-    def weigh(records: Any, group_id: Any, pins: Pins, members: Any, void: Any = (), kind: Any = None) -> WeighedOrders:
-        pins = replace(pins, **changed)
-        return _WEIGH(records, group_id, pins, members, void, kind)
+    def weigh(records: Any, group_id: Any, pins: Pins, *others: Any, **named: Any) -> WeighedOrders:
+        weighed = _WEIGH(records, group_id, replace(pins, threshold=threshold or pins.threshold), *others, **named)
+        return replace(weighed, orders=tuple(replace(each, **found) for each in weighed.orders))
 
     return weigh
-
-
-def _everything_counts(*arguments: Any, **named: Any) -> WeighedOrders:
-    found = _WEIGH(*arguments, **named)
-    return replace(found, orders=tuple(replace(each, counts=True) for each in found.orders))
 
 
 def _unjudged(desired: Desired) -> HeldValue | None:
@@ -467,7 +462,7 @@ def _unjudged(desired: Desired) -> HeldValue | None:
 
 _MISTAKES: dict[str, tuple[object, str, object]] = {
     "one operator is enough": (desired_module, "weigh_orders", _weighing(threshold=1)),
-    "who may be an operator is one": (desired_module, "weigh_orders", _everything_counts),
+    "who may be an operator is one": (desired_module, "weigh_orders", _weighing(counts=True)),
     "whoever is named in an addition is an operator": (
         authority_module._Weighing,
         "_find_operators",
@@ -479,10 +474,12 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
         lambda _nodes, signatures, removals: [removals] * len(signatures),
     ),
     "no removal counts": (authority_module._Weighing, "_removals", lambda *_: 0),
+    "nothing is ever replaced": (desired_module, "weigh_orders", _weighing(replaces=False)),
     "the first order holds": (GroupSettings, "of", _first_wins),
     "nothing is refused": (Obedience, "_judged", lambda _self, desired, _given: (_unjudged(desired), None)),
     "what was reported once is not reported again": (SentReportTable, "note_lacking", lambda *_: None),
 }
+"""Of rule 6 (bounds) and of what few have signed (rule 8) `unit/core/orders/test_authority.py` knows."""
 
 
 @pytest.mark.slow

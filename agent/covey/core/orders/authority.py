@@ -16,10 +16,10 @@ operators by operations. What an operation's author knew is what the operation f
    so what an operator's stolen key can cost is bounded, and nothing that it writes takes the place of what others said.
 7. Waves of one plan (`roll_out.py`) are one order: where one counts, each other one of the same plan does that its own
    author has signed. What is said of a release under way (`release_standing.py`) needs its author's signature alone.
-8. Where one operator is enough, a setting takes the place of what its author had said before of the same key for the
-   same devices, or for fewer than all where it is for all, if its author was an operator by what it knew, judged
-   without rule 3: whatever becomes of the later one, the earlier one does not come back. That depends on nothing but
-   what the later one follows, so it stays as it is, and the words of the earlier one can go.
+8. A setting takes the place of what its author had said before of the same key for the same devices, or for fewer than
+   all where it is for all, once at least `threshold` have signed it, its author among them; judged without rule 3, and
+   as if nothing were void and nobody had left: whatever becomes of the later one, the earlier one does not come back.
+   More operations only add signatures, so it stays as it is, and the words of the earlier one can go.
 
 The outcome depends on pins, members, and the set of operations, never on when they came. Only what bears on orders is
 read (`nodes.py`), once from the oldest on and once back.
@@ -52,7 +52,7 @@ class WeighedOrder:
     """An order of somebody who may be an operator: who has signed it rightly, and whether it counts.
 
     `subject` is the key that it sets, in UTF-8, or the plan that it is a wave of; None for all others. `replaces` says
-    that its author was an operator by what it knew, which is enough to take back what it has set itself (rule 8).
+    that enough have ever signed it to take back what its author has set itself (rule 8).
     """
 
     id: OperationId
@@ -93,6 +93,23 @@ def weigh_orders(
     if not pins.operators:
         return WeighedOrders({}, (), ())
     nodes = list(records.nodes(group_id))
+    found = _weighed(records, group_id, nodes, pins, members, void, kind)
+    if not void or kind is not OperationKind.SETTING:
+        return found
+    whole = _weighed(records, group_id, nodes, pins, members, (), kind)  # of what is replaced nothing is void (rule 8)
+    replacing = {each.id for each in whole.orders if each.replaces}
+    return replace(found, orders=tuple(replace(each, replaces=each.id in replacing) for each in found.orders))
+
+
+def _weighed(
+    records: OrderRecords,
+    group_id: GroupId,
+    nodes: list[OrderNode],
+    pins: Pins,
+    members: Collection[DeviceKey],
+    void: Collection[OperationId],
+    kind: OperationKind | None,
+) -> WeighedOrders:
     changes, candidates = _changes(records, group_id, nodes, pins, void)
     said = [each for each in nodes if each.log.author in candidates and each.id not in void]
     orders = [_Signature(each, each.id) for each in said if each.kind == kind]
@@ -151,7 +168,6 @@ class _Weighing:
 
     def __init__(self, pins: Pins, changes: int, signatures: list[_Signature], nodes: list[OrderNode]) -> None:
         self._pins = pins
-        self._is_alone = pins.threshold < 2  # one operator is enough
         self._signatures = signatures
         self._everything = (1 << changes) - 1
         self._knew = _known(nodes, [each.node for each in signatures[:changes]], signatures)
@@ -189,16 +205,11 @@ class _Weighing:
                 counts, node = self._enough(index, signers), order.node
                 if kind is OperationKind.RELEASE:
                     counts = node.author in signers
-                replaces = counts or self._knew_itself(index)
-                found = WeighedOrder(node.id, node.author, signers, counts, node.subject, replaces and self._is_alone)
-                orders.append(found)
+                replaces = self._enough(index, self._signers(order.subject, -1, None))
+                orders.append(WeighedOrder(node.id, node.author, signers, counts, node.subject, replaces))
         if kind is OperationKind.COMMAND:
             orders = _with_other_waves(orders)
         return WeighedOrders(self._operators_by(self._everything, self._final), tuple(changes), tuple(orders))
-
-    def _knew_itself(self, index: int) -> bool:
-        """Say whether an order's author was an operator by what it knew, judged without rule 3 (rule 8)."""
-        return self._signatures[index].node.author in self._operators_by(self._knew[index], None)
 
     def _enough(self, index: int, signers: frozenset[DeviceKey]) -> bool:
         return self._signatures[index].node.author in signers and len(signers) >= max(1, self._pins.threshold)

@@ -12,8 +12,10 @@ from covey.core.crypto import Identity
 from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.history.orders import Approval, SettingOrder
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
+from covey.core.orders.selector import EVERYBODY
 from covey.errors import RemoteError
 from covey.limits.orders import CHANGES_OF_A_LOG
 from tests.vectors import vectors
@@ -26,12 +28,16 @@ _MEMBERS = frozenset(each.signing_public for each in (ALICE, BOB, CAROL))
 
 
 def _weighed(
-    operations: Iterable[Operation], pins: Pins = _BY_ALICE, members: frozenset[DeviceKey] = _MEMBERS, **void: Any
+    operations: Iterable[Operation],
+    pins: Pins = _BY_ALICE,
+    members: frozenset[DeviceKey] = _MEMBERS,
+    kind: OperationKind = OperationKind.COMMAND,
+    **void: Any,
 ) -> WeighedOrders:
     with empty_history() as tables:
         for operation in as_they_may_come(operations):
             tables.add(operation, 1, 0)
-        return weigh_orders(tables, GROUP_ID, pins, members, kind=OperationKind.COMMAND, **void)
+        return weigh_orders(tables, GROUP_ID, pins, members, kind=kind, **void)
 
 
 def _counting(found: WeighedOrders) -> list[str]:
@@ -73,6 +79,30 @@ def test_what_is_void_signs_nothing() -> None:
     assert _counting(_weighed([bob, by_bob])) == [by_bob.id.hex()]
     void: frozenset[OperationId] = frozenset({bob.id})
     assert _counting(_weighed([bob, by_bob], void=void)) == []
+
+
+@pytest.mark.parametrize("what", ["is void", "has left", "was removed beside it", "never was one"])
+def test_what_enough_operators_have_ever_signed_takes_the_place_of_its_authors_own(what: str) -> None:
+    pins = Pins(
+        frozenset(each.signing_public for each in (ALICE, BOB, *((CAROL,) if what != "never was one" else ()))), 2
+    )
+    first = said(ALICE, SettingOrder(EVERYBODY, "app.mode", "eco"))
+    agreed = said(BOB, Approval(first.id), first)
+    second = said(ALICE, SettingOrder(EVERYBODY, "app.mode", "full"), agreed)
+    by_carol = said(CAROL, Approval(second.id), second)
+    gone = _MEMBERS - {CAROL.signing_public}
+    given: dict[str, dict[str, Any]] = {
+        "is void": {"void": frozenset({by_carol.id}), "members": gone},
+        "has left": {"members": gone},
+    }
+    removal = said(ALICE, removes(CAROL), second)
+    removed = [removal, said(BOB, Approval(removal.id), removal)] if what == "was removed beside it" else []
+    operations = [first, agreed, second, by_carol, *removed]
+    by_id = {
+        each.id: each for each in _weighed(operations, pins, kind=OperationKind.SETTING, **given.get(what, {})).orders
+    }
+    assert (by_id[first.id].counts, by_id[second.id].counts) == (True, False), "by two that are operators and members"
+    assert by_id[second.id].replaces is (what != "never was one"), "whatever came of Carol's word, it was enough once"
 
 
 def _numbered(author: Identity, number: int, body: Body, before: Operation) -> Operation:
