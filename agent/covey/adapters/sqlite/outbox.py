@@ -61,6 +61,12 @@ _MAY_EXCEED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
 _ERASED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
 """What may hold a group's secrets, or what was said in it: a group that is erased must not outlive itself here."""
 
+_GROW_OLDER = (
+    "UPDATE device SET aged = aged + ? WHERE EXISTS (SELECT 1 FROM outbox WHERE expires IS NOT NULL) "
+    "OR EXISTS (SELECT 1 FROM mailbox_blob) OR EXISTS (SELECT 1 FROM farewell) OR EXISTS (SELECT 1 FROM revocation)"
+)
+"""Of what is measured by this state's age there has to be something."""
+
 _OF_QUEUE = {
     lane: f"SELECT place, seq, class, message, digest FROM outbox {which} ORDER BY id LIMIT ?"  # noqa: S608 - our words
     for lane, which in {
@@ -227,8 +233,11 @@ class Outbox:
         return places
 
     def grow_older(self, elapsed_us: int) -> None:
-        """Add to this state's age: the time that agents have run on it, which no clock can set."""
-        self._database.run("UPDATE device SET aged = aged + ?", (elapsed_us,))
+        """Add to this state's age: the time that agents have run on it, which no clock can set.
+
+        It stands still while nothing is measured by it: so an agent with nothing to do writes nothing.
+        """
+        self._database.run(_GROW_OLDER, (elapsed_us,))
 
     def expire(self) -> list[tuple[DeviceKey, list[Range]]]:
         """Delete some messages that have outlived their lifetime; return recipients and places, to be reported."""
