@@ -44,7 +44,7 @@ def _count_down(n: int):
 def measure(plain):
     """Print instructions per operation, with viper or with plain Python."""
     if plain:
-        sys.modules["tweetnacl_field"] = None  # not importable, as on a port without viper
+        sys.modules["tweetnacl_limbs"] = None  # not importable, as on a port without viper
     import tweetnacl_soft as nacl
 
     _start()
@@ -65,7 +65,7 @@ def measure(plain):
 def spread(plain):
     """Print the fewest and the most instructions of secret operations over keys that differ as much as keys can."""
     if plain:
-        sys.modules["tweetnacl_field"] = None
+        sys.modules["tweetnacl_limbs"] = None
     import tweetnacl_soft as nacl
 
     _start()

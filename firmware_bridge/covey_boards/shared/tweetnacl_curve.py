@@ -9,9 +9,11 @@ comb that serves both curves. Inversion by Bernstein's chain of 254 squarings an
 
 try:
     from . import tweetnacl_field as field
+    from . import tweetnacl_limbs as limbs
     from .tweetnacl_tables import COMB
 except ImportError:
     import tweetnacl_field as field
+    import tweetnacl_limbs as limbs
     from tweetnacl_tables import COMB
 try:
     from micropython import const
@@ -20,12 +22,12 @@ except ImportError:
 
 # Registers for Edwards curves: A to G scratch; H I J K the point X, Y, Z, T; L M N what is added to it: y + x, y - x,
 # 2 d x y of a point with Z = 1; O one, P zero. Verification: Q R S hold -A in the form of L M N.
-_DOUBLE = b"^AH\x01^BI\x01^CJ\x01+CCC+DAB+EHI^EE\x01-EDE-GAB+FCG*HEF*IGD*JFG*KED"
-_ADD_POINT = b"-AIH*AAM+BIH*BBL*CKN+DJJ-EBA-FDC+GDC+BBA*HEF*IGB*JFG*KEB"
+_DOUBLE = b"=FHI^AH\x01^BI\x01^CJ\x01^FF\x01=DAB+CCC-FDF+CCE*HFC*IED*JCE*KFD"
+_ADD_POINT = b"=AIH*AAL*BBM*CKN+DJJ=EAB=ADC*HFB*IAE*JBA*KFE"
 
-# Registers for the ladder (RFC 7748, section 5): H I = x2, z2; J K = x3, z3; L = x1; P zero. A B C D E as there, AA and
-# BB in A and B. F is AA + 121665 E in three sums: 121665 is -15 (39 (1 - 209) + 1).
-_LADDER_STEP = b"+AHI-BHI+CJK-DJK*DDA*CCB+JDC^JJ\x01-KDC^KK\x01*KKL^AA\x01^BB\x01*HAB-EAB\xfdFEE\x05FEF\x3bFAF*IEF"
+# Registers for the ladder (RFC 7748, section 5): H I = x2, z2; J K = x3, z3; L = x1; P zero. A B C D as there, then AA
+# and BB in A and B; F is E there, G is AA + 121665 E. All squarings stand together, as going to them and back costs.
+_LADDER_STEP = b"=AHI=CJK*DDA*CCB=JDC^JJ\x01^KK\x01^AA\x01^BB\x01*KKL*HAB=EAB#GAF*IFG"
 
 # From A: B = A^(2^250 - 1), C = A^11.
 _POWER_250 = b"^CA\x01^BC\x02*BAB*CCB^DC\x01*BBD^DB\x05*BDB^DB\x0a*DDB^ED\x14*DED^DD\x0a*BDB^DB\x32*DDB^ED\x64*DED^DD\x32*BDB"
@@ -61,13 +63,14 @@ def scalarmult(n, p):
         field.load(mem, register, value)
     first, second = field.window(mem, _H, 2), field.window(mem, _J, 2)
     swapped = 0
+    run, swap = field.run, limbs.swap
     for i in range(254, -1, -1):
         # Clamping (RFC 7748, section 5): bit 254 is set, bits 0 to 2 are not. These conditions are public.
         bit = 1 if i == 254 else 0 if i < 3 else (n[i >> 3] >> (i & 7)) & 1
-        field.swap(first, second, swapped ^ bit)
+        swap(first, second, swapped ^ bit)
         swapped = bit
-        field.run(mem, _LADDER_STEP)
-    field.swap(first, second, swapped)
+        run(mem, _LADDER_STEP)
+    swap(first, second, swapped)
     return _quotient(mem, b"+AIP", b"*AHB")
 
 
@@ -90,15 +93,15 @@ def _add_comb_column(mem, table, scalar, column):
     for tooth in range(4):
         bits |= ((scalar[byte + 8 * tooth] >> shift) & 1) << tooth
     entry = bytearray(_ONE + _ONE + bytes(33))
-    field.pick(entry, table, bits)
+    limbs.pick(entry, table, bits)
     view, registers = memoryview(entry), field.window(mem, _L, 3)
     for i in range(3):
-        field.to_limbs(registers[80 * i :], view[32 * i :], 20, 255)
+        limbs.to_limbs(registers[80 * i :], view[32 * i :], 20, 255)
     field.run(mem, _ADD_POINT)
 
 
 def _base_point_times(scalar):
-    mem, table = field.memory(), field.aligned(COMB)
+    mem, table = field.memory(), limbs.aligned(COMB)
     _start_point(mem)
     for column in range(63, -1, -1):
         field.run(mem, _DOUBLE)
@@ -148,7 +151,7 @@ def _decode(mem, public):
         return False
     if field.store(mem, _H)[0] & 1 != public[31] >> 7:
         field.run(mem, b"-HPH")
-    field.run(mem, b"*KHI")
+    field.run(mem, b"*KHI+IIP")  # Y carried, as doubling sums it
     return True
 
 
@@ -160,7 +163,7 @@ def _small_order(mem):
 
 def verification_point(public, s, h):
     """Return the encoding of s B - h A, or None where A or the result is not a point, or of small order."""
-    mem, table = field.memory(), field.aligned(COMB)
+    mem, table = field.memory(), limbs.aligned(COMB)
     if not _decode(mem, public):
         return None
     field.run(mem, b"+RIH-QIH*SKN+SSS-SPS")

@@ -1,20 +1,30 @@
 """A small machine for the field of 2^255 - 19, in viper: registers, and programs of multiplications and additions.
 
-An element is 20 limbs of 13 bits in 32-bit words, signed and balanced around zero. Every instruction carries its
-result, so a limb stays within 2^12 + 2; one just loaded is below 2^13. Twenty products of two loaded limbs sum to less
-than 2^31: nothing overflows, and no instruction has an order to respect. 20 x 13 = 260 bits, and 2^260 is 608.
+An element is 20 limbs of 13 bits in 32-bit words, signed. 20 x 13 = 260 bits, and 2^260 is 608.
 
-A program is readable bytes, four to an instruction: operation, result, operands. Registers are the letters A to S:
-b"*CAB" multiplies A and B into C, b"+CAB" adds, b"-CAB" subtracts, and b"^CA\x05" squares A five times into C.
-Any other operation n adds 44 - n times B to A, as + and - do: at most 211 times, so that no carry outgrows its limbs.
+A program is readable bytes, four to an instruction: operation, result, operands. Registers are the letters A to S.
+
+* b"*CAB" multiplies A and B into C, b"^CA\x05" squares A five times into C;
+* b"+CAB" adds, b"-CAB" subtracts B from A, b"#CAB" adds 121665 B to A (RFC 7748's a24);
+* b"=CAB" leaves A + B in C and A - B in the register behind it, without carrying: a third of the time.
+
+The first two rows carry what they write, which leaves limbs within 2^12 + 2; what was loaded stays below 2^13. "=" of
+two carried elements gives limbs within 2^13 + 4, and no element may have larger ones where it is multiplied: twenty
+products of two of those sum to less than 1.26 * 2^30, a carry and 608 times a carried limb come on top, and nothing
+overflows. `tests/unit/covey_boards/shared/test_tweetnacl_field.py` follows the bounds through each program.
 
 No branch and no address depends on the value of an element. The multiplier of a Cortex-M0, M3 or M4 takes the same
 time for all 32-bit factors; check that of another core before you trust it with secrets.
 
-Running a whole program in one viper call, instead of one call for each operation, saves some 700 instructions for each
-of the 4,000 operations of an X25519. Loops are unrolled as far as it pays: twenty products, five limbs of a carry.
+Running many instructions in one viper call saves some 700 instructions of the processor for each. Where a jump reaches
+2 KiB and no further (ARMv6-M), that is what a function's loop may fill: hence two functions, and carries of five or
+four limbs unrolled. What else counts is registers: a viper function on ARM has two, for its first two names.
 """
 
+try:
+    from .tweetnacl_limbs import reduce, to_bytes, to_limbs
+except ImportError:
+    from tweetnacl_limbs import reduce, to_bytes, to_limbs
 try:
     from micropython import const
 except ImportError:
@@ -41,90 +51,158 @@ def window(mem, register, count=1):
 
 def run(mem, program):
     """Run a program over `mem`."""
-    _run(mem, mem, len(program), program)
+    at, end = 0, len(program)
+    while at < end:
+        at = _run(mem, at, program, end)
+        at = _square(mem, at, program, end)
 
 
 @micropython.viper
-def _run(p: ptr32, q: ptr32, x: int, program: ptr8):
-    """Run `x` bytes of a program over the memory p = q; the first three names are arguments to get registers."""
+def _run(p: ptr32, x: int, program: ptr8, end: int) -> int:
+    """Run what is no squaring, from byte `x` of a program over the memory `p`, and return where that ends."""
     mem = int(p)
     letters = mem - 63 * 80
-    pc = int(program)
-    end = pc + x
-    while pc < end:
-        code = ptr8(pc)
-        pc += 4
+    mask = 8191
+    half = 4096
+    while x < end:
+        code = ptr8(int(program) + x)
         operation = code[0]
+        if operation == 94:  # ^
+            break
+        at = x + 4
         out = letters + 80 * code[1]
         a = letters + 80 * code[2]
         b = letters + 80 * code[3]
-        count = 1
-        if operation == 94:  # ^
-            count = code[3]
-            b = a
-        while count:
-            if operation == 94 or operation == 42:  # ^ *
+        if operation == 61:  # =
+            # Sum and difference, not carried.
+            q = ptr32(b)
+            r = ptr32(out)
+            p = ptr32(a)
+            for i in range(4):
+                x = q[0]
+                r[0] = p[0] + x
+                r[20] = p[0] - x
+                x = q[1]
+                r[1] = p[1] + x
+                r[21] = p[1] - x
+                x = q[2]
+                r[2] = p[2] + x
+                r[22] = p[2] - x
+                x = q[3]
+                r[3] = p[3] + x
+                r[23] = p[3] - x
+                x = q[4]
+                r[4] = p[4] + x
+                r[24] = p[4] - x
+                p = ptr32(int(p) + 20)
+                q = ptr32(int(q) + 20)
+                r = ptr32(int(r) + 20)
+        else:
+            if operation == 42:  # *
+                p = ptr32(b)
+                b0 = p[0]
+                b1 = p[1]
+                b2 = p[2]
+                b3 = p[3]
+                b4 = p[4]
+                b5 = p[5]
+                b6 = p[6]
+                b7 = p[7]
+                b8 = p[8]
+                b9 = p[9]
+                b10 = p[10]
+                b11 = p[11]
+                b12 = p[12]
+                b13 = p[13]
+                b14 = p[14]
+                b15 = p[15]
+                b16 = p[16]
+                b17 = p[17]
+                b18 = p[18]
+                b19 = p[19]
+                p = ptr32(mem)
+                p[0] = half
+                p[1] = half
+                p[2] = half
+                p[3] = half
+                p[4] = half
+                p[5] = half
+                p[6] = half
+                p[7] = half
+                p[8] = half
+                p[9] = half
+                p[10] = half
+                p[11] = half
+                p[12] = half
+                p[13] = half
+                p[14] = half
+                p[15] = half
+                p[16] = half
+                p[17] = half
+                p[18] = half
                 # Row by row: row i is the first to reach column i + 19.
-                q = ptr32(b)
-                p = ptr32(mem)
-                for i in range(19):
-                    p[i] = 0
-                p[39] = 0
-                for i in range(0, 80, 4):
-                    x = ptr32(a + i)[0]
-                    p = ptr32(mem + i)
-                    p[0] = x * q[0] + p[0]
-                    p[1] = x * q[1] + p[1]
-                    p[2] = x * q[2] + p[2]
-                    p[3] = x * q[3] + p[3]
-                    p[4] = x * q[4] + p[4]
-                    p[5] = x * q[5] + p[5]
-                    p[6] = x * q[6] + p[6]
-                    p[7] = x * q[7] + p[7]
-                    p[8] = x * q[8] + p[8]
-                    p[9] = x * q[9] + p[9]
-                    p[10] = x * q[10] + p[10]
-                    p[11] = x * q[11] + p[11]
-                    p[12] = x * q[12] + p[12]
-                    p[13] = x * q[13] + p[13]
-                    p[14] = x * q[14] + p[14]
-                    p[15] = x * q[15] + p[15]
-                    p[16] = x * q[16] + p[16]
-                    p[17] = x * q[17] + p[17]
-                    p[18] = x * q[18] + p[18]
-                    p[19] = x * q[19]
-                x = 0
-                p = ptr32(mem)
-                for i in range(4):
-                    x += p[20] + 4096
-                    p[20] = (x & 8191) - 4096
-                    x >>= 13
-                    x += p[21] + 4096
-                    p[21] = (x & 8191) - 4096
-                    x >>= 13
-                    x += p[22] + 4096
-                    p[22] = (x & 8191) - 4096
-                    x >>= 13
-                    x += p[23] + 4096
-                    p[23] = (x & 8191) - 4096
-                    x >>= 13
-                    x += p[24] + 4096
-                    p[24] = (x & 8191) - 4096
-                    x >>= 13
-                    p = ptr32(int(p) + 20)
+                b = a + 80
+                while a < b:
+                    x = ptr32(a)[0]
+                    p[0] = b0 * x + p[0]
+                    p[1] = b1 * x + p[1]
+                    p[2] = b2 * x + p[2]
+                    p[3] = b3 * x + p[3]
+                    p[4] = b4 * x + p[4]
+                    p[5] = b5 * x + p[5]
+                    p[6] = b6 * x + p[6]
+                    p[7] = b7 * x + p[7]
+                    p[8] = b8 * x + p[8]
+                    p[9] = b9 * x + p[9]
+                    p[10] = b10 * x + p[10]
+                    p[11] = b11 * x + p[11]
+                    p[12] = b12 * x + p[12]
+                    p[13] = b13 * x + p[13]
+                    p[14] = b14 * x + p[14]
+                    p[15] = b15 * x + p[15]
+                    p[16] = b16 * x + p[16]
+                    p[17] = b17 * x + p[17]
+                    p[18] = b18 * x + p[18]
+                    p[19] = b19 * x
+                    p = ptr32(int(p) + 4)
+                    a += 4
                 fold = 608
+                p = ptr32(mem + 76)
+                x = 0
+                for i in range(4):
+                    x = p[0] + x
+                    p[0] = mask & x
+                    x = x >> 13
+                    x = p[1] + x
+                    p[1] = mask & x
+                    x = x >> 13
+                    x = p[2] + x
+                    p[2] = mask & x
+                    x = x >> 13
+                    x = p[3] + x
+                    p[3] = mask & x
+                    x = x >> 13
+                    x = p[4] + x
+                    p[4] = mask & x
+                    x = x >> 13
+                    p = ptr32(int(p) + 20)
+                p[0] = x
+                p = ptr32(mem)
+                p[19] += half
             else:
                 p = ptr32(mem)
                 q = ptr32(a)
                 r = ptr32(b)
                 x = 44 - operation  # + is 43, - is 45
+                if operation == 35:  # #
+                    x = 121665
                 fold = 0
                 for i in range(4):
-                    p[0] = x * r[0] + q[0]
-                    p[1] = x * r[1] + q[1]
-                    p[2] = x * r[2] + q[2]
-                    p[3] = x * r[3] + q[3]
-                    p[4] = x * r[4] + q[4]
+                    p[0] = r[0] * x + q[0] + half
+                    p[1] = r[1] * x + q[1] + half
+                    p[2] = r[2] * x + q[2] + half
+                    p[3] = r[3] * x + q[3] + half
+                    p[4] = r[4] * x + q[4] + half
                     p = ptr32(int(p) + 20)
                     q = ptr32(int(q) + 20)
                     r = ptr32(int(r) + 20)
@@ -132,53 +210,215 @@ def _run(p: ptr32, q: ptr32, x: int, program: ptr8):
             q = ptr32(out)
             x = 0
             for i in range(4):
-                x += fold * p[20] + p[0] + 4096
-                q[0] = (x & 8191) - 4096
-                x >>= 13
-                x += fold * p[21] + p[1] + 4096
-                q[1] = (x & 8191) - 4096
-                x >>= 13
-                x += fold * p[22] + p[2] + 4096
-                q[2] = (x & 8191) - 4096
-                x >>= 13
-                x += fold * p[23] + p[3] + 4096
-                q[3] = (x & 8191) - 4096
-                x >>= 13
-                x += fold * p[24] + p[4] + 4096
-                q[4] = (x & 8191) - 4096
-                x >>= 13
+                x = fold * p[20] + p[0] + x
+                q[0] = (mask & x) - half
+                x = x >> 13
+                x = fold * p[21] + p[1] + x
+                q[1] = (mask & x) - half
+                x = x >> 13
+                x = fold * p[22] + p[2] + x
+                q[2] = (mask & x) - half
+                x = x >> 13
+                x = fold * p[23] + p[3] + x
+                q[3] = (mask & x) - half
+                x = x >> 13
+                x = fold * p[24] + p[4] + x
+                q[4] = (mask & x) - half
+                x = x >> 13
                 p = ptr32(int(p) + 20)
                 q = ptr32(int(q) + 20)
             # What left the top comes back as 608 times as much at the bottom, and may ripple through two limbs.
+            p = ptr32(out)
+            x = x * 608 + p[0] + half
+            p[0] = (mask & x) - half
+            x = (x >> 13) + p[1] + half
+            p[1] = (mask & x) - half
+            p[2] += x >> 13
+        p = ptr32(mem)
+        x = at
+    return x
+
+
+@micropython.viper
+def _square(p: ptr32, x: int, program: ptr8, end: int) -> int:
+    """Run squarings, from byte `x` of a program over the memory `p`, and return where they end."""
+    mem = int(p)
+    letters = mem - 63 * 80
+    mask = 8191
+    half = 4096
+    while x < end:
+        code = ptr8(int(program) + x)
+        if code[0] != 94:  # ^
+            break
+        at = x + 4
+        out = letters + 80 * code[1]
+        a = letters + 80 * code[2]
+        count = code[3]
+        while count:
+            p = ptr32(a)
+            b0 = p[0]
+            b1 = p[1]
+            b2 = p[2]
+            b3 = p[3]
+            b4 = p[4]
+            b5 = p[5]
+            b6 = p[6]
+            b7 = p[7]
+            b8 = p[8]
+            b9 = p[9]
+            b10 = p[10]
+            b11 = p[11]
+            b12 = p[12]
+            b13 = p[13]
+            b14 = p[14]
+            b15 = p[15]
+            b16 = p[16]
+            b17 = p[17]
+            b18 = p[18]
+            b19 = p[19]
+            p = ptr32(mem)
+            p[0] = half
+            p[1] = half
+            p[2] = half
+            p[3] = half
+            p[4] = half
+            p[5] = half
+            p[6] = half
+            p[7] = half
+            p[8] = half
+            p[9] = half
+            p[10] = half
+            p[11] = half
+            p[12] = half
+            p[13] = half
+            p[14] = half
+            p[15] = half
+            p[16] = half
+            p[17] = half
+            p[18] = half
+            # Five rows with the same columns at a time; what stands twice in a square is doubled.
+            row = a + 20
+            while a < row:
+                x = ptr32(a)[0]
+                p[0] = b0 * x + p[0]
+                p[1] = b1 * x + p[1]
+                p[2] = b2 * x + p[2]
+                p[3] = b3 * x + p[3]
+                p[4] = b4 * x + p[4]
+                x += x
+                p[5] = b5 * x + p[5]
+                p[6] = b6 * x + p[6]
+                p[7] = b7 * x + p[7]
+                p[8] = b8 * x + p[8]
+                p[9] = b9 * x + p[9]
+                p[10] = b10 * x + p[10]
+                p[11] = b11 * x + p[11]
+                p[12] = b12 * x + p[12]
+                p[13] = b13 * x + p[13]
+                p[14] = b14 * x + p[14]
+                p[15] = b15 * x + p[15]
+                p[16] = b16 * x + p[16]
+                p[17] = b17 * x + p[17]
+                p[18] = b18 * x + p[18]
+                p[19] = b19 * x
+                p = ptr32(int(p) + 4)
+                a += 4
+            row = a + 20
+            while a < row:
+                x = ptr32(a)[0]
+                p[5] = b5 * x + p[5]
+                p[6] = b6 * x + p[6]
+                p[7] = b7 * x + p[7]
+                p[8] = b8 * x + p[8]
+                p[9] = b9 * x + p[9]
+                x += x
+                p[10] = b10 * x + p[10]
+                p[11] = b11 * x + p[11]
+                p[12] = b12 * x + p[12]
+                p[13] = b13 * x + p[13]
+                p[14] = b14 * x + p[14]
+                p[15] = b15 * x + p[15]
+                p[16] = b16 * x + p[16]
+                p[17] = b17 * x + p[17]
+                p[18] = b18 * x + p[18]
+                p[19] = b19 * x
+                p = ptr32(int(p) + 4)
+                a += 4
+            row = a + 20
+            while a < row:
+                x = ptr32(a)[0]
+                p[10] = b10 * x + p[10]
+                p[11] = b11 * x + p[11]
+                p[12] = b12 * x + p[12]
+                p[13] = b13 * x + p[13]
+                p[14] = b14 * x + p[14]
+                x += x
+                p[15] = b15 * x + p[15]
+                p[16] = b16 * x + p[16]
+                p[17] = b17 * x + p[17]
+                p[18] = b18 * x + p[18]
+                p[19] = b19 * x
+                p = ptr32(int(p) + 4)
+                a += 4
+            row = a + 20
+            while a < row:
+                x = ptr32(a)[0]
+                p[15] = b15 * x + p[15]
+                p[16] = b16 * x + p[16]
+                p[17] = b17 * x + p[17]
+                p[18] = b18 * x + p[18]
+                p[19] = b19 * x
+                p = ptr32(int(p) + 4)
+                a += 4
+            p = ptr32(mem + 76)
+            x = 0
+            for i in range(5):
+                x = p[0] + x
+                p[0] = mask & x
+                x = x >> 13
+                x = p[1] + x
+                p[1] = mask & x
+                x = x >> 13
+                x = p[2] + x
+                p[2] = mask & x
+                x = x >> 13
+                x = p[3] + x
+                p[3] = mask & x
+                x = x >> 13
+                p = ptr32(int(p) + 16)
+            p[0] = x
+            p = ptr32(mem)
+            p[19] += half
+            p = ptr32(mem)
             q = ptr32(out)
-            x = x * 608 + q[0]
-            x += 4096
-            q[0] = (x & 8191) - 4096
-            x = (x >> 13) + q[1] + 4096
-            q[1] = (x & 8191) - 4096
-            q[2] += x >> 13
+            x = 0
+            for i in range(5):
+                x = p[20] * 608 + p[0] + x
+                q[0] = (mask & x) - half
+                x = x >> 13
+                x = p[21] * 608 + p[1] + x
+                q[1] = (mask & x) - half
+                x = x >> 13
+                x = p[22] * 608 + p[2] + x
+                q[2] = (mask & x) - half
+                x = x >> 13
+                x = p[23] * 608 + p[3] + x
+                q[3] = (mask & x) - half
+                x = x >> 13
+                p = ptr32(int(p) + 16)
+                q = ptr32(int(q) + 16)
+            # What left the top comes back as 608 times as much at the bottom, and may ripple through two limbs.
+            p = ptr32(out)
+            x = x * 608 + p[0] + half
+            p[0] = (mask & x) - half
+            x = (x >> 13) + p[1] + half
+            p[1] = (mask & x) - half
+            p[2] += x >> 13
             a = out
-            b = out
             count -= 1
-
-
-@micropython.viper
-def to_limbs(limbs: ptr32, data: ptr8, count: int, last_mask: int):
-    """Cut `count` limbs of 13 bits out of little-endian bytes; reads one byte beyond the last limb and masks it off."""
-    for i in range(count):
-        bit = 13 * i
-        j = bit >> 3
-        limbs[i] = ((data[j] | (data[j + 1] << 8) | (data[j + 2] << 16)) >> (bit & 7)) & 8191
-    limbs[count - 1] &= last_mask
-
-
-@micropython.viper
-def to_bytes(out: ptr8, limbs: ptr32, size: int):
-    """Write limbs of 13 bits, none negative, as `size` little-endian bytes; limbs beyond them must be zero."""
-    for i in range(size):
-        limb = (8 * i) // 13
-        shift = 8 * i - 13 * limb
-        out[i] = (limbs[limb] >> shift) | (limbs[limb + 1] << (13 - shift))
+        p = ptr32(mem)
+        x = at
+    return x
 
 
 def load(mem, register, data):
@@ -186,85 +426,10 @@ def load(mem, register, data):
     to_limbs(window(mem, register), bytes(data) + b"\x00", 20, 255)
 
 
-@micropython.viper
-def _carry(w: ptr32, x: int, count: int) -> int:
-    """Add `x` to limbs, leave them between 0 and 8191, and return what leaves the top."""
-    for i in range(count):
-        x += w[i]
-        w[i] = x & 8191
-        x >>= 13
-    return x
-
-
-@micropython.viper
-def _reduce(w: ptr32):
-    """Leave the one representative below 2^255 - 19 in 20 limbs, which may be signed at first."""
-    x = 0
-    for _ in range(3):
-        # A borrow out of the top comes back as -608, which the third pass has certainly settled.
-        x = int(_carry(w, 608 * x, 20))
-    for _ in range(2):
-        # Below 2^260 now; bits from 255 on are worth 19 each.
-        x = w[19] >> 8
-        w[19] &= 255
-        _carry(w, 19 * x, 20)
-    # At p or above exactly where 19 more reach bit 255; then dropping that bit subtracts p.
-    x = 19
-    for i in range(19):
-        x = (x + w[i]) >> 13
-    x = (x + w[19]) >> 8
-    _carry(w, 19 * x, 20)
-    w[19] &= 255
-    w[20] = 0
-
-
 def store(mem, register):
     """Return a register's canonical 32 bytes."""
     out = bytearray(32)
     memoryview(mem)[:80] = window(mem, register)
-    _reduce(mem)
+    reduce(mem)
     to_bytes(out, mem, 32)
     return bytes(out)
-
-
-@micropython.viper
-def _swap(a: ptr32, b: ptr32, words: int, bit: int):
-    mask = 0 - bit
-    for _ in range(words):
-        difference = (a[0] ^ b[0]) & mask
-        a[0] ^= difference
-        b[0] ^= difference
-        a = ptr32(int(a) + 4)
-        b = ptr32(int(b) + 4)
-
-
-def swap(first, second, bit):
-    """Exchange the contents of two windows if `bit` is 1, with the same steps if it is 0."""
-    _swap(first, second, len(first) >> 2, bit)
-
-
-@micropython.viper
-def _pick(x: int, table: ptr32, out: ptr32, wanted: int):
-    """Set 24 words; the first argument is only there to get a register."""
-    for i in range(24):
-        x = out[i] & ((wanted - 1) >> 31)
-        j = 0
-        while j < 15:
-            x |= table[24 * j + i] & (((j + 1 ^ wanted) - 1) >> 31)
-            j += 1
-        out[i] = x
-
-
-@micropython.viper
-def _is_aligned(data: ptr8) -> bool:
-    return int(data) & 3 == 0
-
-
-def aligned(data):
-    """Return bytes that start on a word: frozen ones may not, and then a copy is needed."""
-    return data if _is_aligned(data) else bytearray(data)
-
-
-def pick(out, table, wanted):
-    """Copy one of 15 aligned entries of 96 bytes over the bytearray `out`, or none for 0, reading all of them."""
-    _pick(0, table, out, wanted)

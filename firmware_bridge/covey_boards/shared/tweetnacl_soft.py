@@ -22,6 +22,7 @@ _HAS_32_BIT_WORDS = sys.maxsize < (1 << 32)
 IMPLEMENTATION = "plain"
 if _HAS_32_BIT_WORDS:
     try:
+        _load("tweetnacl_limbs")
         _load("tweetnacl_field")
         _symmetric = _load("tweetnacl_viper")
         _curve = _load("tweetnacl_curve")

@@ -7,10 +7,10 @@ Sources: Salsa20 and Poly1305 papers (D. J. Bernstein), FIPS 180-4; scalars afte
 """
 
 try:
-    from .tweetnacl_field import to_bytes, to_limbs
+    from .tweetnacl_limbs import to_bytes, to_limbs
     from .tweetnacl_tables import SHA512_CONSTANTS
 except ImportError:
-    from tweetnacl_field import to_bytes, to_limbs
+    from tweetnacl_limbs import to_bytes, to_limbs
     from tweetnacl_tables import SHA512_CONSTANTS
 
 _SIGMA = b"expand 32-byte k"
