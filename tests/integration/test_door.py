@@ -6,9 +6,9 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from tests.collected_fleet import CollectedFleet
 from tests.receiver import Receiver, receiver
@@ -72,22 +72,19 @@ def test_every_point_comes_by_otlp_through_kills(tmp_path: Path) -> None:
             wait_until(lambda: hub.json("door", "status")[0]["messages"] == 600, "all have gone")
         finally:
             hub.kill()
-        points = [each for post in web.posts for each in _points(json.loads(gzip.decompress(post.body)))]
+        points = [each for post in web.posts for each in _points(gzip.decompress(post.body))]
     assert len(points) > len({*points}) == 2_400
 
 
-def _points(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _points(body: bytes) -> Iterator[tuple[str, str, int]]:
     """Yield what tells points apart: device, series, time."""
-    for resource in document["resourceMetrics"]:
-        (device,) = (
-            each["value"]["stringValue"]
-            for each in resource["resource"]["attributes"]
-            if each["key"] == "covey.device.key"
-        )
-        for scope in resource["scopeMetrics"]:
-            for metric in scope["metrics"]:
-                for point in metric["gauge"]["dataPoints"]:
-                    yield device, metric["name"], point["timeUnixNano"]
+    for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+        attributes = resource.resource.attributes
+        (device,) = (each.value.string_value for each in attributes if each.key == "covey.device.key")
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                for point in metric.gauge.data_points:
+                    yield device, metric.name, point.time_unix_nano
 
 
 def test_a_door_that_is_down_holds_up_no_other(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import socket
 import socketserver
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
@@ -22,6 +23,7 @@ import pytest
 from covey.client import Client
 from demo.device import COVEY
 from tests.integration.gateway import Gateway
+from tests.integration.landed import landed
 from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.broker
@@ -401,3 +403,77 @@ def test_telegraf_and_its_like_write_lines(new_gateway: Callable[[str], Gateway]
     wait_until(lambda: gateway.counters().get("published_readings") == 6, "each reading is queued once")
     wait_until(lambda: not gateway.queued(), "the collector has them")
     assert "22" in collector.ok("fleet", "gateway")
+    published = _write_with_influxdata_own_client(client.path)
+    wait_until(lambda: gateway.counters().get("published_readings") == 6 + len(published), "the client's are queued")
+    wait_until(lambda: not gateway.queued(), "the collector has them")
+    found = {(name, at_us, value): times for (name, _, at_us, value), times in landed(collector).items()}
+    assert {each: found.get(each) for each in published} == dict.fromkeys(published, 1)
+
+
+def _write_with_influxdata_own_client(path: Path) -> list[tuple[str, int, float | bool | str]]:
+    """Write what needs quotes and escapes, one at a time and in batches; return (name, time, value) for each field."""
+    from influxdb_client.client.exceptions import InfluxDBError
+    from influxdb_client.client.influxdb_client import InfluxDBClient
+    from influxdb_client.client.write.point import Point
+    from influxdb_client.client.write_api import SYNCHRONOUS, WriteOptions
+    from influxdb_client.domain.write_precision import WritePrecision
+    from influxdb_client.rest import ApiException
+
+    refused: list[InfluxDBError] = []
+    with _bridged(path) as url, InfluxDBClient(url, token="any", org="any", enable_gzip=True) as influx:
+        influx.write_api(SYNCHRONOUS).write(
+            "any",
+            record=[
+                Point("heat pump")
+                .tag("room", "plant, 2=b")
+                .field("flow", 7)
+                .field("ok", True)
+                .time(1_790_000_001_000_000_000),
+                Point("heat pump").field("says", 'a "word", \\ and more').time(1_790_000_002, WritePrecision.S),
+                {"measurement": "tank", "fields": {"level": -1.5e-3}, "time": "2026-09-21T14:13:23Z"},
+            ],
+        )
+        with influx.write_api(
+            WriteOptions(batch_size=3, flush_interval=100),
+            error_callback=lambda _conf, _data, error: refused.append(error),
+        ) as batches:
+            for number in range(10):
+                point = Point("tank").field("level", float(number)).time(1_790_000_100 + number, WritePrecision.S)
+                batches.write("any", record=point, write_precision=WritePrecision.S)
+        assert not refused
+        with pytest.raises(ApiException, match="1 line refused"):
+            influx.write_api(SYNCHRONOUS).write("any", record="no line")
+    at_us = 1_790_000_000_000_000
+    return [
+        ("heat_pump/room:plant__2_b/flow", at_us + 1_000_000, 7.0),
+        ("heat_pump/room:plant__2_b/ok", at_us + 1_000_000, True),
+        ("heat_pump/says", at_us + 2_000_000, 'a "word", \\ and more'),
+        ("tank/level", at_us + 3_000_000, -1.5e-3),
+        *(("tank/level", at_us + (100 + number) * 1_000_000, float(number)) for number in range(10)),
+    ]
+
+
+@contextmanager
+def _bridged(path: Path) -> Iterator[str]:
+    """Lead a port of this machine to a socket of the file system, as the client speaks to none; yield its address."""
+
+    class Bridge(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with socket.socket(socket.AF_UNIX) as there:
+                there.connect(str(path))
+                answers = Thread(target=_copy, args=(there, self.request))
+                answers.start()
+                _copy(self.request, there)
+                answers.join(GUARD_S)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Bridge) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while content := source.recv(65_536):
+            target.sendall(content)
+        target.shutdown(socket.SHUT_WR)

@@ -78,7 +78,7 @@ class HomeAssistant:
 
 @dataclass(frozen=True, slots=True)
 class Otlp:
-    """Readings as gauges to what takes OTLP/HTTP in JSON: an OpenTelemetry collector, or a store's receiver."""
+    """Readings as gauges to what takes OTLP/HTTP: an OpenTelemetry collector, or a store's receiver."""
 
     url: str = option("", "its endpoint; without a path /v1/metrics is meant", "http://localhost:4318", "", None, 2_048)
     token_file: str = option(

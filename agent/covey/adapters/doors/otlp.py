@@ -1,18 +1,19 @@
 """Readings as gauges to whatever takes OTLP/HTTP: an OpenTelemetry collector, or a store that has its receiver.
 
-As JSON, which the specification has beside Protobuf: no package is needed, and Debian has none that is recent enough.
-https://opentelemetry.io/docs/specs/otlp/#otlphttp
+As Protobuf, which every receiver takes; its JSON some do not. The messages are those of
+https://github.com/open-telemetry/opentelemetry-proto/blob/v1.3.2/opentelemetry/proto/metrics/v1/metrics.proto, and how
+they go is https://opentelemetry.io/docs/specs/otlp/#otlphttp.
 """
 
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from covey.adapters.doors import protobuf
 from covey.adapters.doors.http_post import HttpPost
 from covey.core.ids import printable
 
@@ -25,7 +26,7 @@ _PATH = "/v1/metrics"
 _LATEST_US = (2**63 - 1) // 1_000
 """What a time of OTLP holds, and every store behind it."""
 
-_Points = dict[tuple[str, str], list[dict[str, str | float]]]
+_Points = dict[tuple[str, str], list[bytes]]
 
 
 class OtlpDoor:
@@ -54,8 +55,8 @@ class OtlpDoor:
         resources, left_out = _resources(batch)
         if not resources:
             return left_out
-        body = json.dumps({"resourceMetrics": resources}, ensure_ascii=False, separators=(",", ":")).encode()
-        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip", "Idempotency-Key": batch.id}
+        body = b"".join(protobuf.octets(1, each) for each in resources)
+        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "Idempotency-Key": batch.id}
         return left_out + _rejected(self._post.post(gzip.compress(body, 6, mtime=0), headers))
 
     def idle(self) -> None:
@@ -66,7 +67,7 @@ class OtlpDoor:
         self._post.close()
 
 
-def _resources(batch: DoorBatch) -> tuple[list[dict[str, Any]], int]:
+def _resources(batch: DoorBatch) -> tuple[list[bytes], int]:
     """Return what the readings are by device, by what their times are worth, by name; and how many have no time."""
     found: dict[tuple[DeviceKey, str], dict[tuple[str, bool], _Points]] = {}
     left_out = 0
@@ -81,10 +82,8 @@ def _resources(batch: DoorBatch) -> tuple[list[dict[str, Any]], int]:
             points = scopes.setdefault((message.clock.name.lower(), batch.is_backlog(message, reading)), {})
             points.setdefault((reading.name, reading.unit), []).append(_point(reading))
     resources = [
-        {
-            "resource": {"attributes": _attributes(_about(batch, author, group))},
-            "scopeMetrics": [_scope(clock, points, backlog=late) for (clock, late), points in scopes.items()],
-        }
+        protobuf.octets(1, _attributes(1, _about(batch, author, group)))
+        + b"".join(protobuf.octets(2, _scope(clock, points, backlog=late)) for (clock, late), points in scopes.items())
         for (author, group), scopes in found.items()
     ]
     return resources, left_out
@@ -101,35 +100,44 @@ def _about(batch: DoorBatch, author: DeviceKey, group: str) -> dict[str, str]:
     }
 
 
-def _scope(clock: str, points: _Points, *, backlog: bool) -> dict[str, Any]:
+def _scope(clock: str, points: _Points, *, backlog: bool) -> bytes:
     """Return gauges of one device; backlog is marked beside them, as an attribute would make other series of them."""
-    return {
-        "scope": {"name": "covey", "attributes": _attributes({"covey.clock": clock, "covey.backlog": backlog})},
-        "metrics": [
-            {"name": printable(name), "unit": printable(unit), "gauge": {"dataPoints": each}}
-            for (name, unit), each in points.items()
-        ],
-    }
+    scope = protobuf.text(1, "covey") + _attributes(3, {"covey.clock": clock, "covey.backlog": backlog})
+    return protobuf.octets(1, scope) + b"".join(
+        protobuf.octets(2, _gauge(printable(name), printable(unit), each)) for (name, unit), each in points.items()
+    )
 
 
-def _point(reading: DoorReading) -> dict[str, str | float]:
+def _gauge(name: str, unit: str, points: list[bytes]) -> bytes:
+    named = protobuf.text(1, name) + (protobuf.text(3, unit) if unit else b"")
+    return named + protobuf.octets(5, b"".join(protobuf.octets(1, each) for each in points))
+
+
+def _point(reading: DoorReading) -> bytes:
     value = reading.value
     assert isinstance(value, int | float)
     whole = isinstance(value, int) and abs(value) < 2**63
-    kind: dict[str, str | float] = {"asInt": str(int(value))} if whole else {"asDouble": float(value)}
-    return {"timeUnixNano": str(reading.at_us * 1_000), **kind}
+    at = protobuf.fixed(3, reading.at_us * 1_000)
+    return at + (protobuf.fixed(6, int(value)) if whole else protobuf.double(4, float(value)))
 
 
-def _attributes(about: Mapping[str, str | bool]) -> list[dict[str, Any]]:
-    return [
-        {"key": key, "value": {"boolValue": value} if isinstance(value, bool) else {"stringValue": value}}
+def _attributes(number: int, about: Mapping[str, str | bool]) -> bytes:
+    """Return a field of that number for each of a resource's or a scope's attributes."""
+    return b"".join(
+        protobuf.octets(number, protobuf.text(1, key) + protobuf.octets(2, _value(value)))
         for key, value in about.items()
-    ]
+    )
+
+
+def _value(value: str | bool) -> bytes:
+    return protobuf.boolean(2, value) if isinstance(value, bool) else protobuf.text(1, value)
 
 
 def _rejected(answer: bytes) -> int:
     """Return how many points the receiver says that it has rejected, of what it has taken."""
     try:
-        return max(0, int(json.loads(answer)["partialSuccess"]["rejectedDataPoints"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        partial = protobuf.read(answer, 1)
+        rejected = protobuf.read(partial, 1) if isinstance(partial, bytes) else None
+    except ValueError:
         return 0
+    return rejected if isinstance(rejected, int) and rejected < 2**63 else 0

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.json_format import Parse
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 
 from covey.adapters.doors.otlp import OtlpDoor
 from covey.config.doors import Otlp
@@ -43,9 +45,12 @@ def _send(web: Receiver, folder: Path, *messages: DoorMessage, url: str = "") ->
 
 
 def _request(post: Post) -> Any:
-    """Return what OpenTelemetry's own package reads: it refuses what its messages do not have."""
-    assert post.headers["content-type"] == "application/json"
-    return Parse(gzip.decompress(post.body), ExportMetricsServiceRequest())
+    """Return what OpenTelemetry's own package reads, which would write the very same bytes: it knows each field."""
+    assert post.headers["content-type"] == "application/x-protobuf"
+    body = gzip.decompress(post.body)
+    request = ExportMetricsServiceRequest.FromString(body)
+    assert request.SerializeToString() == body
+    return request
 
 
 def _attributes(found: Any) -> dict[str, Any]:
@@ -114,13 +119,20 @@ def test_nothing_is_posted_where_nothing_is_a_number(web: Receiver, tmp_path: Pa
 
 def test_what_was_rejected_of_what_was_taken_is_counted(web: Receiver, tmp_path: Path) -> None:
     message = _message(_KEY, DoorReading("t", "", _NOW_US, 1.0))
-    for text, rejected in (
-        (b'{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"too old"}}', 7),
+    some, negative = ExportMetricsServiceResponse(), ExportMetricsServiceResponse()
+    some.partial_success.rejected_data_points = 700
+    some.partial_success.error_message = "too old"
+    negative.partial_success.rejected_data_points = -7
+    for said, rejected in (
+        (some.SerializeToString(), 700),
+        (negative.SerializeToString(), 0),
+        (ExportMetricsServiceResponse().SerializeToString(), 0),
+        (some.SerializeToString()[:-3], 0),
         (b'{"partialSuccess":{}}', 0),
-        (b"[[[", 0),
-        (b'{"partialSuccess":{"rejectedDataPoints":"-7"}}', 0),
+        (b"\xff" * 40, 0),
+        (b"\x0a\x7f", 0),
     ):
-        web.says = text
+        web.says = said
         assert _send(web, tmp_path, message) == rejected
 
 
