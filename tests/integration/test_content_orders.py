@@ -71,6 +71,18 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     assert placed.returncode == 0, (placed.stdout, placed.stderr)
     assert (shed.state / "model.bin").read_bytes() == model.read_bytes()
 
+    alone = hub.covey("put", str(model), "--name", "for one", "--for", shed.author, "--wait", "--timeout", "120")
+    assert alone.returncode == 0, (alone.stdout, alone.stderr)
+    shed.ok("get", "for one", "-o", str(tmp_path / "of one"))
+    hub.ok("get", "for one", "-o", str(tmp_path / "of its author"))
+    assert (tmp_path / "of one").read_bytes() == (tmp_path / "of its author").read_bytes() == model.read_bytes()
+    wait_until(lambda: "for one" in barn.ok("content", "ls"), "it is offered to all")
+    assert "sealed for others" in barn.fails("get", "for one", "-o", str(tmp_path / "of another"), code=1)
+    barn.ok("content", "fetch", "for one")
+    assert "sealed for others" in barn.fails("get", "for one", "-o", str(tmp_path / "of another"), code=1)
+    assert not (tmp_path / "of another").exists()
+    assert "nobody is to fetch it" in hub.fails("put", str(model), "--secret", code=2)
+
 
 def test_who_does_not_let_it_be_fetched_says_so_and_mistakes_come_before_the_file(
     fleet: list[Gateway], model: Path

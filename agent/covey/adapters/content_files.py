@@ -1,9 +1,9 @@
 """The bytes of sealed files, in a folder of their own: made, kept piece by piece, read, opened.
 
 `<hash>` is a whole sealed file, `<hash>.part` one on its way, as far as it has come, `<hash>.index` the hashes of its
-chunks. A part is as long as what was verified; what a power cut tore at its end is found by the index, and written
-over. Files are sealed and opened from map to map: 100 MiB cost no memory that the
-system could not have back (measured, ADR 58).
+chunks, `<hash>.secret` what one is opened by that is for some devices alone. A part is as long as what was verified;
+what a power cut tore at its end is found by the index, and written over. Files are sealed and opened from map to map:
+100 MiB cost no memory that the system could not have back (measured, ADR 58).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from covey.limits.content import CHUNK_BYTES, CONTENT_FREE_BYTES, MAXIMUM_CONTEN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ORPHAN_SUFFIXES = ("", ".part", ".index")
+_ORPHAN_SUFFIXES = ("", ".part", ".index", ".secret")
 _READ_BYTES = 1024 * 1024
 
 

@@ -7,7 +7,7 @@ import sys
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.content import described, open_file, pick_offer, target_of
+from covey.app.operations.content import described, open_file, opening_of, pick_offer, target_of
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
@@ -31,6 +31,7 @@ def _get(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     offer = pick_offer(device, manifest, options.ref)
     target = target_of(offer, options.output, replace=options.force)
+    opening_of(device, manifest, offer)  # who cannot open it need not wait for it
     saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
     open_file(device, manifest, offer, target, replace=options.force)
     if options.json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covey.app.content_documents import OfferedFile
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.commands import check_may_order, give_command
+from covey.app.operations.commands import check_may_order, give_command, readers_of
 from covey.app.operations.content import FETCH_ACTION, GroupFile, described, pick_offer, put_file
 from covey.app.operations.content_patches import offer_patch
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
@@ -22,6 +22,7 @@ from covey.errors import UsageError
 
 if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
+    from covey.core.ids import NoisePublic
 
 
 def add_arguments(parser: Parser) -> None:
@@ -32,6 +33,11 @@ def add_arguments(parser: Parser) -> None:
         "--base", metavar="REF", help="offer a patch, too, for those who have this earlier version: its name, or id"
     )
     selector_option(parser, default=None)
+    parser.add_argument(
+        "--secret",
+        action="store_true",
+        help="only those can open it whom --for names now; for one device alone that is so anyway",
+    )
     parser.add_argument(
         "--action",
         metavar="ACTION",
@@ -45,15 +51,19 @@ def add_arguments(parser: Parser) -> None:
 
 def _put(device: Device, options: argparse.Namespace) -> int:
     manifest, path = device.pick_group(options.group), Path(options.file)
+    readers: list[NoisePublic] = []
     if options.selector is not None:
         check_may_order(device, manifest, options.selector)
-    elif options.wait or options.action is not None:
+        readers = readers_of(manifest, options.selector, secret=options.secret)
+    elif options.wait or options.action is not None or options.secret:
         raise UsageError("nobody is to fetch it", hint="--for all, or --for label:NAME, says who is")
     base = None if options.base is None else pick_offer(device, manifest, options.base)
     with ProgressLine() as line:
-        offer = put_file(device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"))
+        offer = put_file(
+            device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"), readers
+        )
     entry = described(device, manifest, offer)
-    patch = None if base is None else offer_patch(device, manifest, base, offer)
+    patch = None if base is None else offer_patch(device, manifest, base, offer, readers)
     if base is not None and not options.json:
         _print_patch(offer, base, patch)
     if options.selector is not None:

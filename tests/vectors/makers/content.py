@@ -9,7 +9,8 @@ from covey.core.content.messages import ContentAcknowledgement, ContentPart, Con
 from covey.core.crypto import aead_seal, blake3_hash
 from covey.core.group.manifest import secret_id
 from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
-from covey.core.ids import ContentHash
+from covey.core.ids import ContentHash, DeviceKey, GroupId, NoisePublic
+from covey.core.orders.file_secrets import seal_file_secret
 from covey.limits.content import (
     CHUNK_BYTES,
     CONTENT_PULL_BYTES,
@@ -17,9 +18,11 @@ from covey.limits.content import (
     NEAR_LOOK_SPREAD_US,
     NEAR_LOOK_US,
 )
-from tests.vectors.makers.cast import GROUP_ID, cbor, seeded
+from covey.limits.orders import MAXIMUM_SEALED_BYTES
+from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID, cbor, seeded
 
 _SECRET = seeded("epoch")
+_OWN_SECRET = seeded("file secret")
 _FILE_ID, _NONCE = seeded("file", 16), seeded("file nonce", 24)
 
 
@@ -63,6 +66,10 @@ def _offer(**changed: object) -> bytes:
     return cbor([*list(fields.values())[:3], list(fields.values())[3:]])
 
 
+def _offer_for_some(*further: object) -> bytes:
+    return cbor(["fw.bin", _FILE_ID, bytes(32), [bytes(32), bytes(32), _NONCE, 1], *further])
+
+
 _OFFERS: list[tuple[str, bytes, str | None]] = [
     ("one", _offer(), None),
     ("of nothing", _offer(size=0), None),
@@ -77,8 +84,44 @@ _OFFERS: list[tuple[str, bytes, str | None]] = [
     ("a file id too short", _offer(file_id=bytes(15)), "malformed"),
     ("a nonce too short", _offer(nonce=bytes(23)), "malformed"),
     ("a hash too long", _offer(hash=bytes(33)), "malformed"),
-    ("a field more", cbor(["fw.bin", _FILE_ID, bytes(32), [bytes(32), bytes(32), _NONCE, 1], 1]), "malformed"),
+    ("for some alone", _offer_for_some(bytes(177)), None),
+    ("for more than a group has", _offer_for_some(bytes(MAXIMUM_SEALED_BYTES + 1)), "limit"),
+    ("with a number in the place of what is sealed", _offer_for_some(1), "malformed"),
+    ("two fields more", _offer_for_some(b"", b""), "malformed"),
 ]
+
+
+def _secrets() -> list[dict[str, Any]]:
+    """Secrets of files, sealed with fixed randomness, and what Bob reads in them."""
+    bob, alice = BOB.noise_public, ALICE.noise_public
+    as_given = GROUP_ID, ALICE.signing_public, _FILE_ID
+    cases: list[tuple[str, list[NoisePublic], tuple[GroupId, DeviceKey, bytes], str | None]] = [
+        ("for one device", [bob], as_given, None),
+        ("for two devices", [alice, bob], as_given, None),
+        ("for another device", [alice], as_given, "decryption"),
+        ("copied: into another group", [bob], (GroupId(seeded("another group")), *as_given[1:]), "decryption"),
+        ("copied: by another author", [bob], (GROUP_ID, BOB.signing_public, _FILE_ID), "decryption"),
+        ("copied: for another file", [bob], (*as_given[:2], seeded("another file", 16)), "decryption"),
+    ]
+    found: list[dict[str, Any]] = []
+    for name, readers, (group_id, author, file_id), code in cases:
+        drawn = iter((seeded(f"ephemeral of a file {name}"), seeded(f"content of a file {name}")))
+        sealed = seal_file_secret(_OWN_SECRET, readers, *as_given, lambda _, drawn=drawn: next(drawn))
+        found.append(
+            {
+                "name": name,
+                "group_id": group_id.hex(),
+                "author": author.hex(),
+                "file_id": file_id.hex(),
+                "noise_secret": BOB.noise_secret.hex(),
+                "sealed": sealed.hex(),
+                "secret": _OWN_SECRET.hex() if code is None else None,
+                "key": content_key(_OWN_SECRET, file_id).hex() if code is None else None,
+                "code": code,
+            }
+        )
+    return found
+
 
 _HASH = ContentHash(seeded("hash"))
 _BODIES: list[tuple[str, str, bytes, str | None]] = [
@@ -108,7 +151,8 @@ def make() -> dict[str, Any]:
     return {
         "what": "`files` are sealed for a group with the epoch's secret, the file's id and the nonce given; `offers` "
         "are bodies of operations of the kind file, `bodies` of messages. `nearby`: the tag by which a peer of a salt "
-        "is asked for what has a hash, and the microseconds for which a device looks for it nearby.",
+        "is asked for what has a hash, and the microseconds for which a device looks for it nearby. `secrets`: those "
+        "of files that are for some alone, and what Bob reads, or the code with which he cannot.",
         "group_id": GROUP_ID.hex(),
         "epoch_secret": _SECRET.hex(),
         "file_id": _FILE_ID.hex(),
@@ -126,6 +170,7 @@ def make() -> dict[str, Any]:
             for each in range(3)
         ],
         "offers": [{"name": name, "body": body.hex(), "code": code} for name, body, code in _OFFERS],
+        "secrets": _secrets(),
         "bodies": [
             {"name": f"{kind}: {name}", "kind": kind, "body": body.hex(), "code": code}
             for kind, name, body, code in _BODIES

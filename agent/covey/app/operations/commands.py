@@ -20,6 +20,7 @@ from covey.errors import LocalError, RemoteError, UsageError
 if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest
+    from covey.core.ids import NoisePublic
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,19 @@ def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> N
     wanted, _, _ = _ordered(device, manifest, selector)
     if any(member.is_board for member in selected(manifest, wanted)):
         raise UsageError("a release is for devices, which update their boards", hint="--for the gateway")
+
+
+def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[NoisePublic]:
+    """Return who alone can open a file for those whom a selector names, by their noise keys; nobody: every member can.
+
+    Where it names one device, that is so without being asked for.
+
+    Raises:
+        UsageError: the selector is none, or names nobody.
+    """
+    wanted = read_selector(selector, manifest.members)
+    alone = secret or len(wanted.devices) == 1
+    return [member.keys.noise_public for member in selected(manifest, wanted)] if alone else []
 
 
 def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, int, int]:

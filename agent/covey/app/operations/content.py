@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from covey.adapters.content_files import check_target, need_content_package, opened_file
+from covey.adapters.content_secrets import kept_secret, save_secret
 from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.adapters.wake_pipe import wake_agent
 from covey.app.content_documents import ASKED, HERE, OFFERED, WRONG, OfferedFile
@@ -27,11 +28,12 @@ from covey.core.history.files import (
 )
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.ids import ContentHash
-from covey.errors import DiskFullError, LocalError, UsageError
+from covey.core.ids import ContentHash, NoisePublic
+from covey.core.orders.file_secrets import FILE_SECRET_BYTES, open_file_secret, seal_file_secret
+from covey.errors import DiskFullError, LocalError, RemoteError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest
@@ -51,7 +53,12 @@ class GroupFile:
 
 
 def put_file(
-    device: Device, manifest: GroupManifest, path: Path, name: str | None, moves: Callable[[int], None]
+    device: Device,
+    manifest: GroupManifest,
+    path: Path,
+    name: str | None,
+    moves: Callable[[int], None],
+    readers: Collection[NoisePublic] = (),
 ) -> GroupFile:
     """Seal a file for a group's members, and offer it to them; raises what `put_opened` raises, and:
 
@@ -59,14 +66,21 @@ def put_file(
         LocalError: it cannot be read.
     """
     with opened_file(path) as (source, size):
-        return put_opened(device, manifest, source, size, path.name if name is None else name, moves)
+        return put_opened(device, manifest, source, size, path.name if name is None else name, moves, readers)
 
 
 def put_opened(
-    device: Device, manifest: GroupManifest, source: int, size: int, name: str, moves: Callable[[int], None]
+    device: Device,
+    manifest: GroupManifest,
+    source: int,
+    size: int,
+    name: str,
+    moves: Callable[[int], None],
+    readers: Collection[NoisePublic] = (),
 ) -> GroupFile:
     """Seal the `size` bytes of a descriptor for a group's members, and offer them; `moves` hears how many are done.
 
+    Only `readers` and this device can open it, where there are any: by the noise keys that the manifest lists.
     The file stays here, pinned, until somebody drops it: nobody else may have it yet.
 
     Raises:
@@ -83,16 +97,22 @@ def put_opened(
     if secret is None:
         raise LocalError("this device lacks the group's secret of the moment", hint="a member that has it sends it")
     file_id, nonce = secrets.token_bytes(FILE_ID_BYTES), secrets.token_bytes(NONCE_BYTES)
+    sealed_secret, author = None, device.node.identity.signing_public
+    if readers:
+        secret, readers = secrets.token_bytes(FILE_SECRET_BYTES), {*readers, device.node.identity.noise.current.public}
+        sealed_secret = seal_file_secret(secret, readers, group_id, author, file_id, secrets.token_bytes)
     files, key = store.content.files, content_key(secret, file_id)
     with files.locked():
         make_room(device, size + TAG_BYTES)
         content = files.seal(source, size, key, nonce, bound_to(group_id, file_id), moves)
-        offer = FileOffer(name, file_id, manifest.epoch_id, content)
+        offer = FileOffer(name, file_id, manifest.epoch_id, content, sealed_secret)
         with store.transaction():
             take_up_others(device)
             operation = device.node.history.write(group_id, offer, device.now())
-            store.content.put(group_id, operation.author, content, device.now().wall_us)
+            store.content.put(group_id, author, content, device.now().wall_us)
             store.content.pin(content.hash, pinned=True)
+        if readers:
+            save_secret(files, content.hash, secret)
     return GroupFile(operation, offer)
 
 
@@ -112,6 +132,7 @@ def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> N
     device.store.content.files.need_room(content.sealed_size)
     with device.store.transaction():
         device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
+    keep_secret(device, manifest, offer)
     device.node.content.refresh()
     wake_agent(device.folder.wake_pipe)
 
@@ -180,15 +201,41 @@ def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tup
     """Return a file's key, and what it is bound to.
 
     Raises:
-        LocalError: this device lacks the secret of the epoch that it was sealed in.
+        LocalError: this device lacks the secret of the epoch that it was sealed in; or it is for others alone.
     """
     file, group_id = offer.file, manifest.group_id
+    if file.sealed_secret is not None:
+        secret = kept_secret(device.store.content.files, file.content.hash) or _own_secret(device, manifest, offer)
+        if secret is None:
+            raise LocalError(
+                f"'{file.name}' is sealed for others, or for a key that this device no longer has",
+                hint="ask who has put it to put it again, for this device, too",
+            )
+        return content_key(secret, file.file_id), bound_to(group_id, file.file_id)
     secret = device.store.groups.secret(group_id, file.epoch_id)
     if secret is None:
         raise LocalError(
             f"'{file.name}' was sealed before this device came to the group", hint="ask a member to put it again"
         )
     return content_key(secret, file.file_id), bound_to(group_id, file.file_id)
+
+
+def _own_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> bytes | None:
+    """Return the secret of a file that is for some alone, if that is sealed for this device."""
+    file, noise = offer.file, device.node.identity.noise
+    if file.sealed_secret is None:
+        return None
+    try:
+        return open_file_secret(file.sealed_secret, manifest.group_id, offer.operation.author, file.file_id, noise)
+    except RemoteError:
+        return None
+
+
+def keep_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:
+    """Keep the secret of a file beside it, once the file is known here: the noise key that it came by goes."""
+    secret = _own_secret(device, manifest, offer)
+    if secret is not None:
+        save_secret(device.store.content.files, offer.file.content.hash, secret)
 
 
 def _use(device: Device, offer: GroupFile) -> None:
@@ -349,6 +396,7 @@ def import_file(device: Device, manifest: GroupManifest, path: Path) -> GroupFil
         offer = offered[reference.hash]
         with device.store.transaction():
             content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
+        keep_secret(device, manifest, offer)
     return offer
 
 

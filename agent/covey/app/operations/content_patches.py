@@ -10,6 +10,7 @@ from covey.app.operations.content import (
     drop_file,
     fetch_file,
     is_here,
+    keep_secret,
     make_room,
     offers,
     open_stream,
@@ -22,14 +23,17 @@ from covey.errors import CoveyError, LocalError, PatchError
 from covey.limits.content import PATCH_SHARE, PATCHED_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest
+    from covey.core.ids import NoisePublic
 
 
-def offer_patch(device: Device, manifest: GroupManifest, base: GroupFile, new: GroupFile) -> GroupFile | None:
-    """Offer what makes one file of another one; None where the whole is about as small.
+def offer_patch(
+    device: Device, manifest: GroupManifest, base: GroupFile, new: GroupFile, readers: Collection[NoisePublic] = ()
+) -> GroupFile | None:
+    """Offer what makes one file of another one, to the same readers; None where the whole is about as small.
 
     Raises:
         LocalError: one of them is not here, cannot be opened, or is too large.
@@ -45,7 +49,7 @@ def offer_patch(device: Device, manifest: GroupManifest, base: GroupFile, new: G
         file.write(patch)
         file.flush()
         name = patch_name(new.file.content.hash, base.file.content.hash)
-        return put_opened(device, manifest, file.fileno(), len(patch), name, lambda _: None)
+        return put_opened(device, manifest, file.fileno(), len(patch), name, lambda _: None, readers)
 
 
 def find_patch(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[GroupFile, GroupFile] | None:
@@ -81,6 +85,7 @@ def apply(device: Device, manifest: GroupManifest, offer: GroupFile, patch: Grou
                 raise PatchError("a patch that makes another file")
             with device.store.transaction():
                 device.store.content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
+            keep_secret(device, manifest, offer)
     except CoveyError:
         return False
     return True

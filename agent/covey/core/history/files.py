@@ -2,13 +2,15 @@
 
 The file is sealed once, for all who hold the secret of an epoch, and known by the BLAKE3 hash of the sealed bytes
 (002.20). Its key is derived from the epoch's secret and an id of its own (002.22), so nobody outside the group can
-tell which file it is, and two files never share a key.
+tell which file it is, and two files never share a key. One that is for some of them alone has a secret of its own in
+the place of the epoch's, sealed for these (`core/orders/file_secrets.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from covey.core.crypto import hkdf_sha256
 from covey.core.history.kinds import OperationKind
@@ -17,6 +19,7 @@ from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.content import CHUNK_BYTES, MAXIMUM_CONTENT_BYTES, MAXIMUM_FILE_NAME_BYTES
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
+from covey.limits.orders import MAXIMUM_SEALED_BYTES
 
 HASH_BYTES = 32
 NONCE_BYTES = 24
@@ -74,17 +77,22 @@ class ContentReference:
 
 @dataclass(frozen=True, slots=True)
 class FileOffer:
-    """A file that a member has put: what it is called, and by what it is asked for and opened."""
+    """A file that a member has put: what it is called, and by what it is asked for and opened.
+
+    `sealed_secret`: what it is opened by, for some devices alone; none where the secret of the epoch opens it.
+    """
 
     name: str
     file_id: bytes = field(repr=False)
     epoch_id: EpochId
     content: ContentReference
+    sealed_secret: bytes | None = field(default=None, repr=False)
     kind = OperationKind.FILE
 
     def to_wire(self) -> bytes:
-        """Return the body `[name, file_id, epoch_id, [hash, index, nonce, size]]`."""
-        return cbor.encode([self.name, self.file_id, self.epoch_id, self.content.to_wire()])
+        """Return the body `[name, file_id, epoch_id, [hash, index, nonce, size], ? sealed_secret]`."""
+        fields = [self.name, self.file_id, self.epoch_id, self.content.to_wire()]
+        return cbor.encode(fields if self.sealed_secret is None else [*fields, self.sealed_secret])
 
     @classmethod
     def from_wire(cls, body: bytes) -> FileOffer:
@@ -93,17 +101,19 @@ class FileOffer:
         Raises:
             RemoteError: malformed, beyond a bound, or of a name that no file has.
         """
-        name, file_id, epoch_id, content = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
-            "file",
+        fields = cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES)
+        readers: list[Any] = [
             cbor.text(MAXIMUM_FILE_NAME_BYTES),
             cbor.octets(FILE_ID_BYTES),
             cbor.octets(_EPOCH_ID_BYTES),
             ContentReference.from_wire,
-        )
+        ]
+        if isinstance(fields, list) and len(fields) > len(readers):
+            readers.append(cbor.octets_to(MAXIMUM_SEALED_BYTES))
+        name, file_id, epoch_id, content, *sealed = cbor.record(fields, "file", *readers)
         if not is_file_name(name):
             raise MalformedError("a file of a name that is none")
-        return cls(name, file_id, EpochId(epoch_id), content)
+        return cls(name, file_id, EpochId(epoch_id), content, *sealed)
 
 
 def is_file_name(text: str) -> bool:
@@ -117,9 +127,9 @@ def is_file_name(text: str) -> bool:
     )
 
 
-def content_key(epoch_secret: bytes, file_id: bytes) -> bytes:
-    """Return the key of a file: HKDF-SHA-256 (RFC 5869) of the epoch's secret, with the file's id as salt."""
-    return hkdf_sha256(epoch_secret, file_id, b"covey/1 content key", 32)
+def content_key(secret: bytes, file_id: bytes) -> bytes:
+    """Return the key of a file: HKDF-SHA-256 (RFC 5869) of the epoch's secret, or its own, with its id as salt."""
+    return hkdf_sha256(secret, file_id, b"covey/1 content key", 32)
 
 
 def bound_to(group_id: GroupId, offer_id: bytes) -> bytes:
