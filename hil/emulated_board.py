@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEAP_KIB = 64
-_START = "import sys\nsys.path.append('.')\n" + (DEVICE / "main.py").read_text(encoding="utf-8")
+_PATH = "import sys\nsys.path.append('.')\n"
+_MAIN = (DEVICE / "main.py").read_text(encoding="utf-8")
 
 
 class EmulatedBoard:
@@ -28,6 +29,7 @@ class EmulatedBoard:
         folder: for its flash; the gateway's end of the line is `port` in it.
         settings: of its `covey.json`, over those of a quick board without a prompt.
         modules: the firmware by file name; None for its sources, which cost heap when they are compiled.
+        before: a program that runs before the firmware does: what a port has, and this one has not.
         baud, permille, seed: of the line.
 
     Raises:
@@ -41,6 +43,7 @@ class EmulatedBoard:
         settings: Mapping[str, object] | None = None,
         modules: Mapping[str, bytes] | None = None,
         heap_kib: int = HEAP_KIB,
+        before: str = "",
         tool: runtimes.Tool | None = None,
         baud: int | None = 115_200,
         permille: int = 0,
@@ -52,7 +55,7 @@ class EmulatedBoard:
         for name, data in (modules or sources()).items():
             (self.flash / name).write_bytes(data)
         (self.flash / "covey.json").write_text(json.dumps({"prompt_seconds": 0, **(settings or {})}))
-        (folder / "start.py").write_text(_START)
+        (folder / "start.py").write_text(_PATH + before + _MAIN)
         self._command = [*self._tool.command, "-X", f"heapsize={heap_kib}k", str(folder / "start.py")]
         self._log = folder / "board.log"
         self.line = SerialLine(folder / "port", baud=baud, permille=permille, seed=seed)

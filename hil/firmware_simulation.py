@@ -48,12 +48,17 @@ class Sensor:
     """Counts on through restarts, so that each reading is known by its value."""
 
     def __init__(self):
-        self.count = 0
+        self.kept = 0  # through a deep sleep
 
     def read(self):
         """Return two series."""
-        self.count += 1
-        return [("sim:counter", "", 0, self.count), ("sim:half", "Cel", 1, 5 * self.count)]
+        self.kept += 1
+        return [("sim:counter", "", 0, self.kept), ("sim:half", "Cel", 1, 5 * self.kept)]
+
+    @property
+    def count(self):
+        """How often it was read."""
+        return self.kept
 
 
 class Collector:
@@ -192,6 +197,9 @@ class Gateway:
         self.identified = False
         self.refuses = self.deaf = False
         self.waiting = []  # envelopes, while the relay is away
+        self.kept = []  # for the board, while it sleeps
+        self.asleep = False
+        self.wakings = 0  # that the board has spoken of
         self.away = False
 
     def turn(self, now_us):
@@ -208,11 +216,18 @@ class Gateway:
         while self.waiting and not self.away:
             answer = self.collector.receive(self.waiting.pop(0))
             if answer is not None:
-                self.link.send(messages.to_line(messages.DELIVER, answer))
+                self.kept.append(messages.to_line(messages.DELIVER, answer))
+        while self.kept and not self.asleep:
+            self.link.send(self.kept.pop(0))
 
     def receive(self, message, now_us):
         """Take one message of the board."""
-        if message[0] == messages.IDENTIFY:
+        self.asleep = message[0] == line_orders.SLEEP and message[1] > 0
+        if message[0] == line_orders.SLEEP:
+            if not self.asleep:
+                self.wakings += 1
+                self.link.send(messages.to_line(messages.TIME, WALL_US + now_us, True))
+        elif message[0] == messages.IDENTIFY:
             _, signing_public, noise_public, proof, collector, _ = message
             assert identity.noise_key_is_proven(signing_public, noise_public, proof), "proof"
             self.identified = True

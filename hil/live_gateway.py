@@ -56,6 +56,8 @@ class LiveGateway:
         self.identities: list[Keys] = []
         self.reports: list[dict[str, int]] = []
         self.troubles: list[object] = []
+        self.kept: list[bytes] = []  # for a board that sleeps
+        self.asleep = False
         self.results: list[list[object]] = []
         self.operators: list[bytes] = []
         self.image: BoardImage | None = None  # what the board is to run
@@ -85,12 +87,15 @@ class LiveGateway:
 
     def _receive(self, message: list[object]) -> None:
         kind, *fields = message
+        self.asleep = kind == line_orders.SLEEP and fields[0] != 0
         if kind == messages.IDENTIFY:
             self._identify(*fields)
         elif kind == messages.REPORT:
             self.reports.append(dict(fields[0]))  # type: ignore[call-overload]
         elif kind == messages.TROUBLE:
             self.troubles += fields
+        elif kind == line_orders.SLEEP and not self.asleep:
+            self.link.send(messages.to_line(messages.TIME, time.time_ns() // 1000, True))
         elif kind == line_orders.RESULT:
             self.results.append(fields)
         elif kind == line_orders.PROGRESS:
@@ -98,7 +103,9 @@ class LiveGateway:
         elif kind == messages.CARRY and self.identities:
             answer = self.collector.receive(fields[1])
             if answer is not None and self.acknowledges:
-                self.link.send(messages.to_line(messages.DELIVER, answer))
+                self.kept.append(messages.to_line(messages.DELIVER, answer))
+        while self.kept and not self.asleep:
+            self.link.send(self.kept.pop(0))
 
     def _identify(self, signing: object, noise: object, proof: object, collector: object, software: object) -> None:
         self.software.append(software)

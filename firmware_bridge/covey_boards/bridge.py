@@ -10,6 +10,8 @@
 6. Two ports with one identity are a board and its copy: both are named, as neither's readings can be told apart.
 7. What a board says that went wrong stands until it starts anew; the log has what is news, once a minute.
 8. An order is handed to a board again each minute until the board has said what became of it.
+9. A board that says that it sleeps is told nothing until it speaks; what comes for it is kept, within the bounds of
+   `forwarding`. One that does not wake in time is gone.
 """
 
 from __future__ import annotations
@@ -57,6 +59,9 @@ _NOTE_REPORT_US = 5_000_000
 
 _TROUBLE_US = 60_000_000
 """How often the log has what a board says that went wrong."""
+
+_OVERSLEPT_US = 120_000_000
+"""How much later than it said a board may wake: clocks in deep sleep are some per cent off."""
 
 _LINE_EVENTS = 32
 """Events of one line in a turn: no line holds up the others."""
@@ -145,6 +150,7 @@ class _Line:
         self.trouble = self.copy = ""
         self.trouble_at_us = 0
         self.order_at_us = self.up_at_us = 0
+        self.sleeps_until_us: int | None = None
 
     @property
     def up(self) -> bool:
@@ -201,6 +207,7 @@ class Bridge:
             self._restart_boards()
             self._look_for_copies(node)
             for line in self._lines:
+                self._miss_sleepers(line, now)
                 self._send_due(line, node, now)
                 news = line.noted is not None and line.wrong != line.noted.trouble
                 if (line.up or news) and now.monotonic_us >= line.note_at_us:
@@ -242,6 +249,7 @@ class Bridge:
                 line.held = None
                 line.link.acknowledge(event)
             elif isinstance(event, SerialUp):
+                line.sleeps_until_us = None
                 line.trouble = "" if event.restarted else line.trouble
             elif isinstance(event, SerialDown):
                 self._report("warning", f"{line.link.port}: {printable(event.reason)}")
@@ -258,12 +266,15 @@ class Bridge:
         except messages.WireError:
             self._warn_once(line, node, "says what this Covey does not understand: has it a newer firmware?")
             return True
+        line.sleeps_until_us = None
         if kind == messages.IDENTIFY:
             self._identify(line, *fields, node=node, now=now)
         elif kind == messages.TROUBLE:
             self._take_trouble(line, fields[0], now)
         elif line.board is None:
             self._warn_once(line, node, "speaks before it says who it is")
+        elif kind == line_orders.SLEEP:
+            self._take_sleep(line, fields[0], now)
         elif kind == messages.CARRY:
             return self._carry(line, line.board, *fields, node=node, now=now)
         elif kind == line_orders.RESULT and self._orders is not None:
@@ -322,6 +333,20 @@ class Bridge:
         line.trouble = trouble
         line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
 
+    def _take_sleep(self, line: _Line, milliseconds: int, now: Now) -> None:
+        """Rule 9. Who has just woken is told the time before all else."""
+        if milliseconds:
+            line.sleeps_until_us = now.monotonic_us + 1_000 * milliseconds
+        else:
+            line.time_at_us = line.order_at_us = self._look_at_us = 0
+
+    def _miss_sleepers(self, line: _Line, now: Now) -> None:
+        """Rule 9: report who has not woken."""
+        if line.sleeps_until_us is not None and now.monotonic_us > line.sleeps_until_us + _OVERSLEPT_US:
+            line.sleeps_until_us = None
+            self._report("warning", f"{line.link.port}: the board has not woken from its sleep")
+            self._note_down(line, now)
+
     def _carry(
         self, line: _Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, node: Node, now: Now
     ) -> bool:
@@ -348,19 +373,21 @@ class Bridge:
 
     def _deliver(self, node: Node, now: Now) -> None:
         """Rule 5."""
-        boards = frozenset(line.board.keys.signing_public for line in self._lines if line.board and line.up)
+        up = [line for line in self._lines if line.board and line.up]
+        boards = frozenset(line.board.keys.signing_public for line in up if line.board and not line.sleeps_until_us)
+        asleep = frozenset(line.board.keys.signing_public for line in up if line.board) - boards
         is_news, node.routes.on_line = not boards <= node.routes.on_line, boards
         if is_news and (mailboxes := node.mailboxes.exchange) is not None:
             mailboxes.look_once_more(now)
         node.queue_board_acknowledgements(now)
-        for forward in node.routes.take():
+        for forward in node.routes.take(asleep):
             for line in self._lines:
                 if line.board is not None and line.board.keys.signing_public == forward.to:
                     line.link.send(messages.to_line(messages.DELIVER, forward.envelope))
 
     def _send_due(self, line: _Line, node: Node, now: Now) -> None:
         """Rules 3 and 4."""
-        if line.board is None or not line.board.up:
+        if line.board is None or not line.board.up or line.sleeps_until_us is not None:
             return
         synchronised = self._synchronised()
         due = now.monotonic_us >= line.time_at_us or (synchronised and not line.synchronised)
@@ -425,8 +452,9 @@ class Bridge:
                 line.copy, line.note_at_us = copy, 0
 
     def _restart_boards(self) -> None:
-        """Pass on what `covey mcu reset` asks for; a board that is away keeps no wish."""
-        wanted = self._store.boards.restarts_wanted()
+        """Pass on what `covey mcu reset` asks for; a board that is away keeps no wish, and one that sleeps does."""
+        asleep = {line.link.port for line in self._lines if line.sleeps_until_us is not None}
+        wanted = [port for port in self._store.boards.restarts_wanted() if port not in asleep]
         if not wanted:
             return
         with self._store.transaction():

@@ -230,6 +230,7 @@ _BOARD_EXCEPTIONS = {
     "covey_boards.device.wiring": {"my_sensors"},  # a person's own
     "covey_boards.device.orders": {"my_actions"},
     "covey_boards.device.uart": {"machine"},
+    "covey_boards.device.power": {"machine", "esp32"},
 }
 
 _OURS = ("covey", "covey_ingest", "pyspark_covey", "covey_boards", "broker_conf", "demo", "bench", "hil", "tests")

@@ -106,6 +106,7 @@ class Core:
         self._carry_at_us = 0
         self._delivered = None  # (token, envelope or message, which) that waits
         self.trial = self.update = None  # of the firmware that runs, and one that comes
+        self.sleeping = None  # of a board that sleeps between its samples
         self.operators = None  # whom an ENROL that comes is to pin, as it came
         self._reply = None  # (kind, body) for the collector
         self._inbox = None
@@ -145,6 +146,8 @@ class Core:
             raise
         except Exception as error:  # rule 8
             self.failed(error)
+        if self.sleeping is not None and self.sleeping.is_quiet:
+            return b""
         return self.link.bytes_to_send(now_us // 1000)
 
     def _turn(self, now_us):
@@ -163,6 +166,8 @@ class Core:
         if self._up:
             self.reporting.speak(self._collector, self.outbox, self._settings.report_us, now_us)
         self._work(now_us)
+        if self.sleeping is not None:
+            self.sleeping.turn(now_us)
         if self._restarting is not None and not self.restart_wanted and self._restarting.due(self, now_us):
             self.restart_wanted = True
             self._note_losses(True)
@@ -349,7 +354,7 @@ class Core:
     def _next_job(self, now_us):
         if self._delivered is not None:
             return self._open
-        if self._collector is None:
+        if self._collector is None or self.sleeping is not None and not self.sleeping.may_work(now_us):
             return None
         if self._batch_is_due(now_us):
             return self._close_batch

@@ -9,7 +9,7 @@ class Pulses:
     """`{"pin": 14, "name": "water", "unit": "m3", "scale": 3, "factor": 10, "bounce_ms": 50}`: what has run through.
 
     A pulse is `factor` times the last of `scale` decimal places: here ten litres. It counts from 0 at each start, which
-    shows by the boot beside each reading. A contact that bounces counts once in `bounce_ms`.
+    shows by the boot beside each reading, and nothing in a deep sleep. A contact that bounces counts once in `bounce_ms`.
     """
 
     def __init__(self, pin, name, unit="", scale=0, factor=1, bounce_ms=50, falling=True):
@@ -17,7 +17,7 @@ class Pulses:
 
         self._name, self._unit, self._scale, self._factor = name, unit, scale, factor
         self._bounce_ms, self._last_ms = bounce_ms, time.ticks_ms() - bounce_ms
-        self._total = self._seen = self._pulses = 0
+        self.kept = self._seen = self._pulses = 0
         self._pin = Pin(pin, Pin.IN, Pin.PULL_UP if falling else Pin.PULL_DOWN)
         self._pin.irq(self._count, Pin.IRQ_FALLING if falling else Pin.IRQ_RISING)
 
@@ -30,9 +30,9 @@ class Pulses:
     def read(self):
         """Return the sum since the start."""
         pulses = self._pulses
-        self._total += pulses - self._seen & _WRAPS
+        self.kept += pulses - self._seen & _WRAPS
         self._seen = pulses
-        return [(self._name, self._unit, self._scale, self._total * self._factor)]
+        return [(self._name, self._unit, self._scale, self.kept * self._factor)]
 
 
 SENSORS = {"pulses": Pulses}

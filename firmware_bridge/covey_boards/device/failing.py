@@ -39,6 +39,7 @@ class Failing:
 
     def __init__(self, trouble, now_us, rest_seconds=None):
         self.restart_wanted = False
+        self.sleeping = None
         self._trouble = trouble
         self.link = link_machine.Link(_boot_id())
         self._until_us = now_us + int(1_000_000 * (rest_seconds or _REST_SECONDS))

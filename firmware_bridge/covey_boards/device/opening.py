@@ -17,9 +17,11 @@ _MTU = const(256)
 
 def is_right(name, value):
     """Say whether a value is one of a name in `covey.json`."""
-    kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "sensors": list}
+    kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "wake": dict, "sensors": list}
     if name in kinds:
         return isinstance(value, kinds[name])
+    if name == "sleep":
+        return value in ("light", "deep")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     if name in ("interval_seconds", "batch_seconds", "report_seconds", "trial_seconds", "rest_seconds"):

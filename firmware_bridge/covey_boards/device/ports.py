@@ -5,6 +5,7 @@
     {"interval_seconds": 10, "batch_seconds": 60, "report_seconds": 300, "samples": null,
      "batch_bytes": 1024, "outbox_bytes": 8192, "link_keys": true, "mtu": 256, "watchdog": true, "prompt_seconds": 1.5,
      "uart": {"id": 1, "baud": 115200, "tx": 4, "rx": 5},
+     "sleep": "deep", "wake": {"pin": 4, "level": 0}, "rest_seconds": 30,
      "sensors": [["temperature", {}], ["analog", {"pin": 26, "name": "soil", "unit": "%"}]]}
 
 Batches and outbox take a share of the heap where no number is given, and link keys are used where it has room. After `samples`, sampling ends. Without "uart" the
@@ -78,6 +79,10 @@ class Clock:
         self._ticks = ticks
         return self._now
 
+    def advance(self, slept_us):
+        """Count time in which the counter stood still, or was not there."""
+        self._now += slept_us
+
 
 def run(board, line, clock, watchdog=None, seconds=None):
     """Serve the line for good, until a restart is asked for, or for so many seconds.
@@ -102,6 +107,8 @@ def run(board, line, clock, watchdog=None, seconds=None):
             board.failed(error)
         if watchdog is not None:
             watchdog.feed()
+        if board.sleeping is not None:
+            board.sleeping.sleep(clock, watchdog)
 
 
 def _once(name, *fields):
@@ -119,7 +126,7 @@ def _serve(files, settings, wrong, line, clock, watchdog, seconds):
         for name in _MODULES:  # below what only the start needs, and one by one: the heap is to stay whole
             __import__(name)
             gc.collect()
-        board = _once("starting", files, settings, wrong)
+        board = _once("starting", files, settings, wrong, clock)
         run(board, line, clock, watchdog, seconds)
         return board.restart_wanted
     except EOFError:

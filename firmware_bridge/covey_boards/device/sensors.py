@@ -20,12 +20,12 @@ class Counter:
 
     def __init__(self, name="board:counter"):
         self._name = name
-        self._count = 0
+        self.kept = 0  # through a deep sleep
 
     def read(self):
         """Return the next number."""
-        self._count += 1
-        return [(self._name, "", 0, self._count)]
+        self.kept += 1
+        return [(self._name, "", 0, self.kept)]
 
 
 class Memory:

@@ -24,13 +24,14 @@ def _once(name):
     return module
 
 
-def start(files, settings, wrong):
+def start(files, settings, wrong, clock):
     """Return the board, ready to be turned; it says what is wrong with it.
 
     Args:
         files: as `core.Core` takes them.
         settings: of `covey.json`, checked.
         wrong: lines for people, of what came before.
+        clock: of the board.
     """
     gc.collect()
     free = gc.mem_free()
@@ -54,6 +55,8 @@ def start(files, settings, wrong):
     slots = _once("slots") if files.read("slot.cbor") else None
     if slots is not None and slots.read(files)[2]:
         board.trial = slots.Trial(files, int(1_000_000 * settings.get("trial_seconds", 600)))
+    if settings.get("sleep"):
+        failed += _once("power").start(files, settings, board, clock)
     wrong += failed
     if wrong:
         board.reporting.lasting = ", ".join(wrong)[:160]

@@ -1,4 +1,4 @@
-"""What passes over the line of orders and of firmware (docs/protocol.md, section 18), for who has anything to do with it.
+"""What passes over the line of orders, firmware and sleep (docs/protocol.md, section 18), for who has anything to do with it.
 
 A board loads this when such a message comes; what it needs all the time is in `messages`.
 """
@@ -13,12 +13,13 @@ except ImportError:
     from messages import from_line as _from_line
 
 OPERATORS_FILE = "operators.cbor"  # whom enrolment pinned, as it came over the line; `core` writes it
-RESULT, PROGRESS = 5, 6  # from the board
+RESULT, PROGRESS, SLEEP = 5, 6, 7  # from the board
 OPERATORS, ORDER, FIRMWARE, PART = 20, 21, 22, 23  # from the gateway; `core` knows them by their numbers
 
 _SHAPES = {
     RESULT: (bytes, 64),  # what became of an order, and the board's signature of that
     PROGRESS: (32, (0, 4), UINT, str),  # which firmware, how it stands, how far it has come, and why
+    SLEEP: ((0, 86_400_000),),  # for so many milliseconds; 0: it is awake
     OPERATORS: ((1, 4), list),  # how many have to sign an order, and who may
     ORDER: (list,),  # an operation, and approvals of it
     FIRMWARE: (bytes,),  # signature, signer and header of a firmware

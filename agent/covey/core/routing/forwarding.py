@@ -11,8 +11,8 @@ nothing in it and can open nothing of it. Rules:
        gateway. A repeated message changes no way: who has kept an old envelope could take it. But its acknowledgement
        goes to who brought it, too, as a board that has moved may have nothing newer to say.
     4. Towards the board a FORWARD is unsequenced: what it carries is repeated by who wrote it. The gateway keeps the
-       newest few of each author for each board. What a mailbox has kept for the gateway to hand down stays there while
-       that board is not on its line, or as many wait for it.
+       newest few of each author for each board, until that is awake. What a mailbox has kept for the gateway to hand
+       down stays there while that board is not on its line, or as many wait for it.
     5. A board follows no manifests, and listens to its collector alone: acknowledgements, and blobs sent to it by name,
        which wait at the collector like for any other recipient until the board acknowledges them.
 """
@@ -132,10 +132,12 @@ class BoardRoutes:
             self._waiting.remove(alike[0])
         self._waiting.append((author, forward))
 
-    def take(self) -> list[Forward]:
-        """Return, once, what came for our boards."""
-        taken = [forward for _, forward in self._waiting]
+    def take(self, asleep: frozenset[DeviceKey] = frozenset()) -> list[Forward]:
+        """Return, once, what came for our boards; what is for boards that sleep stays."""
+        taken = [forward for _, forward in self._waiting if forward.to not in asleep]
+        kept = [each for each in self._waiting if each[1].to in asleep]
         self._waiting.clear()
+        self._waiting.extend(kept)
         return taken
 
 

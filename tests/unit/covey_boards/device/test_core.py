@@ -463,3 +463,24 @@ def test_a_gateway_that_takes_nothing_stops_no_sampling() -> None:
     world.run(60)
     assert world.sensor.count > counted + 5
     world.gateway.link.acknowledge = take
+
+
+def test_what_follows_from_the_secrets_is_found_once_and_never_for_others() -> None:
+    files = simulation.Files()
+    first = identity.load_identity(files)
+    assert identity.load_identity(files).proof == first.proof
+    found, computed = files.writes, nacl.crypto_scalarmult_base
+    nacl.crypto_scalarmult_base = None  # not asked again
+    try:
+        second = identity.load_identity(files)
+    finally:
+        nacl.crypto_scalarmult_base = computed
+    assert vars(second) == vars(first)
+    assert files.writes == found
+    other = simulation.Files()
+    other_identity = identity.load_identity(other)
+    files.held[identity.IDENTITY_FILE] = other.held[identity.IDENTITY_FILE]
+    assert vars(identity.load_identity(files)) == vars(other_identity)
+    for damaged in (b"", b"\xff", files.held["identity.pub"][:-1]):
+        files.held["identity.pub"] = damaged
+        assert vars(identity.load_identity(files)) == vars(other_identity)

@@ -1,0 +1,60 @@
+"""What a gateway keeps for a board that sleeps between its samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey_boards.shared import line_orders, messages
+from tests.unit.covey_boards.test_bridge import Gateway
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Gateway:
+    made = Gateway(tmp_path)
+    made.enrol()
+    return made
+
+
+def _sleep(gateway: Gateway, milliseconds: int) -> None:
+    gateway.board.say(line_orders.SLEEP, milliseconds)
+    gateway.run(0.5)
+
+
+def test_what_comes_for_a_sleeper_waits_until_it_wakes(gateway: Gateway) -> None:
+    gateway.board.measure()
+    gateway.run(0.5)
+    _sleep(gateway, 60_000)
+    sent = gateway.line.link.statistics.frames_sent
+    gateway.land()
+    gateway.run(30)
+    assert gateway.line.link.statistics.frames_sent == sent, "no frame for who does not listen"
+    assert gateway.device.store.boards.all()[0].up
+    assert gateway.board.acknowledged_up_to == 0
+    times = len(gateway.board.times)
+    _sleep(gateway, 0)
+    assert gateway.board.acknowledged_up_to == 1
+    assert len(gateway.board.times) == times + 1, "and the time, at once"
+
+
+def test_who_does_not_wake_in_time_is_gone_and_told_once(gateway: Gateway) -> None:
+    _sleep(gateway, 60_000)
+    gateway.run(170)
+    assert gateway.device.store.boards.all()[0].up
+    gateway.run(20)
+    assert not gateway.device.store.boards.all()[0].up
+    assert [line for line in gateway.reports if "woken" in line] == [
+        "warning: /dev/ttyTEST: the board has not woken from its sleep"
+    ]
+
+
+def test_a_restart_that_is_wanted_waits_for_the_board_to_wake(gateway: Gateway) -> None:
+    _sleep(gateway, 60_000)
+    with gateway.device.store.transaction():
+        gateway.device.store.boards.want_restart(gateway.line.port)
+    gateway.run(5)
+    assert gateway.board.boots == 1
+    gateway.board.say(messages.REPORT, [])
+    gateway.run(1)
+    assert gateway.board.boots == 2
