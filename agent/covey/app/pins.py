@@ -38,7 +38,15 @@ def configured(config: Config) -> frozenset[DeviceKey]:
     Raises:
         ConfigurationError: what stands there is no key.
     """
-    named = config.operations.operators
+    return operator_keys(config.operations.operators)
+
+
+def operator_keys(named: tuple[str, ...]) -> frozenset[DeviceKey]:
+    """Return operators as a configuration names them.
+
+    Raises:
+        ConfigurationError: one is no key.
+    """
     if named == (NOBODY,):
         return frozenset()
     try:

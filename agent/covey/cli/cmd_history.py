@@ -89,10 +89,10 @@ def _said(entry: HistoryEntry) -> str:
     if entry.uri is not None:
         what = "session begins" if entry.ended_at_us is None else f"session {(entry.about or '')[:8]} is over"
         return f"{what}: {printable(entry.uri)}"
-    if entry.mime is None:
-        return entry.kind
     about = f"(about {entry.about[:8]}) " if entry.about else ""
     instead = f"(instead of {entry.replaces[:8]}) " if entry.replaces else ""
+    if entry.mime is None:
+        return f"{about}{entry.kind}" + (f": {printable(entry.text)}" if entry.text else "")
     if entry.text is None:
         return f"{about}{instead}{count(entry.bytes, 'byte')} of {printable(entry.mime)}"
     return f"{about}{instead}{printable(entry.text.rstrip())}"

@@ -113,7 +113,8 @@ def _get(device: Device, options: argparse.Namespace) -> None:
         print_json([asdict(each) for each in found])
         return
     if not found:
-        print("no operator has set anything on this device")
+        what = printable(options.setting) or "anything"
+        print(f"no operator has set {what} on this device")
         return
     rows = [
         (each.key, "(secret)" if each.secret else _value(each.value), each.state, each.by, printable(each.why))

@@ -128,7 +128,8 @@ def setting(key: str, where: str = "") -> Setting:
         beside = {each.rpartition(".")[2]: each for each in known if each.rpartition(".")[0] == section}
         near = [beside[each] for each in nearest(name, beside, 1)] if section else []
         near = near or nearest(key, known, 1, 0.75)
-        hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(beside.values() or known)}"
+        hint = f"known here: {', '.join(beside.values())}" if section and beside else "'covey config list' shows all"
+        hint = f"did you mean '{near[0]}'?" if near else hint
         raise ConfigurationError(f"{where}{key} is not a setting", hint=hint)
     return known[key]
 

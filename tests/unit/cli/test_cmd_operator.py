@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from covey.adapters.state_folder import StateFolder
 from covey.app.device import find_state, open_device
 from covey.core.crypto import Identity
 from covey.core.history.bodies import Body
@@ -91,7 +92,9 @@ def test_status_says_who_may_order_this_device(kim: Here) -> None:
 
 
 def test_operators_that_are_no_keys_leave_the_status_readable(kim: Here) -> None:
-    kim.ok("config", "set", "operations.operators", "kim")
+    assert "covey-sign-" in kim.fails("config", "set", "operations.operators", "kim", code=78)
+    StateFolder.at(kim.state).change_config({"operations.operators": ("kim",)})  # as an editor may write it
+    assert "covey-sign-" in kim.fails("config", "check", code=78)
     status = kim.json("status")
     assert status["operators"]["obeyed"] == []
     assert any("operations.operators" in each for each in status["troubles"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.state_folder import StateFolder
 from tests.command import Here
 
 
@@ -23,7 +24,8 @@ def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -
     assert "nothing is set" in kim.ok("setting", "diff")
     first = kim.json("setting", "set", "app.mode", "eco")
     assert first["devices"] == 1
-    kim.ok("setting", "set", "app.limit", "5", "--for", "label:kim")
+    limit = kim.json("setting", "set", "app.limit", "5", "--for", "kim")
+    assert (limit["devices"], kim.ok("history", "log", "--type", "setting").count("app.limit = 5 for")) == (1, 1)
     kim.ok("setting", "set", "app.mode", "turbo")
     rows = kim.json("setting", "diff")
     assert [(each["key"], each["wanted"], each["state"], each["agrees"]) for each in rows] == [
@@ -39,6 +41,7 @@ def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -
     kim.ok("setting", "unset", "app.mode")
     assert "(its own)" in kim.ok("setting", "diff", "app.mode")
     assert "no operator has set anything" in kim.ok("setting")
+    assert "no operator has set app.mode on" in kim.ok("setting", "get", "app.mode")
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -
         (("telemetry.batch_seconds", "often"), 1, "must be a number"),
         (("telemetry.batch_seconds", "-1"), 1, "must be between"),
         (("sensors.enabled", "7"), 1, "must be true or false"),
+        (("nonsense", "7"), 1, "'covey config list' shows all"),
         (("telemetry.batch_secs", "7"), 1, "did you mean 'telemetry.batch_seconds'?"),
         (("app.Mode", "eco"), 1, "no name of a program's setting"),
         (("app.mode", "eco", "--for", "label:nobody"), 2, "no device of the group has the label"),
@@ -61,7 +65,7 @@ def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[st
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "no operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)
-    kim.ok("config", "set", "operations.operators", "covey-sign-nonsense")
+    StateFolder.at(kim.state).change_config({"operations.operators": ("covey-sign-nonsense",)})
     assert "operations.operators" in kim.fails("setting", "set", "app.mode", "eco", code=78)
 
 

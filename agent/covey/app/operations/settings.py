@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from covey.app.pins import operator_keys
 from covey.config.schema import Value
 from covey.config.settings import Setting, setting
 
@@ -57,6 +58,8 @@ def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
     if key == "relay.also" and isinstance(value, tuple):
         for url in value:
             check_meaning("relay.url", url)
+    elif key == "operations.operators" and isinstance(value, tuple):
+        operator_keys(value)
     elif value is not None:
         check_meaning(key, str(value))
     folder.change_config({key: value})
@@ -75,6 +78,7 @@ def check_meanings(configuration: Configuration) -> None:
         check_meaning(key, str(configuration.value(key)))
     for url in configuration.config.relay.also:
         check_meaning("relay.url", url)
+    operator_keys(configuration.config.operations.operators)
 
 
 def check_meaning(key: str, value: str) -> None:

@@ -94,7 +94,8 @@ _READERS: dict[int, cbor.Read[object]] = {
 def read_selector(text: str, members: Iterable[Member]) -> Selector:
     """Return what a person writes as a selector: `all`, `label:NAME`, `capability:NAME`, or devices between commas.
 
-    A device is written as its name, its fingerprint or its key in hexadecimal digits; a board by its label, too.
+    A device is written as its name, its fingerprint or its key in hexadecimal digits; or as its label, where nothing is
+    called so and no other device has it; of a board and a device with one label that means the board.
 
     Raises:
         UsageError: it is none, or nobody is selected by it.
@@ -114,12 +115,18 @@ def read_selector(text: str, members: Iterable[Member]) -> Selector:
 
 
 def _device(text: str, members: Iterable[Member]) -> DeviceKey:
-    listed = [(member.keys.signing_public, member.label if member.is_board else "") for member in members]
-    found = [key for key, label in listed if text and text in {device_name(key), key.hex(), fingerprint(key), label}]
-    if len(found) != 1:
-        wrong = "is no device of the group" if not found else "is the name of several devices"
-        raise UsageError(f"'{text[:70]}' {wrong}", hint=_MEMBERS if not found else "name it by its fingerprint")
-    return found[0]
+    listed = [(member, member.keys.signing_public) for member in members] if text else []
+    found = [key for _, key in listed if text in {device_name(key), key.hex(), fingerprint(key)}]
+    found = found or [key for member, key in listed if member.is_board and member.label == text]
+    found = found or [key for member, key in listed if member.label == text]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"'{text[:70]}' is no device of the group", hint=_MEMBERS)
+    raise UsageError(
+        f"'{text[:70]}' is the name of several devices",
+        hint=f"name one by its fingerprint; or all of them: label:{text[:64]}",
+    )
 
 
 _MEMBERS = "all, label:NAME, capability:NAME, or devices by name; 'covey group members' shows them"

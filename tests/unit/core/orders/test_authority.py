@@ -79,6 +79,13 @@ def test_what_is_void_signs_nothing() -> None:
     assert _counting(_weighed([bob, by_bob])) == [by_bob.id.hex()]
     void: frozenset[OperationId] = frozenset({bob.id})
     assert _counting(_weighed([bob, by_bob], void=void)) == []
+    assert _counting(_weighed([bob, by_bob], void=frozenset({by_bob.id}))) == []
+
+
+def test_two_that_remove_each_other_are_both_removed_by_removals_that_count() -> None:
+    removals = [said(ALICE, removes(BOB)), said(BOB, removes(ALICE))]
+    found = _weighed(removals, Pins(frozenset({ALICE.signing_public, BOB.signing_public})))
+    assert (found.operators, [each.counts for each in found.changes]) == ({}, [True, True])
 
 
 @pytest.mark.parametrize("what", ["is void", "has left", "was removed beside it", "never was one"])

@@ -35,6 +35,8 @@ _MEMBERS = (PUMP, ROOF, OFFICE, BOARD_MEMBER)
         (BOB.signing_public.hex(), [ROOF]),
         (device_name(MALLORY.signing_public), [BOARD_MEMBER]),  # a board by itself, and with nobody else
         ("pump", [BOARD_MEMBER]),
+        ("roof", [ROOF]),
+        ("roof, office", [ROOF, OFFICE]),
         (f"{fingerprint(BOB.signing_public)}, {device_name(ALICE.signing_public)}", [PUMP, ROOF]),
     ],
 )
@@ -59,6 +61,15 @@ def test_who_is_selected_by_what_a_person_writes(text: str, selected: list[Membe
 def test_what_selects_nobody_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         read_selector(text, _MEMBERS)
+
+
+def test_of_several_devices_with_one_label_none_is_meant() -> None:
+    shed = _member(CAROL, "pump")
+    with pytest.raises(UsageError, match="several devices") as caught:
+        read_selector("pump", (PUMP, shed))
+    assert "label:pump" in caught.value.hint
+    called = _member(CAROL, device_name(ALICE.signing_public))
+    assert read_selector(called.label, (PUMP, called)).devices == (ALICE.signing_public,), "a name goes before a label"
 
 
 @pytest.mark.parametrize(
