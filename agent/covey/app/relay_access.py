@@ -56,7 +56,9 @@ def require_relay(device: Device) -> None:
         ConfigurationError: none is.
     """
     if not device.config.relay.url:
-        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
+        from covey.adapters.keys.relay_credential import NO_RELAY_HINT
+
+        raise ConfigurationError("no relay is set", hint=NO_RELAY_HINT)
 
 
 def lacks_account(device: Device) -> bool:

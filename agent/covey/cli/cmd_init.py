@@ -38,5 +38,5 @@ def run(options: argparse.Namespace) -> int:
     if options.relay:
         print("next: covey group create, or covey join CODE")
     else:
-        print("next: covey relay --url mqtt://HOST --password-file FILE")
+        print("next: covey join CODE; on the hub covey relay serve; or covey relay --url URL --password-file FILE")
     return 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from covey.app.documents import ContentStatus, HistoryStatus, MemberStatus, Status
 
 DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
-_NO_RELAY = "relay    not set: covey relay --url mqtt://HOST"
+_NO_RELAY = "relay    not set: covey relay --url mqtts://HOST"
 _NAMED, _LABEL = 4, 24
 """Operators that the line of orders names, and characters of a label there."""
 _BECAME, _TRIED = "commands_", "attempts_"

@@ -136,4 +136,9 @@ def _entry(table: Mapping[str, Any], where: str) -> DoorEntry:
     options = table_of(KINDS[kind], own, where)
     if not options.url:
         raise ConfigurationError(f"{where}: url is missing", hint=_HINT)
+    schemes = ("mqtt", "mqtts") if isinstance(options, HomeAssistant) else ("http", "https")
+    if options.url.partition("://")[0] not in schemes:
+        raise ConfigurationError(
+            f"{where}: url must begin with {' or '.join(f'{each}://' for each in schemes)}", hint=_HINT
+        )
     return DoorEntry(name, kind, table_of(Common, about_all, where), options)

@@ -45,6 +45,8 @@ def test_list_documents_every_setting(alone: Here) -> None:
         (["set", "relay.url", "http://x"], 78, "neither mqtt:// nor mqtts://"),
         (["set", "relay.ca_file", "/nowhere"], 78, "not a readable PEM file"),
         (["set", "telemetry.group", "beef"], 78, "telemetry.group"),
+        (["set", "alerts.webhook", "htp://x"], 78, "alerts.webhook is no address of http:// or https://"),
+        (["set", "alerts.mail_server", "mail.example.org"], 78, "no address of smtp:// or smtps://"),
         (["set", "telemetry.batch_readings", "many"], 78, "must be a whole number"),
         (["get"], 2, "required: SETTING"),
         (["set", "label"], 2, "required: VALUE"),

@@ -69,7 +69,8 @@ def test_a_damaged_identity(alone: Here) -> None:
 
 def test_no_group_no_relay(alone: Here) -> None:
     assert "this device is in no group" in alone.fails("send", "--text", "x", code=1)
-    assert "no relay is set" in alone.fails("run", code=78)
+    assert "covey relay serve" in alone.fails("run", code=78)
+    assert "in no group: covey join CODE, or covey group create" in alone.ok("fleet")
     assert "no relay is set" in alone.fails("invite", code=78)
     assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
     assert "a Covey invite that is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)

@@ -41,6 +41,9 @@ class RelayAccount:
     allow_tls12: bool
 
 
+NO_RELAY_HINT = "on the hub: covey relay serve; for a relay elsewhere: covey relay --url mqtts://HOST"
+
+
 def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
     """Return the configured relays, the preferred one first.
 
@@ -49,7 +52,7 @@ def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
     """
     relay = config.relay
     if not relay.url:
-        raise ConfigurationError("no relay is set", hint="covey relay --url mqtt://HOST")
+        raise ConfigurationError("no relay is set", hint=NO_RELAY_HINT)
     client = None
     if relay.client_certificate:
         key_file = folder.path / relay.client_key if relay.client_key else None

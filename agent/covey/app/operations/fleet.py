@@ -129,6 +129,8 @@ class FleetView:
         releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
         writers = _writers(device, self._newest)
         troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]
+        if not self._versions:
+            troubles.append(FleetTrouble("here: this device is in no group", "covey join CODE, or covey group create"))
         if has_keys and reads and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
         return Fleet(

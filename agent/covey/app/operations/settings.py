@@ -68,13 +68,17 @@ def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
     return "" if holds else configuration.origins[key]
 
 
+_ADDRESSES = {"alerts.webhook": {"http": 80, "https": 443}, "alerts.mail_server": {"smtp": 25, "smtps": 465}}
+"""Settings that are addresses, with the schemes that they may have."""
+
+
 def check_meanings(configuration: Configuration) -> None:
     """Check what types cannot say.
 
     Raises:
         ConfigurationError: a value is well formed and means nothing.
     """
-    for key in ("relay.url", "relay.ca_file", "telemetry.group"):
+    for key in ("relay.url", "relay.ca_file", "telemetry.group", "alerts.webhook", "alerts.mail_server"):
         check_meaning(key, str(configuration.value(key)))
     for url in configuration.config.relay.also:
         check_meaning("relay.url", url)
@@ -103,3 +107,7 @@ def check_meaning(key: str, value: str) -> None:
         from covey.app.device import group_id
 
         group_id(value)
+    elif key in _ADDRESSES:
+        from covey.adapters.web_address import web_address
+
+        web_address(value, key, _ADDRESSES[key])
