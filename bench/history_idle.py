@@ -1,7 +1,8 @@
 """What a history costs an agent while nothing happens: memory, and bytes that it has written to the disk.
 
-Two agents that hear each other and have nothing to say; the peer is the same pair without a history. What is written is
-the kernel's `write_bytes` of the process (proc(5)): what it has had written to storage.
+Two agents that hear each other until they have nothing to say; then one of them ends, as its rounds are news, and the
+other one is looked at. The peer is the same pair without a history. What is written is the kernel's `write_bytes` of
+the process (proc(5)): what it has had written to storage.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from demo.device import Device
 from demo.fleet import Fleet
 
 _OPERATIONS = 10_000
-_SETTLES_S = 90.0
+_QUIET_S = 75.0
+"""Without a byte written, more than a round of heads after a start takes: then the two are in step."""
+_SETTLES_S = 600.0
+_PARTS_S = 30.0
 _LOOKS_S = 120.0
 _EVERY_S = 5.0
 _PORTION = 100
@@ -31,10 +35,9 @@ def main() -> None:
         try:
             fleet.set_up(batch_seconds=3_600, interval_seconds=3_600)
             [agent] = fleet.agents
-            without = _idle(agent)
+            without = _idle(fleet, agent)
             _write(agent)
-            _idle(agent)  # the others take it
-            with_it = _idle(agent)
+            with_it = _idle(fleet, agent)
         finally:
             fleet.close()
     print(f"an agent while nothing happens, {_LOOKS_S:.0f} s         MiB   bytes written")
@@ -43,19 +46,36 @@ def main() -> None:
     print(f"  the history costs {with_it[0] - without[0]:+.2f} MiB and {with_it[1] - without[1]:+,} bytes")
 
 
-def _idle(agent: Device) -> tuple[float, int]:
+def _idle(fleet: Fleet, agent: Device) -> tuple[float, int]:
     """Return the median of the memory in MiB, and the bytes that were written meanwhile."""
     agent.start("run", "--no-sensors")
-    pid = agent.pid
-    time.sleep(_SETTLES_S)
-    before, memory = _written(pid), []
+    _settle(agent.pid)
+    agent.end()
+    agent.start("run", "--no-sensors")  # a process that has taken in nothing
+    _settle(agent.pid)
+    fleet.collector.end()
+    time.sleep(_PARTS_S)
+    before, memory = _written(agent.pid), []
     end = time.monotonic() + _LOOKS_S
     while time.monotonic() < end:
         time.sleep(_EVERY_S)
-        memory.append(_memory_mib(pid))
-    written = _written(pid) - before
+        memory.append(_memory_mib(agent.pid))
+    written = _written(agent.pid) - before
     agent.end()
+    fleet.start_collector()
     return median(memory), written
+
+
+def _settle(pid: int) -> None:
+    """Wait until an agent has written nothing for a while."""
+    last, since = _written(pid), time.monotonic()
+    end = since + _SETTLES_S
+    while time.monotonic() < since + _QUIET_S:
+        if time.monotonic() > end:
+            raise TimeoutError("an agent goes on writing")
+        time.sleep(1)
+        if (now := _written(pid)) != last:
+            last, since = now, time.monotonic()
 
 
 def _write(agent: Device) -> None:

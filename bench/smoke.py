@@ -20,7 +20,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "history": {"_OPERATIONS": 300, "_AUTHORS": 5},
     "reconcile": {"_OPERATIONS": 300, "_DIFFERENCES": 5},
     "checkpoint": {"_KEYS": 20},
-    "history_idle": {"_OPERATIONS": 200, "_SETTLES_S": 2.0, "_LOOKS_S": 1.0, "_EVERY_S": 0.2},
+    "history_idle": {"_OPERATIONS": 200, "_QUIET_S": 1.0, "_PARTS_S": 0.2, "_LOOKS_S": 1.0, "_EVERY_S": 0.2},
     "catch_up": {"_OPERATIONS": 300, "_READINGS": 10},
     "orders": {"_TIMES": 2},
     "fanout": {"_MEMBERS": 8, "_PROCESSES": 1},

@@ -198,4 +198,5 @@ def _import(device: Device, options: argparse.Namespace) -> int:
         )
     if found.complaint:
         print(f"error: {found.complaint}", file=sys.stderr)
+        print("hint: copy it once more from where 'covey history export' has written it", file=sys.stderr)
     return 1 if found.complaint or found.refused else 0

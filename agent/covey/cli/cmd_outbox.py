@@ -107,7 +107,7 @@ def _print_verified(found: Verified) -> None:
 
 def _export(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with open_device(options) as device:
         for each in export_files.export_files(device, folder, options.to):
             rows.append({"recipient": each.recipient, "messages": each.messages, "files": each.files})
@@ -115,7 +115,8 @@ def _export(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"folder": str(folder), "recipients": rows})
     elif rows:
-        print_table(["recipient", "messages", "files"], [list(row.values()) for row in rows])
+        shown = [(each["recipient"], each["messages"], " ".join(each["files"])) for each in rows]
+        print_table(["recipient", "messages", "files"], shown)
         print("they stay queued here until an acknowledgement comes: by a relay, or in an export of their recipient")
     else:
         print("there is nobody to write to")

@@ -66,6 +66,8 @@ def test_operators_are_added_and_removed(kim: Here) -> None:
     assert _listed(kim) == [("Lee, workshop", False, True), ("kim", True, True)]
     assert "added by " in kim.ok("operator", "ls")
     assert "is an operator already" in kim.fails("operator", "add", "lee", code=1)
+    assert "is removed" in kim.ok("operator", "remove", "lee"), "by the label of the member as well"
+    kim.ok("operator", "add", "lee", "--label", "Lee, workshop")
     kim.ok("group", "remove", "lee", "--yes")
     assert "no member: obeyed by nobody here" in kim.ok("operator", "list")
     assert "is removed" in kim.ok("operator", "rm", "Lee, workshop")

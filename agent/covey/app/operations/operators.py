@@ -124,8 +124,8 @@ def remove_operator(device: Device, manifest: GroupManifest, name: str) -> Order
         LocalError: this device is no operator, or it is not clear who is meant.
     """
     known = check_operator(device, manifest).operators
-    labels = {key: label or getattr(manifest.member(key), "label", "") for key, label in known.items()}
-    found = [key for key in known if name and (key.hex().startswith(name.lower()) or labels[key] == name)]
+    labels = {key: {label, getattr(manifest.member(key), "label", "")} for key, label in known.items()}
+    found = [key for key in known if name and (key.hex().startswith(name.lower()) or name in labels[key])]
     if len(found) != 1:
         which = "no operator matches" if not found else f"{len(found)} operators match"
         raise LocalError(f"{which} '{name[:MAXIMUM_LABEL_BYTES]}'", hint="'covey operator list' shows them")
@@ -154,7 +154,7 @@ def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
     shown = operation.id.hex()[:8]
     check_operator(device, manifest)
     if own in _found(device, manifest, operation).signers:
-        raise LocalError(f"this device has signed {shown} already")
+        raise LocalError(f"this device has signed {shown} already", hint="'covey orders' shows who else has to agree")
     write(device, manifest, Approval(operation.id))
     return judged(device, manifest, operation)
 

@@ -12,10 +12,11 @@ from covey.core.crypto import Identity
 from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.history.orders import Approval, SettingOrder
+from covey.core.history.orders import Approval, CommandOrder, SettingOrder
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
-from covey.core.orders.selector import EVERYBODY
+from covey.core.orders.roll_out import RollOut, Wave
+from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.errors import RemoteError
 from covey.limits.orders import CHANGES_OF_A_LOG
 from tests.vectors import vectors
@@ -110,6 +111,16 @@ def test_what_enough_operators_have_ever_signed_takes_the_place_of_its_authors_o
     }
     assert (by_id[first.id].counts, by_id[second.id].counts) == (True, False), "by two that are operators and members"
     assert by_id[second.id].replaces is (what != "never was one"), "whatever came of Carol's word, it was enough once"
+
+
+def test_a_wave_of_somebody_who_is_no_operator_any_more_is_not_agreed_on_with_the_plan() -> None:
+    plan = RollOut(EVERYBODY, (Wave(devices=1), Wave(percent=100)), 2, 900_000_000, 0)
+    waves = [CommandOrder(Selector(SelectorKind.LABEL, each), "pump", {}, bytes(16), roll_out=plan) for each in "ab"]
+    added = said(ALICE, adds(BOB))
+    agreed = said(ALICE, waves[0], added)
+    removed = said(ALICE, removes(BOB), agreed)
+    by_bob = said(BOB, waves[1], removed)
+    assert _counting(_weighed([added, agreed, removed, by_bob])) == [agreed.id.hex()]
 
 
 def _numbered(author: Identity, number: int, body: Body, before: Operation) -> Operation:
