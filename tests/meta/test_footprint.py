@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,11 @@ def test_the_client_of_the_local_api_is_light() -> None:
     ours = {name for name in loaded if name.startswith("covey")}
     assert ours == {"covey", "covey.client", "covey.client_calls", "covey.errors"}
     assert "asyncio" not in loaded
+
+
+def test_the_page_is_small_and_asks_nobody_else() -> None:
+    """A telephone beside a field has it in a second; and it is there when the network behind the hub is not."""
+    files = [path for path in (ROOT / "agent/covey/web").iterdir() if path.suffix != ".LICENSE"]
+    assert sum(path.stat().st_size for path in files) <= 150_000
+    foreign = re.compile(r"""(?:src|href|url|import|fetch)\s*[=(]?\s*["']?(?:https?:)?//""")
+    assert [path.name for path in files if foreign.search(path.read_text(encoding="utf-8"))] == []
