@@ -10,6 +10,7 @@ from covey.app.roles.node_keys import NodeKeys
 from covey.core import crypto
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import node_id
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
@@ -98,7 +99,8 @@ class World:
         for entry in manifest.segments:
             content = self.objects.content[documents.entry_key(KEY.vault_id, node, entry)]
             records = documents.open_segment(ring.for_object(content), node, entry, content)
-            messages += [read_message(record.message) for record in records]
+            raws = [each.message for each in records if record_kind(each.message) is RecordKind.MESSAGE]
+            messages += [read_message(raw) for raw in raws]
         return messages
 
     def bodies(self, *devices: Device) -> list[bytes]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from covey.app.roles.collector import Collector
 from covey.app.roles.node_keys import NodeKeys
 from covey.core.ids import VaultId, node_id
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
@@ -126,6 +127,10 @@ class Site:
         return [split_number(read_message(raw).body)[1] for raw in self.records()]
 
     def records(self) -> list[bytes]:
+        """Return the messages and operations in the vault, in order."""
+        return [raw for raw in self.everything() if record_kind(raw) is not RecordKind.MANIFEST]
+
+    def everything(self) -> list[bytes]:
         """Return what is in the vault, in order, as a reader finds it."""
         node, manifest, found = node_id(self.gate.key), self.manifest(), list[bytes]()
         if manifest is None:

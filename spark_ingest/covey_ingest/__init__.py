@@ -11,7 +11,7 @@
 To be read in this order: `offsets` and `repairs` plan what is read; `reading`, `rows`, `decode`, `time_quality` and
 `schema` make rows of it, as far as `pruning` wants them; `source` hands them to Spark. `tables` commits them, without
 what `dedup` has found in there already (`committed`: where); `messages`, `gaps` (with `gaps_sql` and `forgotten`),
-`clocks`, `rollups` and `devices` follow.
+`clocks`, `rollups`, `devices` and `members` follow.
 `merging`, `delta_log` (both by `clustering`), `table_locations` and `publisher` keep, merge and publish the tables'
 files. `job` runs it all,
 `progress` and `metrics` tell of it; `report` reads the tables without Spark.

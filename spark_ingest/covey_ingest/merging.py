@@ -45,7 +45,7 @@ FILE_BYTES = 128 * 1024 * 1024
 """A folder of this size is never merged again."""
 
 _MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, FILE_BYTES)
-_TABLES = ("losses", "quarantine", "orders", "commands", "settings", "rollups", "readings")
+_TABLES = ("losses", "quarantine", "orders", "commands", "settings", "memberships", "rollups", "readings")
 _ROWS_PER_GROUP = 131_072
 _BYTES_PER_GROUP = 64 * 1024 * 1024
 _ROWS_AT_ONCE = 1024

@@ -24,7 +24,7 @@ import pyarrow as pa
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import ORDER_KINDS, OperationKind
-from covey.core.history.operation import Operation, read_operation
+from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval, CommandOrder, OperatorChange, Scalar, SettingOrder
 from covey.core.history.releases import ReleaseChange
 from covey.core.orders.selector import Selector, SelectorKind
@@ -76,17 +76,16 @@ KEYS = {
 Row = dict[str, Any]
 
 
-def read_order(raw: bytes, *, verify: bool) -> tuple[Operation, Row]:
-    """Return a landed operation and its `ORDERED`.
+def ordered(operation: Operation) -> Row:
+    """Return the `ORDERED` of a landed operation.
 
     Raises:
-        RemoteError: malformed, not signed by its author, or no order.
+        RemoteError: malformed, or no order.
     """
-    operation = read_operation(raw, verify=verify)
     if operation.kind not in ORDER_KINDS:
         raise MalformedError(f"an operation of kind {operation.kind} has no place in a vault: a newer Covey?")
     row = _said(read_body(operation)) | {"operation": operation.id.hex(), "ordered_at": _time(operation.made_at_us)}
-    return operation, row | {"kind": OperationKind(operation.kind).name.lower()}
+    return row | {"kind": OperationKind(operation.kind).name.lower()}
 
 
 def _said(body: Body) -> Row:

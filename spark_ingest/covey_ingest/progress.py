@@ -26,6 +26,8 @@ class Progress:
     repeats: int
     orders: int = 0
     """Of orders, and of what devices report of them."""
+    memberships: int = 0
+    """Members that signed manifests list, and profiles of groups."""
     repaired: int = 0
     unverified: int = 0
     bytes: int = 0

@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from covey.core.history.operation import is_operation
+from covey.core.history.operation import read_operation
 from covey.core.ids import printable
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentRecord
-from covey.core.wire.message import Loss, MessageType, read_message
+from covey.core.wire.message import NO_GROUP, Loss, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.decode import alike, batch_values, column_integers
-from covey_ingest.orders import read_order, reported_rows
+from covey_ingest.memberships import is_profile, member_rows, profile_row
+from covey_ingest.orders import ordered, reported_rows
 from covey_ingest.pruning import EVERYTHING, Selection
 from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
 from covey_ingest.time_quality import offset, wall_times_together
@@ -128,8 +130,9 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
         if record.received_at_us >= _CALENDAR_ENDS_US:
             raise MalformedError("the collector's clock is beyond the year 9999")
         scalars["received_at"] = record.received_at_us
-        if is_operation(record.message):
-            rows.add(scalars | _ordered(record, verify))
+        if record_kind(record.message) is not RecordKind.MESSAGE:
+            for row in list(_beside_messages(record, verify)):
+                rows.add(scalars | row)
             return
         message = read_message(record.message, verify=verify.wants(record.index))
         scalars["author"] = message.author.hex()
@@ -138,6 +141,7 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
         scalars["link_seq"] = message.link_seq
         if message.type is MessageType.TELEMETRY:
             number, batch = read_telemetry(message.body, known)
+            scalars["group"] = None if message.group_id == NO_GROUP else message.group_id.hex()
             rows.add_telemetry(scalars, Telemetry(record.received_at_us, number, batch))
         elif message.type is MessageType.LOSS:
             _add_losses(rows, scalars, Loss.from_wire(message.body))
@@ -153,15 +157,21 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
         rows.add(scalars | _failure(error))
 
 
-def _ordered(record: SegmentRecord, verify: Verify) -> Scalars:
-    operation, ordered = read_order(record.message, verify=verify.wants(record.index))
-    return {
-        "kind": RowKind.ORDER.value,
-        "author": operation.author.hex(),
-        "incarnation": operation.log.incarnation.hex(),
-        "group": operation.group_id.hex(),
-        "ordered": ordered,
-    }
+def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]:
+    """Yield what the rows of a manifest, a profile or an order have beside the place where it stands."""
+    verified, kind = verify.wants(record.index), {"kind": RowKind.MEMBERSHIP.value}
+    if record_kind(record.message) is RecordKind.MANIFEST:
+        for group, author, membership in member_rows(record.message, verify=verified):
+            yield kind | {"group": group, "author": author, "membership": membership}
+        return
+    operation = read_operation(record.message, verify=verified)
+    whose = {"group": operation.group_id.hex()}
+    if is_profile(operation):
+        yield kind | whose | {"membership": profile_row(operation)}
+        return
+    author, incarnation = operation.author.hex(), operation.log.incarnation.hex()
+    order = {"kind": RowKind.ORDER.value, "author": author, "incarnation": incarnation}
+    yield order | whose | {"ordered": ordered(operation)}
 
 
 def _failure(error: RemoteError) -> Scalars:

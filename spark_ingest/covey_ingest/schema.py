@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from covey_ingest.memberships import MEMBERSHIP
 from covey_ingest.orders import ORDERED, REPORTED
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -29,6 +30,8 @@ class RowKind(StrEnum):
     """What a device reports of a command, in `reported`."""
     SETTING = "setting"
     """What a device reports of one setting, in `reported`."""
+    MEMBERSHIP = "membership"
+    """A member of a group as a signed manifest lists it, or what a signed profile calls a group, in `membership`."""
     QUARANTINE = "quarantine"
     """Something that failed: where, and why. Where it is a whole segment, `first` to `last` are the node's positions
     that were passed over."""
@@ -76,8 +79,9 @@ MESSAGE_SCHEMA = pa.schema(
         pa.field("last_number", pa.int64()),
         pa.field("reason", pa.string()),
         pa.field("detail", pa.string()),
-        pa.field("group", pa.string()),  # that something is ordered in, in hex
+        pa.field("group", pa.string()),  # that the message, the order or the manifest is of, in hex
         pa.field("ordered", ORDERED),
         pa.field("reported", REPORTED),
+        pa.field("membership", MEMBERSHIP),
     ]
 )

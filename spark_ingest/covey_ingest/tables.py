@@ -3,6 +3,8 @@
     readings/batch=N/     one folder for each micro-batch
     losses/batch=N/       ranges of messages that their author says will never come
     orders/batch=N/       what operators order, and in commands/ and settings/ what became of it: see `orders`
+    memberships/batch=N/  what signed manifests list, and members/members.parquet what devices were called when, made of
+                          it: see `memberships` and `members`
     quarantine/batch=N/   what failed, where, why
     rollups/batch=N/      counts, bounds, sums and last values by minute: see `rollups`
     devices/devices.parquet   one row for each device, replaced whole
@@ -56,7 +58,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's docum
 from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError, TransientError
-from covey_ingest import clocks, dedup, devices, gaps, merging, repairs, rollups, seen_orders
+from covey_ingest import clocks, dedup, devices, gaps, members, memberships, merging, repairs, rollups, seen_orders
 from covey_ingest.committed import batch_folder, folder_numbers
 from covey_ingest.dedup import MessageKey, Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
@@ -73,7 +75,7 @@ _READINGS = """
            IF(truth, NULL, number) AS value, NULLIF(get(wholes, index), 0) AS whole,
            IF(truth, number != 0, NULL) AS flag,
            get(texts, index - size(values)) AS text, get(data, index - size(values) - size(texts)) AS data,
-           time_quality, clock_offset, incarnation, seq, index, batch_number, boot, collector, received_at
+           time_quality, clock_offset, incarnation, seq, index, batch_number, boot, collector, received_at, `group`
     FROM (SELECT *, get(series_of, index) AS series, get(values, index) AS number,
                  index >= booleans_from AND index < booleans_until AS truth
           FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time)
@@ -141,12 +143,19 @@ def settings(messages: DataFrame) -> DataFrame:
     return found.select(*_REPORT, *(f"reported.{name}" for name in _OF_SETTINGS))
 
 
+def said_of_groups(messages: DataFrame) -> DataFrame:
+    """Return what manifests and profiles say among the source's rows."""
+    found = messages.where(F.col("kind") == RowKind.MEMBERSHIP.value)
+    return found.select("group", "author", "membership.*", "collector", "received_at")
+
+
 _OTHERS = {
     "losses": losses,
     "quarantine": quarantine,
     "orders": orders,
     "commands": commands,
     "settings": settings,
+    memberships.TABLE: said_of_groups,
 }
 
 
@@ -159,6 +168,7 @@ def _counted(messages: DataFrame) -> tuple[DataFrame, Observation]:
         F.coalesce(F.sum(F.size("times")), F.lit(0)).alias("readings"),
         F.count_if(kind == RowKind.LOSS.value).alias("losses"),
         F.count_if(kind.isin(*_ORDERS)).alias("orders"),
+        F.count_if(kind == RowKind.MEMBERSHIP.value).alias("memberships"),
         F.count_if(kind == RowKind.QUARANTINE.value).alias("quarantined"),
         F.count_if(kind == RowKind.REPAIRED.value).alias("repaired"),
         F.count_if(F.col("reason").isin("signature", "decryption")).alias("unverified"),
@@ -206,6 +216,8 @@ class BatchWritten:
     losses: int = 0
     orders: int = 0
     """Of orders, and of what devices report of them, repeats included."""
+    memberships: int = 0
+    """Members that signed manifests list, and profiles of groups."""
     quarantined: int = 0
     repaired: int = 0
     """Segments that an earlier micro-batch had to pass over."""
@@ -303,6 +315,7 @@ class Tables:
                 replace_file(path, content, 0o666)
         shutil.rmtree(self.root / ".heard", ignore_errors=True)  # of an earlier version
         self._roll_up_what_stands()
+        members.update(self.root)
         if self._sink is Sink.DELTA:
             self._log = open_log(self.root, binding["ingest"], binding["vault_id"], self._publishing)
             self._log.publish()  # so that the log has all that is committed (rule 3 of `dedup`)
@@ -321,6 +334,7 @@ class Tables:
             clocks.update(self.root, batch_id)
             devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
             seen_orders.update(self.root, batch_id)
+            members.update(self.root, batch_id)
             repairs.update(self.root, batch_id)
             if self._log is not None:
                 self._log.publish(batch_id)
@@ -344,7 +358,7 @@ class Tables:
             written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
         staged = self._rebased(staged, came, messages.sparkSession, batch_id)
         written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
-        if written.losses or written.orders or written.quarantined or written.repaired:
+        if any((written.losses, written.orders, written.memberships, written.quarantined, written.repaired)):
             more = self._write_others(messages, seen, batch_id)
             written = replace(written, quarantined=written.quarantined + more)
         self._roll_up(sorted(staged.glob("*.parquet")), batch_id)

@@ -2,6 +2,8 @@
 
 1. `readings`, `devices` and so on are the tables, whatever their files: plain Parquet, or Delta. In plain Parquet,
    where a file stays as it is, doubtful times are repaired here as in Delta's files (rule 3 of `clocks`).
+   `readings` has `label` and `group_name` as well, as they were at the time of the reading (`members`); what is made of
+   it without them begins at `timed_readings`, and pays for no join.
 2. `latest`: the newest reading of each series of each device, and its age.
 3. `by_minute`, `by_hour`, `by_day`: count, minimum, maximum, mean and last of each series of numbers, late data
    included. Days are those of the session's time zone.
@@ -32,10 +34,13 @@ from covey_ingest.time_quality import AHEAD_US, HISTORY_FROM_US
 SERIES_MAX = 256
 """Columns of `wide`: as many as a person scrolls through; a hostile device can name any number of series."""
 
-_TABLES = ("devices", "gaps", "clocks", "losses", "quarantine", "orders", "commands", "settings", "rollups")
-_WHOLE = ("devices", "gaps", "clocks")
+_TABLES = (
+    *("devices", "gaps", "clocks", "losses", "quarantine", "orders", "commands", "settings", "rollups"),
+    *("memberships", "members"),
+)
+_WHOLE = ("devices", "gaps", "clocks", "members")
 """Tables of one file, which is replaced; the others have a folder for each micro-batch."""
-_LATER_COLUMNS = ("whole", "clock_offset")
+_LATER_COLUMNS = {"whole": "BIGINT", "clock_offset": "BIGINT", "group": "{text}"}
 """Columns of `readings` that files of an earlier version lack."""
 
 
@@ -49,6 +54,7 @@ class Engine(StrEnum):
 @dataclass(frozen=True, slots=True)
 class _Dialect:
     view: str
+    text: str
     micros: str
     moved: str
     quote: str
@@ -63,10 +69,11 @@ class _Dialect:
 
 _DIALECTS = {
     Engine.DUCKDB: _Dialect(
-        "CREATE OR REPLACE VIEW", "epoch_us({})", "stored.time + to_microseconds({})", '"', {ord("'"): "''"}
+        "CREATE OR REPLACE VIEW", "VARCHAR", "epoch_us({})", "stored.time + to_microseconds({})", '"', {ord("'"): "''"}
     ),
     Engine.SPARK: _Dialect(
         "CREATE OR REPLACE TEMPORARY VIEW",
+        "STRING",
         "unix_micros({})",
         "timestamp_micros(unix_micros(stored.time) + {})",
         "`",
@@ -74,13 +81,14 @@ _DIALECTS = {
     ),
 }
 
-_LATEST = """SELECT author, device, name, unit, time, now() - time AS age, value, whole, flag, text, time_quality
+_LATEST = """SELECT author, device, label, name, unit, time, now() - time AS age, value, whole, flag, text,
+       time_quality, {group}, group_name
 FROM (SELECT *, row_number() OVER (PARTITION BY author, name ORDER BY time DESC, seq DESC, index DESC) AS place
       FROM readings)
 WHERE place = 1"""
 _ROLLUP = """SELECT author, device, name, unit, date_trunc('{period}', time) AS {period}, count(*) AS readings,
        min(value) AS minimum, max(value) AS maximum, avg(value) AS mean, max_by(value, (time, seq, index)) AS last
-FROM readings WHERE value IS NOT NULL
+FROM timed_readings WHERE value IS NOT NULL
 GROUP BY author, device, name, unit, date_trunc('{period}', time)"""
 
 _KEPT = """SELECT author, device, name, unit, date_trunc('{period}', minute) AS {period},
@@ -91,7 +99,7 @@ GROUP BY author, device, name, unit, date_trunc('{period}', minute)"""
 
 _MESSAGES = """SELECT author, incarnation, seq, batch_number AS number, boot, min(received_at) AS received_at,
        count(*) AS readings
-FROM readings
+FROM timed_readings
 GROUP BY author, incarnation, seq, batch_number, boot"""
 
 
@@ -104,9 +112,18 @@ def views(location: str, engine: Engine) -> str:
     """
     root = checked_root(location)
     columns, series = _look(root, location)
-    repairs = _has_doubtful_times(root) and "clock_offset" in columns
-    kept = isinstance(root, Bucket) or (root / "rollups").is_dir()
-    return "\n\n".join([*_stored(root, engine), *_views(engine, columns, series, repairs=repairs, kept=kept)]) + "\n"
+    is_there = {table: isinstance(root, Bucket) or (root / table).is_dir() for table in ("rollups", "members")}
+    found = _Found(_has_doubtful_times(root) and "clock_offset" in columns, **is_there)
+    return "\n\n".join([*_stored(root, engine), *_views(engine, columns, series, found)]) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is beside the readings: doubtful times that `clocks` repairs, tables that earlier versions lack."""
+
+    repairs: bool
+    rollups: bool
+    members: bool
 
 
 def _has_doubtful_times(root: Path | Bucket) -> bool:
@@ -155,17 +172,18 @@ def _stored(root: Path | Bucket, engine: Engine) -> Iterator[str]:
             yield f"{name} AS\nSELECT * FROM read_parquet({files}, union_by_name = true, hive_partitioning = false);"
 
 
-def _views(engine: Engine, columns: set[str], series: list[str], *, repairs: bool, kept: bool) -> Iterator[str]:
+def _views(engine: Engine, columns: set[str], series: list[str], found: _Found) -> Iterator[str]:
     dialect = _DIALECTS[engine]
 
     def view(name: str, query: str) -> str:
         return f"{dialect.view} {name} AS\n{query};"
 
-    yield view("readings", _readings(dialect, columns, repairs))
-    yield view("latest", _LATEST)
+    yield view("timed_readings", _readings(dialect, columns, found.repairs))
+    yield view("readings", _labelled(dialect, has_members=found.members))
+    yield view("latest", _LATEST.format(group=dialect.name("group")))
     for period in ("minute", "hour", "day"):
         yield view(f"by_{period}", _ROLLUP.format(period=period))
-        if kept:
+        if found.rollups:
             yield view(f"rollup_{period}", _KEPT.format(period=period))
     if "batch_number" in columns:
         yield view("messages", _MESSAGES)
@@ -174,10 +192,11 @@ def _views(engine: Engine, columns: set[str], series: list[str], *, repairs: boo
 
 
 def _readings(dialect: _Dialect, columns: set[str], repairs: bool) -> str:
-    added = "".join(f", CAST(NULL AS BIGINT) AS {name}" for name in _LATER_COLUMNS if name not in columns)
+    lacking = {name: kind.format(text=dialect.text) for name, kind in _LATER_COLUMNS.items() if name not in columns}
+    added = "".join(f", CAST(NULL AS {kind}) AS {dialect.name(name)}" for name, kind in lacking.items())
     kept = ("author", "device", "name", "unit", "value", "flag", "text", "data", "incarnation", "seq", "index", "boot")
     also = [name for name in (*kept, *_LATER_COLUMNS, "batch_number", "collector", "received_at") if name in columns]
-    own = ", ".join(f"stored.{name}" for name in also)
+    own = ", ".join(f"stored.{dialect.name(name)}" for name in also)
     if not repairs:
         return f"SELECT {own}, stored.time, stored.time_quality{added}\nFROM stored_readings AS stored"
     offset = "clocks.clock_offset - stored.clock_offset"
@@ -196,6 +215,21 @@ def _readings(dialect: _Dialect, columns: set[str], repairs: bool) -> str:
     )
 
 
+def _labelled(dialect: _Dialect, *, has_members: bool) -> str:
+    """Return the query of readings with what their devices and groups were called when they were taken."""
+    group = dialect.name("group")
+    if not has_members:
+        none = f"CAST(NULL AS {dialect.text})"
+        return f"SELECT *, {none} AS label, {none} AS group_name\nFROM timed_readings"
+    return (
+        "SELECT timed.*, members.label, members.group_name\n"
+        "FROM timed_readings AS timed LEFT JOIN members\n"
+        f"     ON timed.author = members.author AND timed.{group} = members.{group}\n"
+        "        AND (members.valid_from IS NULL OR timed.time >= members.valid_from)\n"
+        "        AND (members.valid_until IS NULL OR timed.time < members.valid_until)"
+    )
+
+
 def _wide(dialect: _Dialect, series: list[str]) -> str:
     taken = {"author", "device", "time"}
     columns = []
@@ -207,5 +241,6 @@ def _wide(dialect: _Dialect, series: list[str]) -> str:
         columns.append(f"       max(CASE WHEN name = {dialect.literal(name)} THEN value END) AS {dialect.name(column)}")
     listed = ",\n".join(columns)
     return (
-        f"SELECT author, device, time,\n{listed}\nFROM readings WHERE value IS NOT NULL\nGROUP BY author, device, time"
+        f"SELECT author, device, time,\n{listed}\n"
+        "FROM timed_readings WHERE value IS NOT NULL\nGROUP BY author, device, time"
     )

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from covey.adapters.objects.folder import DirectoryStore
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.vault import documents
 from covey.core.vault.key_file import KeyFile
@@ -29,5 +30,6 @@ def landed(collector: Gateway) -> Counter[tuple[str, str, int, Any]]:
             segment = store.get(place, MAXIMUM_SEGMENT_BYTES)
             assert segment is not None
             for record in documents.open_segment(key, node, entry, segment):
-                readings.update(read_telemetry(read_message(record.message).body)[1].readings())
+                if record_kind(record.message) is RecordKind.MESSAGE:
+                    readings.update(read_telemetry(read_message(record.message).body)[1].readings())
     return readings

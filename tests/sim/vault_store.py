@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from covey.core.ids import EpochId, GroupId, VaultId, node_id
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
 from covey.core.vault.key_file import KeyFile
@@ -134,7 +135,8 @@ class VaultStore:
         key = documents.segment_key(VAULT_KEY.vault_id, node, entry.number, entry.incarnation)
         check(key in self._objects, "a manifest lists a segment that is not there")
         content = self._objects[key]
-        return [record.message for record in documents.open_segment(self._key_of(content), node, entry, content)]
+        raws = [record.message for record in documents.open_segment(self._key_of(content), node, entry, content)]
+        return [raw for raw in raws if record_kind(raw) is not RecordKind.MANIFEST]
 
     def _key_of(self, content: bytes) -> VaultKey:
         return self._world.vault_keys.content.ring().for_object(content)

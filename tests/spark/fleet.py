@@ -13,7 +13,7 @@ from covey.app.roles.compactor import Compaction, Compactor
 from covey.app.roles.node_keys import NodeKeys
 from covey.app.roles.node_vault import NodeVault
 from covey.core.crypto import Identity
-from covey.core.ids import Incarnation, LinkSeq, VaultId, node_id
+from covey.core.ids import GroupId, Incarnation, LinkSeq, VaultId, node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
 from covey.core.vault.documents import (
     SegmentEntry,
@@ -41,13 +41,14 @@ Given = tuple[str, str, int, Value]
 class Author:
     """Signs messages to one collector, as a device without a node and a store."""
 
-    def __init__(self, collector: Collector, seed: int) -> None:
+    def __init__(self, collector: Collector, seed: int, group_id: GroupId = NO_GROUP) -> None:
         rng = random.Random(seed)
         self.identity = Identity.from_seeds(rng.randbytes(32), rng.randbytes(32))
         self.incarnation = Incarnation(rng.randbytes(8))
         self.boot_id = rng.randbytes(8)
         self.seq = self.number = 0
         self._collector = collector
+        self._group_id = group_id
 
     @property
     def author(self) -> str:
@@ -86,7 +87,7 @@ class Author:
             self.identity,
             message_type,
             recipient,
-            NO_GROUP,
+            self._group_id,
             self.incarnation,
             self.seq,
             LinkSeq(self.seq),

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+from covey.core.group.manifest import Member, genesis, secret_id, sign_manifest
+from covey.core.landed_records import landed_manifest
 from covey.core.telemetry.batch import ClockKind
 from covey_ingest.views import Engine, views
+from tests.group_manifests import GROUP, profile
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 from tests.spark.ingesting import ingest
 
@@ -20,7 +23,9 @@ pytestmark = pytest.mark.spark
 
 _QUERIES = (
     "SELECT author, name, seq, index, value, whole, flag, text, time_quality FROM readings ORDER BY author, seq, index",
-    "SELECT author, name, value, text, flag FROM latest ORDER BY author, name",
+    "SELECT author, seq, index, label, group_name FROM readings ORDER BY author, seq, index",
+    "SELECT author, name, label, value, text, flag FROM latest ORDER BY author, name",
+    "SELECT author, label, role, group_name, valid_from IS NULL AS first FROM members ORDER BY author, label",
     "SELECT author, name, readings, minimum, maximum, mean, last FROM by_minute ORDER BY author, name, minute",
     "SELECT author, name, readings, minimum, maximum, mean, last FROM rollup_minute ORDER BY author, name, minute",
     "SELECT author, seq, number, readings FROM messages ORDER BY author, seq",
@@ -32,7 +37,12 @@ _QUERIES = (
 
 def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None:
     collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
-    one, two = Author(collector, 1), Author(collector, 2)
+    one, two = Author(collector, 1, GROUP), Author(collector, 2)
+    orchard = genesis(GROUP, Member(one.identity.keys, label="orchard"), secret_id(bytes(32)))
+    orchard = sign_manifest(orchard, one.identity)
+    meadow = sign_manifest(orchard.changing(Member(one.identity.keys, label="meadow")), one.identity)
+    collector.land(landed_manifest(orchard), profile("Pumpen"), received_at_us=NOW_US - 10_000_000)
+    collector.land(landed_manifest(meadow), received_at_us=NOW_US - 4_500_000)
     hostile = "it's a \\ `name\\'; --"
     collector.land(one.measure(9), two.telemetry([(hostile, "", BOOTED_US + 1, 2**53 + 1), ("on", "", NOW_US, True)]))
     ingest(spark, collector.vault, tables)
@@ -52,6 +62,9 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
             by_duckdb = database.execute(query).fetchall()
             assert by_spark == by_duckdb
             assert by_spark
+        labels = "SELECT label, group_name, count(*) FROM readings WHERE author = ? GROUP BY ALL ORDER BY label"
+        named = [("meadow", "Pumpen", 8), ("orchard", "Pumpen", 5)]
+        assert database.execute(labels, [one.author]).fetchall()[:2] == named
         days = "SELECT * FROM {}_day ORDER BY author, name"
         assert database.execute(days.format("rollup")).fetchall() == database.execute(days.format("by")).fetchall()
         columns = [name for name, *_ in database.execute("SELECT * FROM wide").description]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from covey.core.doors import DoorGap, DoorMessage, DoorReading, LandedPosition, Plan
 from covey.core.ids import NodeId
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentEntry, SegmentRecord, VaultManifest, open_segment
 from covey.core.vault.reading import Floor, Trouble, VaultReader
@@ -192,6 +193,8 @@ def read_landed(record: SegmentRecord, known: KnownLayouts) -> DoorMessage | Non
     Raises:
         RemoteError: no message, not its author's, or of a shape that nobody reads.
     """
+    if record_kind(record.message) is not RecordKind.MESSAGE:
+        return None
     message = read_message(record.message, verify=False)
     if message.type is not MessageType.TELEMETRY:
         return None

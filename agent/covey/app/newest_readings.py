@@ -19,6 +19,7 @@ from typing import NamedTuple
 from covey.adapters.sqlite.fleet_table import FleetTable
 from covey.core import crypto
 from covey.core.ids import DeviceKey, NodeId, printable
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import Batch, ClockKind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentEntry, SegmentRecord, open_segment
@@ -238,6 +239,8 @@ class NewestReadings:
 
     def _take(self, record: SegmentRecord) -> None:
         """Take what a record of a segment says of its author; what is no message of a device is passed over."""
+        if record_kind(record.message) is not RecordKind.MESSAGE:
+            return
         try:
             message = read_message(record.message, verify=False)
             if message.type in {MessageType.TELEMETRY, MessageType.LOSS}:

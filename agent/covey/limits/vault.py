@@ -13,6 +13,10 @@ SEGMENT_BYTES = 4 * MIB
 SEGMENT_US = 2_000_000
 """Age at which a collector closes a segment: bounds the latency to the tables and the sender's wait."""
 
+LANDED_MANIFEST_US = 600_000_000
+"""Between two manifests of one group that a collector lands: each may list 1,000 members in 256 KiB, and a thousand
+that join one by one make a thousand."""
+
 RECALLED_BYTES = 16 * SEGMENT_BYTES
 """What a collector without its database reads of its vault before it begins: some seconds of a Pi; more messages than
 there are imprints of a link."""

@@ -8,8 +8,10 @@ from typing import Any
 from covey.core import crypto
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.crypto import Identity
+from covey.core.history.bodies import GroupProfile
 from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import LinkSeq, VaultId, node_id
+from covey.core.landed_records import landed_manifest
 from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.vault import documents, merging
@@ -18,6 +20,7 @@ from covey.core.vault.keys import VaultKey
 from covey.core.vault.merging import Replaced
 from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
+from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.orders import said
 
 KEY = VaultKey(VaultId(seeded("vault id", 16)), seeded("vault key"))
@@ -77,6 +80,10 @@ _ORDERS = [
 ]
 """What was ordered, and what became of it: operations stand among messages."""
 
+_MEMBERSHIPS = [
+    SegmentRecord(NOW_US + 5, landed_manifest(WITH_CAROL)),
+    SegmentRecord(NOW_US + 6, said(CAROL, GroupProfile("Pumpen")).raw),
+]
 _CREATED_US = {1: NOW_US + 12, 2: NOW_US + 11}
 """Not before the records arrived; a merged segment's is the highest, whatever the order."""
 
@@ -279,6 +286,7 @@ def _good(name: str, number: int, created_us: int, records: list[SegmentRecord])
 def _segments() -> list[dict[str, Any]]:
     entries = [_good(f"segment {number}", number, _CREATED_US[number], records) for number, records in _RECORDS.items()]
     entries.append(_good("orders, and what became of them", 3, NOW_US + 13, _ORDERS))
+    entries.append(_good("a manifest, and what its group is called", 4, NOW_US + 14, _MEMBERSHIPS))
     entry, content = _segment(1)
 
     def listed(raw: bytes) -> SegmentEntry:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import digest, take_room
-from covey.core.history.operation import Operation
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.operation import Operation, operation_id
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.limits.storage import LANDING_BYTES
+
+_NO_INCARNATION = Incarnation(bytes(8))
 
 
 class Landing:
@@ -33,6 +36,23 @@ class Landing:
         if not self._land(log.author, log.incarnation, operation.raw, LinkSeq(0), received_at_us):
             return False
         self._database.run("INSERT OR REPLACE INTO landed_orders VALUES (?, ?)", (operation.group_id, arrival))
+        return True
+
+    def land_manifest(self, manifest: GroupManifest, record: bytes, landed_at_us: int) -> bool:
+        """Keep a manifest's record, unless it is the last one of its group that was kept; False as for `land`."""
+        return self._land_once((manifest.group_id, 0, manifest.hash), manifest.issuer, record, landed_at_us)
+
+    def land_profile(self, group_id: GroupId, profile: bytes, author: DeviceKey, landed_at_us: int) -> bool:
+        """Keep a profile, an operation, in the same way."""
+        return self._land_once((group_id, 1, operation_id(profile)), author, profile, landed_at_us)
+
+    def _land_once(self, what: tuple[GroupId, int, bytes], author: DeviceKey, raw: bytes, now_us: int) -> bool:
+        query = "SELECT 1 FROM landed_memberships WHERE (group_id, kind, hash) = (?, ?, ?)"
+        if self._database.first(query, what):
+            return True
+        if not self._land(author, _NO_INCARNATION, raw, LinkSeq(0), now_us):
+            return False
+        self._database.run("INSERT OR REPLACE INTO landed_memberships VALUES (?, ?, ?)", what)
         return True
 
     def orders_upto(self, group_id: GroupId) -> int:

@@ -33,8 +33,9 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions.results import OrderResult
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
-from covey.core.history.operation import is_operation, read_operation
+from covey.core.history.operation import read_operation
 from covey.core.ids import KEY_BYTES, Incarnation
+from covey.core.landed_records import RecordKind, record_kind, verify_record
 from covey.core.settings.states import SettingReport
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, MalformedError, StorageError
@@ -190,8 +191,8 @@ def _sound_inbox(row: Row) -> None:
 
 def _sound_landing(row: Row) -> None:
     link = row["author"], row["incarnation"]
-    if is_operation(row["message"]):
-        read_operation(row["message"])
+    if record_kind(row["message"]) is not RecordKind.MESSAGE:
+        verify_record(row["message"])
         check_digest(row["digest"], *link, row["link_seq"] or row["place"], row["message"])
         return
     message = read_message(row["message"])

@@ -19,6 +19,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Protocol
 
+from covey.app.roles.landed_memberships import LandedMemberships, MembershipTable
 from covey.app.roles.node_keys import NodeKeys
 from covey.app.roles.node_vault import ManifestFloor, NodeVault
 from covey.app.roles.recall import RecallStore, recall
@@ -28,6 +29,7 @@ from covey.core.history.kinds import ORDER_KINDS
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.records import StoredOperation
 from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
@@ -48,7 +50,7 @@ _TRIES = 3
 """A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
 
 
-class LandingTable(ManifestFloor, Protocol):
+class LandingTable(ManifestFloor, MembershipTable, Protocol):
     """What a collector keeps on its way to the vault."""
 
     def size(self) -> int:
@@ -142,6 +144,7 @@ class Collector:
             RemoteError: the manifest there is damaged, or not of this vault.
         """
         self._vault = NodeVault(identity, keys, store, objects, rng)
+        self._memberships = LandedMemberships(identity.signing_public, store)
         self._store = store
         self._objects = objects
         self._rng = rng
@@ -265,6 +268,7 @@ class Collector:
         if rests_until_us is not None:
             return rests_until_us
         self._vault.ensure_known()
+        self._memberships.stage(node, now)
         plan = self._plan(now)
         if plan is None:
             return None
@@ -277,7 +281,8 @@ class Collector:
             for message in messages:
                 if message.recipient is not None and message.place is not None:
                     node.telemetry.pushed(message.recipient, message.place)
-            self._store.counters.count("landed_messages", len(messages))
+            said = [each for each in messages if record_kind(each.message) is not RecordKind.MANIFEST]
+            self._store.counters.count("landed_messages", len(said))
         links = defaultdict(set)
         for message in messages:
             if not message.link_seq:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from covey.core.history.operation import is_operation, read_operation
 from covey.core.ids import NodeId, VaultId
+from covey.core.landed_records import verify_record
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
 from covey.core.vault.key_object import key_object_key
 from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.reading import Floor, Trouble, VaultReader, listed_nodes
-from covey.core.wire.message import read_message
 from covey.errors import LimitError, RemoteError
 from covey.limits.vault import MAXIMUM_KEY_OBJECT_BYTES, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from covey.ports import ObjectStore
@@ -147,10 +146,7 @@ class VaultSurvey:
             return
         for record in records:
             try:
-                if is_operation(record.message):
-                    read_operation(record.message)
-                else:
-                    read_message(record.message)
+                verify_record(record.message)
             except RemoteError as error:
                 yield VaultFinding(node, entry.number, error.code, str(error))
 

@@ -140,9 +140,13 @@ class History:
 
     def profile(self, group_id: GroupId) -> GroupProfile:
         """Return how a group is described, by the last operation that does and counts; empty where none has."""
+        return read_profile(self.profile_operation(group_id))
+
+    def profile_operation(self, group_id: GroupId) -> bytes | None:
+        """Return the operation that describes a group: the last one that does and counts, as it was signed."""
         profiles = self._records.operations.of_kind(group_id, OperationKind.PROFILE, newest_first=True)
         void = self.standing(group_id).void
-        return read_profile(next((each.raw for each in profiles if each.id not in void), None))
+        return next((each.raw for each in profiles if each.id not in void), None)
 
     def _named(self, group_id: GroupId, manifest_hash: ManifestHash) -> tuple[int, frozenset[DeviceKey]]:
         """Return version and writers of a manifest; one that was lost to damage shows nothing of anybody."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.ids import node_id
+from covey.core.landed_records import RecordKind, record_kind
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentRecord
 from covey.core.wire.message import Message, read_message
@@ -47,7 +48,7 @@ def _messages(site: Site) -> list[Message]:
     for entry in manifest.segments:
         content = site.objects.content[documents.entry_key(KEY.vault_id, node, entry)]
         found += documents.open_segment(ring.for_object(content), node, entry, content)
-    return [read_message(record.message) for record in found]
+    return [read_message(each.message) for each in found if record_kind(each.message) is RecordKind.MESSAGE]
 
 
 def _numbers(site: Site) -> Counter[tuple[bytes, bytes, int]]:

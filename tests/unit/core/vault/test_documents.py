@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from covey.core.crypto import Identity
-from covey.core.history.operation import is_operation, read_operation
 from covey.core.ids import Incarnation, NodeId, VaultId
+from covey.core.landed_records import verify_record
 from covey.core.vault import documents, merging
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord, Tombstone
 from covey.core.vault.keys import VaultKey
-from covey.core.wire.message import read_message
 from covey.errors import LimitError, MalformedError, RemoteError, RollbackError
 from tests.vectors import load, vectors
 
@@ -52,7 +51,7 @@ def test_segments(vector: dict[str, Any]) -> None:  # accepts: 004.19, 004.20, 0
     records = [SegmentRecord(at, bytes.fromhex(message)) for at, message in vector["records"]]
     assert documents.open_segment(_KEY, _NODE, entry, content) == tuple(records)
     for record in records:
-        read_operation(record.message) if is_operation(record.message) else read_message(record.message)
+        verify_record(record.message)
     sealed = documents.seal_segment(
         _KEY,
         _COLLECTOR.signing_public,

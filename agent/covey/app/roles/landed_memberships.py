@@ -1,0 +1,89 @@
+"""Group manifests and profiles beside what a collector lands: readers learn from them what devices are called.
+
+1. What holds in a group that this device collects for goes along when something lands, and once; nothing lands for it
+   alone. It stands there with the time at which it went along.
+2. Of one group a manifest a minute at most: each lists all members, and a thousand that join one by one would
+   otherwise bring a thousand lists of up to a thousand.
+3. In a conflict there is no signed manifest of what holds: the one before stays what readers know.
+4. No acknowledgement waits for any of it. What is lost of the state is landed again; a reader knows it by its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from covey.core.group.manifest import COLLECTOR, GroupManifest
+from covey.core.history.operation import read_operation
+from covey.core.ids import DeviceKey, GroupId
+from covey.core.landed_records import landed_manifest
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.limits.vault import LANDED_MANIFEST_US
+
+
+class MembershipTable(Protocol):
+    """What a collector remembers of it."""
+
+    def land_manifest(self, manifest: GroupManifest, record: bytes, landed_at_us: int) -> bool:
+        """Keep a manifest's record, unless it was the last one of its group; say whether there was room."""
+
+    def land_profile(self, group_id: GroupId, profile: bytes, author: DeviceKey, landed_at_us: int) -> bool:
+        """Keep a profile, an operation, in the same way."""
+
+
+class MembershipStore(Protocol):
+    """The store as this needs it."""
+
+    @property
+    def landing(self) -> MembershipTable:
+        """Messages on their way into the vault."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Return a transaction."""
+
+
+class LandedMemberships:
+    """Puts what holds into the landing."""
+
+    def __init__(self, own: DeviceKey, store: MembershipStore) -> None:
+        self._own = own
+        self._store = store
+        self._landed: dict[GroupId, tuple[bytes, int]] = {}
+        """Of each group the manifest's hash that was looked at last, and when, in monotonic microseconds."""
+        self._profiled: tuple[int, int] | None = None
+        """Of which generation of groups and history all profiles have been kept."""
+
+    def stage(self, node: Node, now: Now) -> None:
+        """Put manifests and profiles that are new into the landing; what finds no room, the next time."""
+        for group in self._due(node, now):
+            with self._store.transaction():
+                kept = self._store.landing.land_manifest(group, landed_manifest(group), now.wall_us)
+            if kept:
+                self._landed[group.group_id] = group.hash, now.monotonic_us
+        self._stage_profiles(node, now)
+
+    def _stage_profiles(self, node: Node, now: Now) -> None:
+        generation = node.groups.generation, node.history.generation
+        if generation == self._profiled:
+            return
+        for group in node.groups.joined():
+            profile = node.history.profile_operation(group.group_id) if self._collects_for(group) else None
+            if profile is not None:
+                author = read_operation(profile, verify=False).author
+                with self._store.transaction():
+                    if not self._store.landing.land_profile(group.group_id, profile, author, now.wall_us):
+                        return
+        self._profiled = generation
+
+    def _due(self, node: Node, now: Now) -> Iterator[GroupManifest]:
+        for group in node.groups.joined():
+            seen, at_us = self._landed.get(group.group_id, (b"", now.monotonic_us - LANDED_MANIFEST_US))
+            is_new = group.raw and group.hash != seen
+            if is_new and now.monotonic_us - at_us >= LANDED_MANIFEST_US and self._collects_for(group):
+                yield group
+
+    def _collects_for(self, group: GroupManifest) -> bool:
+        member = group.member(self._own)
+        return member is not None and COLLECTOR in member.capabilities
