@@ -27,7 +27,7 @@ BENCHES = {
     "fanout": "seconds until 1,000 members have done one order and said so, against paho that asks as many",
     "content": "MB/s of a file from one agent to another through a broker, against paho that streams the same bytes",
     "mailbox": "envelopes/s that a mailbox keeps, against a bare table; its memory and a PULL at a million",
-    "content_nearby": "MB/s of a file from a peer of one network, against curl; what a patch of this package saves",
+    "content_nearby": "MB/s of a file from a peer of one network, against curl; memory; what a patch saves",
     "content_sites": "30 MB to 20 agents at two sites: what each site's uplink carries, against curl by each",
     "content_beside": "a reading's way to the vault beside files through the broker, p99, against alone",
     "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",

@@ -3,6 +3,9 @@
 Ours is verified chunk by chunk, is on the disk and has its whole verified once more when it counts as here; the peer is
 `curl` of the same bytes from Python's own server, into a file beside them, which nobody brings to the disk. The patch
 is between two versions of this package's sources, as one archive without compression, against the later one compressed.
+
+Memory is that of a file of the largest size: what the agents take more than idle, of all kinds (PSS), and what the two
+commands take more of what no file stands behind than for a file of one byte. What they map goes when others need it.
 """
 
 from __future__ import annotations
@@ -19,13 +22,15 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from bench.content import offered
+from bench.peak_memory import PeakMemory, memory_of
 from broker_conf.mosquitto import Broker
 from broker_conf.mosquitto.broker import free_port
 from covey.adapters.patches import make_patch
 from covey.adapters.state_folder import StateFolder
 from covey.app.device import open_device
 from covey.app.operations.content import fetch_file, put_file
-from demo.device import Device
+from covey.limits.content import MAXIMUM_CONTENT_BYTES
+from demo.device import COVEY, Device
 
 _SIZE = 100_000_000
 _ROUNDS = 5
@@ -41,6 +46,7 @@ def main() -> None:
         folder = Path(name)
         hub, shed = _pair(folder, broker)
         try:
+            agents, commands = _memory(folder, hub, shed)  # first: of agents that have moved nothing yet
             for number in range(_ROUNDS):
                 original = folder / f"file-{number}"
                 original.write_bytes(random.Random(number).randbytes(_SIZE))
@@ -55,7 +61,44 @@ def main() -> None:
     print(f"MB/s from asking for it to its being here, verified       {_SIZE / 1e6 / median(ours):>10.1f}")
     print(f"MB/s, curl                                                {_SIZE / 1e6 / median(peers):>10.1f}")
     print(f"  ratio, median of {_ROUNDS}                                      {median(ratios):>10.2f}")
+    mib = [f"{each / 2**20:.1f}" for each in (*agents, *commands)]
+    print(f"MiB (PSS) more than idle for 100 MiB: who gives, who takes {mib[0]:>9}, {mib[1]}")
+    print(f"MiB (anonymous) more than for a byte: put, get             {mib[2]:>9}, {mib[3]}")
     _print_patch()
+
+
+def _memory(folder: Path, hub: Device, shed: Device) -> tuple[list[int], list[int]]:
+    """Return what agents and commands take for a file of the largest size, in bytes."""
+    small, large = folder / "a byte", folder / "the largest"
+    small.write_bytes(bytes(1))
+    large.write_bytes(bytes(MAXIMUM_CONTENT_BYTES))
+    put_small = _put(hub, shed, small)  # so both agents have begun, and moved nothing yet
+    with PeakMemory("Pss", hub.pid, shed.pid) as agents:
+        get_small = _peak(shed, "get", small.name, "-o", str(folder / "got a byte"))
+        puts = _put(hub, shed, large) - put_small
+        gets = _peak(shed, "get", large.name, "-o", str(folder / "got the largest")) - get_small
+    return agents.more, [puts, gets]
+
+
+def _put(hub: Device, shed: Device, original: Path) -> int:
+    """Put a file, and wait until it is offered at the other device; return what the command has at most."""
+    most = _peak(hub, "put", str(original))
+    with open_device(StateFolder.at(shed.state)) as device:
+        offered(device, device.pick_group(None), original.name)
+    return most
+
+
+def _peak(device: Device, *words: str) -> int:
+    """Run a command, and return what it has at most that no file stands behind."""
+    whole = [*COVEY, words[0], "--state", str(device.state), *words[1:]]
+    command = subprocess.Popen(whole, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    most = 0
+    while command.poll() is None:
+        most = max(most, memory_of(command.pid, "Anonymous"))
+        time.sleep(0.005)
+    if command.poll():
+        raise RuntimeError(f"covey {words[0]} failed")
+    return most
 
 
 def _pair(folder: Path, broker: Broker) -> tuple[Device, Device]:
