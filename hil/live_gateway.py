@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from covey.limits.board import BOARD_PART_BYTES
-from covey.ports import SerialMessage
+from covey.ports import SerialLink, SerialMessage
 from covey_boards.device.identity import noise_key_is_proven
 from covey_boards.images import BoardImage
 from covey_boards.serial_link import SerialPortLink
@@ -47,9 +47,13 @@ class LiveGateway:
     Args:
         board: behind the line.
         collector: what it has received; survives the gateway.
+        baud: of the board's port.
+        link: in the place of that port.
     """
 
-    def __init__(self, board: LiveBoard, collector: Collector | None = None, baud: int = 115_200) -> None:
+    def __init__(
+        self, board: LiveBoard, collector: Collector | None = None, baud: int = 115_200, link: SerialLink | None = None
+    ) -> None:
         self.acknowledges = True  # or what the collector answers gets lost: the relay is away
         self._board = board
         self.collector = collector or Collector()
@@ -63,7 +67,7 @@ class LiveGateway:
         self.image: BoardImage | None = None  # what the board is to run
         self.progress: list[tuple[int, int, str]] = []  # state, how far, and why
         self.software: list[object] = []
-        self.link = SerialPortLink(str(board.port), baud)
+        self.link: SerialLink = link or SerialPortLink(str(board.port), baud)
         self.link.start()
 
     def serve(self, until: Callable[[], object]) -> None:

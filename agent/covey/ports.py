@@ -147,6 +147,10 @@ class AttachedBoard:
     """What it said last that went wrong, since it started; text of a peer."""
 
 
+UDP_PREFIX = "udp:"
+"""How the ports of boards on UDP are called, before their address and its port."""
+
+
 class SerialLink(Protocol):
     """A port with a board behind it: whole messages, each at least once, in order."""
 

@@ -12,6 +12,8 @@
 8. An order is handed to a board again each minute until the board has said what became of it.
 9. A board that says that it sleeps is told nothing until it speaks; what comes for it is kept, within the bounds of
    `forwarding`. One that does not wake in time is gone.
+10. Lines may come and go (`udp_lines`). Nothing is logged of one whose board is no member, its row in the store goes
+    with it, and of all such one identifies itself in a second.
 """
 
 from __future__ import annotations
@@ -19,12 +21,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
 from covey.core.group.device_labels import DeviceLabels
-from covey.core.ids import DeviceKey, GroupId, NoisePublic, printable, truncate_utf8
+from covey.core.ids import DeviceKey, NoisePublic, printable, truncate_utf8
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
@@ -32,8 +33,10 @@ from covey.errors import LocalError, MalformedError, OutboxFullError
 from covey.limits.actions import CLOCK_SETTLES_US
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
-from covey.ports import AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp, Transactions
+from covey.ports import UDP_PREFIX, AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp
+from covey_boards.bridge_needs import BoardFirmware, BoardOperators, BridgeStore, ComingLines
 from covey_boards.device import identity
+from covey_boards.line import NO_COLLECTOR, Line
 from covey_boards.shared import line_orders, messages
 
 _TIME_US = 600_000_000
@@ -63,108 +66,16 @@ _TROUBLE_US = 60_000_000
 _OVERSLEPT_US = 120_000_000
 """How much later than it said a board may wake: clocks in deep sleep are some per cent off."""
 
+_STRANGER_US = 1_000_000
+"""How soon after each other boards of no group may identify themselves on lines that come and go."""
+
+_MOVED_US = 60_000_000
+"""For how long a board of a line that comes and goes counts as present after what it said last."""
+
 _LINE_EVENTS = 32
 """Events of one line in a turn: no line holds up the others."""
 
-_NO_COLLECTOR = bytes(32)
 _NUMBER_NAME = re.compile(r"[a-z0-9_]{1,32}")
-
-
-class BoardTable(Protocol):
-    """The boards on this machine's ports."""
-
-    def all(self) -> list[AttachedBoard]:
-        """Return the boards that have been seen, by port."""
-
-    def note(self, board: AttachedBoard) -> None:
-        """Remember who is on a port."""
-
-    def restarts_wanted(self) -> list[str]:
-        """Return the ports whose boards somebody wants restarted."""
-
-    def restart_done(self, port: str) -> None:
-        """Note that the board on a port was restarted."""
-
-
-class BridgeStore(Transactions, Protocol):
-    """The store as this role needs it."""
-
-    @property
-    def boards(self) -> BoardTable:
-        """The boards on this machine's ports."""
-
-
-class HandedOrder(Protocol):
-    """An order for a board."""
-
-    @property
-    def raws(self) -> Sequence[bytes]:
-        """Its bytes, then those of approvals of it."""
-
-    @property
-    def has_deadline(self) -> bool:
-        """Whether the board has to know what time it is."""
-
-
-class BoardOperators(Protocol):
-    """What operators want of boards."""
-
-    def operators(self, group_id: GroupId) -> tuple[int, list[DeviceKey]]:
-        """Return how many operators an order needs, and the few that a board pins; nobody: no one."""
-
-    def next_order(self, board: DeviceKey, software: str, node: Node, now: Now) -> HandedOrder | None:
-        """Return what a board is to be told next."""
-
-    def receive(self, board: DeviceKey, body: bytes, signature: bytes, node: Node, now: Now) -> bool:
-        """Take what a board has signed of an order; return whether it has been dealt with."""
-
-
-class BoardFirmware(Protocol):
-    """The firmware that boards are to run."""
-
-    def begin(self, board: DeviceKey) -> None:
-        """Note that a board has started, or its line has come up."""
-
-    def next_message(self, board: DeviceKey, now: Now) -> bytes | None:
-        """Return what is to be told a board now."""
-
-    def receive(self, board: DeviceKey, digest: bytes, state: int, offset: int, why: str, node: Node, now: Now) -> None:
-        """Take what a board says of a firmware."""
-
-
-class _Line:
-    """One port, and what is known of the board behind it."""
-
-    def __init__(self, link: SerialLink) -> None:
-        self.link = link
-        self.board: AttachedBoard | None = None
-        self.collector = _NO_COLLECTOR
-        self.held: SerialMessage | None = None
-        self.held_until_us = 0
-        self.received_us = 0
-        self.warned: set[str] = set()
-        self.synchronised = False
-        self.time_at_us = self.enrol_at_us = self.note_at_us = self.noted_us = 0
-        self.numbers: dict[str, int] = {}
-        self.noted: AttachedBoard | None = None
-        self.trouble = self.copy = ""
-        self.trouble_at_us = 0
-        self.order_at_us = self.up_at_us = 0
-        self.sleeps_until_us: int | None = None
-
-    @property
-    def up(self) -> bool:
-        """Whether the board has identified itself since the link came up."""
-        return self.board is not None and self.board.up
-
-    @property
-    def wrong(self) -> str:
-        """What a person should see to."""
-        return self.copy or self.trouble
-
-    def statistics(self) -> dict[str, int]:
-        """Return the board's numbers and the line's own, whose names begin with `line_`."""
-        return self.numbers | {f"line_{name}": value for name, value in self.link.statistics().items()}
 
 
 class Bridge:
@@ -175,6 +86,7 @@ class Bridge:
         synchronised: says whether the wall clock is disciplined at the moment.
         orders: what operators want of boards; None: nobody is obeyed here.
         firmware: what boards are to run, where an installer brings any.
+        coming: lines that come and go, where boards may speak over a network.
     """
 
     def __init__(
@@ -185,27 +97,31 @@ class Bridge:
         report: Report,
         orders: BoardOperators | None = None,
         firmware: BoardFirmware | None = None,
+        coming: ComingLines | None = None,
     ) -> None:
-        self._lines = [_Line(link) for link in links]
+        self._lines = [Line(link) for link in links]
         self._store = store
         self._synchronised = synchronised
         self._report = report
         self._orders = orders
         self._firmware = firmware
+        self._coming = coming
+        self._stranger_at_us = 0
         self._started = False
         self._look_at_us = 0
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Take what boards say, and tell them what is due; return when to be called next."""
         if not self._started:
-            self._start(now)
+            self._start(node, now)
+        self._admit(node, now)
         for line in self._lines:
             self._listen(line, node, now)
         self._deliver(node, now)
         if now.monotonic_us >= self._look_at_us:
             self._look_at_us = now.monotonic_us + _LOOK_US
             self._restart_boards()
-            self._look_for_copies(node)
+            self._look_for_copies(node, now)
             for line in self._lines:
                 self._miss_sleepers(line, now)
                 self._send_due(line, node, now)
@@ -220,22 +136,73 @@ class Bridge:
         for line in self._lines:
             line.link.stop()
             self._note_down(line, now)
+        if self._coming is not None:
+            self._coming.stop()
 
-    def _start(self, now: Now) -> None:
+    def _start(self, node: Node, now: Now) -> None:
         """Open the ports; what was known of them in an earlier life holds until a board says otherwise."""
         self._started = True
+        if self._coming is not None:
+            self._coming.start()
         known = {board.port: board for board in self._store.boards.all()}
         for line in self._lines:
             line.link.start()
-            line.board = line.noted = known.get(line.link.port)
+            self._remember(line, known.pop(line.link.port, None), now)
+        for board in known.values():  # of lines that come and go
+            if board.up and board.port.startswith(UDP_PREFIX):
+                with self._store.transaction():
+                    self._store.boards.note(replace(board, up=False, changed_at_us=now.wall_us))
+            if board.port.startswith(UDP_PREFIX):
+                self._forget_stranger(board, node)
+
+    def _remember(self, line: Line, board: AttachedBoard | None, now: Now) -> None:
+        """Take what was known of a line."""
+        line.board = line.noted = board
+        if board is not None:
+            line.trouble = board.trouble
+            line.numbers = {name: n for name, n in board.statistics.items() if not name.startswith("line_")}
+            self._note_down(line, now)
+
+    # -- lines that come and go ---------------------------------------------------------------------------------------
+
+    def _admit(self, node: Node, now: Now) -> None:
+        """Rule 10."""
+        if self._coming is None:
+            return
+        for link in self._coming.new_lines():
+            self._lines.append(line := Line(link))
+            line.is_strange = True
+            known = {board.port: board for board in self._store.boards.all()}
+            self._remember(line, known.get(link.port), now)
+        for line in [each for each in self._lines if self._coming.has_ended(each.link)]:
+            self._lines.remove(line)
+            self._note_down(line, now)
             if line.board is not None:
-                line.trouble = line.board.trouble
-                line.numbers = {name: n for name, n in line.board.statistics.items() if not name.startswith("line_")}
-                self._note_down(line, now)
+                self._forget_stranger(line.board, node)
+
+    def _forget_stranger(self, board: AttachedBoard, node: Node) -> None:
+        if board_member(node.groups, board.keys.signing_public) is None:
+            with self._store.transaction():
+                self._store.boards.forget(board.port)
+
+    def _is_kept_waiting(self, line: Line, key: DeviceKey, node: Node, now: Now) -> bool:
+        """Say whether who identifies itself has to wait, as another stranger has just done so; members do not."""
+        if self._coming is None or not _is_coming(line):
+            return False
+        if board_member(node.groups, key) is not None:
+            line.is_strange = False
+            others = [each.link for each in self._lines if each.board and each.board.keys.signing_public == key]
+            self._coming.trust(line.link, [each for each in others if each is not line.link])
+            return False
+        line.is_strange = True
+        waits = now.monotonic_us < self._stranger_at_us
+        if not waits:
+            self._stranger_at_us = now.monotonic_us + _STRANGER_US
+        return waits
 
     # -- what boards say ----------------------------------------------------------------------------------------------
 
-    def _listen(self, line: _Line, node: Node, now: Now) -> None:
+    def _listen(self, line: Line, node: Node, now: Now) -> None:
         """Take events; one that there is no room for stays in front of all others (rule 2)."""
         for _ in range(_LINE_EVENTS):
             event = line.held or line.link.next_event()
@@ -252,10 +219,11 @@ class Bridge:
                 line.sleeps_until_us = None
                 line.trouble = "" if event.restarted else line.trouble
             elif isinstance(event, SerialDown):
-                self._report("warning", f"{line.link.port}: {printable(event.reason)}")
+                if not line.is_strange:
+                    self._report("warning", f"{line.link.port}: {printable(event.reason)}")
                 self._note_down(line, now)
 
-    def _receive(self, line: _Line, content: bytes, node: Node, now: Now) -> bool:
+    def _receive(self, line: Line, content: bytes, node: Node, now: Now) -> bool:
         """Take a message; return False where there is no room for it.
 
         Raises:
@@ -268,6 +236,8 @@ class Bridge:
             return True
         line.sleeps_until_us = None
         if kind == messages.IDENTIFY:
+            if self._is_kept_waiting(line, fields[0], node, now):
+                return False
             self._identify(line, *fields, node=node, now=now)
         elif kind == messages.TROUBLE:
             self._take_trouble(line, fields[0], now)
@@ -291,7 +261,7 @@ class Bridge:
         return True
 
     def _identify(
-        self, line: _Line, signing_public: DeviceKey, noise_public: NoisePublic, proof: bytes, collector: DeviceKey,
+        self, line: Line, signing_public: DeviceKey, noise_public: NoisePublic, proof: bytes, collector: DeviceKey,
         software: str, *, node: Node, now: Now,
     ) -> None:  # fmt: skip
         """Learn who is there (rule 1)."""
@@ -307,14 +277,14 @@ class Bridge:
             line.link.port,
             DeviceKeys(signing_public, noise_public),
             software,
-            collector != _NO_COLLECTOR,
+            collector != NO_COLLECTOR,
             True,
             now.wall_us,
             {},
         )
         if line.board is None or line.board.keys != board.keys:
             line.numbers, line.warned = {}, set()
-        if not line.up:
+        if not line.up and not line.is_strange:
             self._report("notice", f"board {_named(board, node)} on {line.link.port}: {printable(software)}")
             line.up_at_us = now.monotonic_us
         line.collector = collector
@@ -324,23 +294,23 @@ class Bridge:
             self._firmware.begin(signing_public)
         self._note(line, now)
 
-    def _take_trouble(self, line: _Line, text: str, now: Now) -> None:
+    def _take_trouble(self, line: Line, text: str, now: Now) -> None:
         """Rule 7. A board that cannot go on says it without saying who it is."""
         trouble = truncate_utf8(text, MAXIMUM_TROUBLE_BYTES)
-        if trouble and trouble != line.trouble and now.monotonic_us >= line.trouble_at_us:
+        if trouble and trouble != line.trouble and not line.is_strange and now.monotonic_us >= line.trouble_at_us:
             line.trouble_at_us = now.monotonic_us + _TROUBLE_US
             self._report("warning", f"the board on {line.link.port} says: {printable(trouble)}")
         line.trouble = trouble
         line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
 
-    def _take_sleep(self, line: _Line, milliseconds: int, now: Now) -> None:
+    def _take_sleep(self, line: Line, milliseconds: int, now: Now) -> None:
         """Rule 9. Who has just woken is told the time before all else."""
         if milliseconds:
             line.sleeps_until_us = now.monotonic_us + 1_000 * milliseconds
         else:
             line.time_at_us = line.order_at_us = self._look_at_us = 0
 
-    def _miss_sleepers(self, line: _Line, now: Now) -> None:
+    def _miss_sleepers(self, line: Line, now: Now) -> None:
         """Rule 9: report who has not woken."""
         if line.sleeps_until_us is not None and now.monotonic_us > line.sleeps_until_us + _OVERSLEPT_US:
             line.sleeps_until_us = None
@@ -348,7 +318,7 @@ class Bridge:
             self._note_down(line, now)
 
     def _carry(
-        self, line: _Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, node: Node, now: Now
+        self, line: Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, node: Node, now: Now
     ) -> bool:
         try:
             with self._store.transaction():
@@ -362,9 +332,9 @@ class Bridge:
             self._warn_once(line, node, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
         return True
 
-    def _warn_once(self, line: _Line, node: Node, what: str) -> None:
+    def _warn_once(self, line: Line, node: Node, what: str) -> None:
         """Report what goes on for long, once for each board."""
-        if what not in line.warned:
+        if what not in line.warned and not line.is_strange:
             line.warned.add(what)
             name = "something" if line.board is None else _named(line.board, node)
             self._report("warning", f"board {name} on {line.link.port} {what}")
@@ -385,7 +355,7 @@ class Bridge:
                 if line.board is not None and line.board.keys.signing_public == forward.to:
                     line.link.send(messages.to_line(messages.DELIVER, forward.envelope))
 
-    def _send_due(self, line: _Line, node: Node, now: Now) -> None:
+    def _send_due(self, line: Line, node: Node, now: Now) -> None:
         """Rules 3 and 4."""
         if line.board is None or not line.board.up or line.sleeps_until_us is not None:
             return
@@ -394,22 +364,22 @@ class Bridge:
         if due and line.link.send(messages.to_line(messages.TIME, now.wall_us, synchronised)):
             line.time_at_us = now.monotonic_us + _TIME_US
             line.synchronised = synchronised
-        if line.collector == _NO_COLLECTOR and now.monotonic_us >= line.enrol_at_us:
+        if line.collector == NO_COLLECTOR and now.monotonic_us >= line.enrol_at_us:
             self._enrol(line, line.board, node, now)
         elif self._orders is not None and now.monotonic_us >= line.order_at_us:
             self._hand_order(line, line.board, node, now)
         self._bring_firmware(line, node, now)
 
-    def _bring_firmware(self, line: _Line, node: Node, now: Now) -> None:
+    def _bring_firmware(self, line: Line, node: Node, now: Now) -> None:
         """Tell a board of a group that has a collector what is next of the firmware that it is to run."""
-        if self._firmware is None or line.board is None or not line.up or line.collector == _NO_COLLECTOR:
+        if self._firmware is None or line.board is None or not line.up or line.collector == NO_COLLECTOR:
             return
         key = line.board.keys.signing_public
         message = self._firmware.next_message(key, now) if board_member(node.groups, key) is not None else None
         if message is not None:
             line.link.send(message)
 
-    def _hand_order(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
+    def _hand_order(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> None:
         """Rule 8. One that has a deadline waits until the board knows what time it is, or nobody will tell it."""
         assert self._orders is not None
         order = self._orders.next_order(board.keys.signing_public, board.software, node, now)
@@ -420,7 +390,7 @@ class Bridge:
         if line.link.send(messages.to_line(line_orders.ORDER, list(order.raws))):
             line.order_at_us = now.monotonic_us + _ORDER_US
 
-    def _enrol(self, line: _Line, board: AttachedBoard, node: Node, now: Now) -> None:
+    def _enrol(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> None:
         """Rule 4."""
         key = board.keys.signing_public
         found = board_member(node.groups, key)
@@ -438,10 +408,12 @@ class Bridge:
         line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
         line.enrol_at_us = now.monotonic_us + _ENROL_US
 
-    def _look_for_copies(self, node: Node) -> None:
-        """Rule 6."""
+    def _look_for_copies(self, node: Node, now: Now) -> None:
+        """Rule 6. Who has another address now was at the one before until a moment ago, and is no copy."""
+        since_us = now.monotonic_us - _MOVED_US
+        present = [each for each in self._lines if each.up and (not _is_coming(each) or each.received_us > since_us)]
         for line in self._lines:
-            others = [each for each in self._lines if each is not line and each.up and line.up]
+            others = [each for each in present if each is not line and line in present]
             twins = [
                 each.link.port for each in others if each.board and line.board and each.board.keys == line.board.keys
             ]
@@ -464,12 +436,12 @@ class Bridge:
             if line.link.port in wanted:
                 line.link.send(messages.to_line(messages.RESTART))
 
-    def _note_down(self, line: _Line, now: Now) -> None:
+    def _note_down(self, line: Line, now: Now) -> None:
         if line.board is not None and line.board.up:
             line.board = replace(line.board, up=False)
             self._note(line, now)
 
-    def _note(self, line: _Line, now: Now) -> None:
+    def _note(self, line: Line, now: Now) -> None:
         """Keep what is known of a line's board in the store, if it is news."""
         assert line.board is not None
         line.note_at_us, line.noted_us = now.monotonic_us + _NOTE_US, now.monotonic_us
@@ -484,6 +456,10 @@ class Bridge:
 
 def _named(board: AttachedBoard, node: Node) -> str:
     return DeviceLabels(node.groups.joined()).named(board.keys.signing_public)
+
+
+def _is_coming(line: Line) -> bool:
+    return line.link.port.startswith(UDP_PREFIX)
 
 
 def read_report(entries: list[object]) -> dict[str, int]:

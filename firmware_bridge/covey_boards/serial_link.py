@@ -14,7 +14,6 @@ import secrets
 import select
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -23,8 +22,8 @@ import serial
 from serial.tools import list_ports
 
 from covey.ports import SerialDown, SerialMessage, SerialUp
+from covey_boards.line_queues import LineQueues
 from covey_boards.shared import link_machine
-from covey_boards.shared.framing import Decoder
 from covey_boards.shared.messages import RESTART, to_line
 from covey_boards.usb import UsbPort, find_port
 
@@ -55,15 +54,6 @@ _START_S = 15.0
 
 _PROMPT = b">>> "
 
-_WAITING_MESSAGES = 16
-"""For the board, until the link has room for them."""
-
-_EVENTS = 64
-"""For the owner. A link has `_WINDOW` messages under way at most; what goes here came before a session that is over."""
-
-_COUNTERS = ("frames_sent", "repetitions", "duplicates", "strays", "sessions", "downs")
-_COUNTERS_OF_MESSAGES = ("messages_sent", "messages_received")
-
 
 def attached_ports() -> list[UsbPort]:
     """Return the serial ports that this machine has now."""
@@ -88,13 +78,7 @@ class SerialPortLink:
         self._baud = baud
         self._attached = attached
         self._usb: UsbPort | None = None
-        self._lock = threading.Lock()
-        self._events: deque[SerialUp | SerialDown | SerialMessage] = deque(maxlen=_EVENTS)
-        self._waiting: deque[bytes] = deque()
-        self._done: deque[tuple[int, object]] = deque(maxlen=_EVENTS)
-        self._up = False
-        self._opened = 0
-        self._totals: dict[str, int] = {}
+        self._queues = LineQueues(self._wake)
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"serial {port}", daemon=True)
@@ -107,29 +91,19 @@ class SerialPortLink:
 
     def send(self, message: bytes) -> bool:
         """Queue a message for the board; False while it is away or its queue is full."""
-        with self._lock:
-            if not self._up or len(self._waiting) >= _WAITING_MESSAGES:
-                return False
-            self._waiting.append(message)
-        self._wake()
-        return True
+        return self._queues.send(message)
 
     def next_event(self) -> SerialUp | SerialDown | SerialMessage | None:
         """Return what happened, oldest first."""
-        with self._lock:
-            return self._events.popleft() if self._events else None
+        return self._queues.next_event()
 
     def acknowledge(self, message: SerialMessage) -> None:
         """Let the board forget a message; one of a port that has been opened anew since is ignored."""
-        assert isinstance(message.token, tuple), "one of ours"
-        with self._lock:
-            self._done.append(message.token)
-        self._wake()
+        self._queues.acknowledge(message)
 
     def statistics(self) -> dict[str, int]:
         """Return counters of the line since the start."""
-        with self._lock:
-            return dict(self._totals)
+        return self._queues.statistics()
 
     def stop(self) -> None:
         """Close the port and end the background work."""
@@ -159,9 +133,9 @@ class SerialPortLink:
             except (
                 OSError
             ) as error:  # pyserial's SerialException is one, and so is what in_waiting raises after unplugging
-                if reported != (self._opened, str(error)):
-                    reported = (self._opened, str(error))
-                    self._put(SerialDown(str(error)))
+                if reported != (self._queues.opened, str(error)):
+                    reported = (self._queues.opened, str(error))
+                    self._queues.put(SerialDown(str(error)))
             self._stopping.wait(_LOOK_S)
 
     def _serve(self) -> None:
@@ -173,27 +147,24 @@ class SerialPortLink:
         found = find_port(self.port, self._usb, self._attached())
         with serial.Serial(found.device, self._baud, timeout=0, write_timeout=_WRITE_S, exclusive=True) as port:
             self._usb = found if found.identity else self._usb
-            self._opened += 1
+            self._queues.opened += 1
             link = link_machine.Link(secrets.token_bytes(_BOOT_ID_BYTES), mtu=_MTU, window=_WINDOW)
             before = self.statistics()
             try:
                 while not self._stopping.is_set():
                     self._turn(port, link, before)
             finally:
-                with self._lock:
-                    self._up = False
-                    self._waiting.clear()
-                    self._done.clear()
+                self._queues.close()
 
     def _turn(self, port: serial.Serial, link: Any, before: dict[str, int]) -> None:
         now = _now_ms()
         deadline = link.next_deadline()
         if deadline is not None and now >= deadline:
             link.handle_deadline(now)
-        self._take_requests(link)
+        self._queues.take_requests(link)
         while raw := link.bytes_to_send(now):
             port.write(raw)
-        self._note(link, before)
+        self._queues.note(link, before)
         deadline = link.next_deadline()
         wait_s = _READ_S if deadline is None else min(_READ_S, max(0.0, (deadline - _now_ms()) / 1000))
         ready, _, _ = select.select([port, self._woken], [], [], wait_s)
@@ -201,49 +172,7 @@ class SerialPortLink:
             os.read(self._woken, 4_096)
         if port in ready:
             link.receive_bytes(port.read(port.in_waiting or 1), _now_ms())
-            self._take_events(link)
-
-    def _take_requests(self, link: Any) -> None:
-        """Hand the owner's messages and acknowledgements to the link, as far as it has room."""
-        with self._lock:
-            while self._done:
-                opened, token = self._done.popleft()
-                if opened == self._opened:
-                    link.acknowledge(token)
-            while self._waiting:
-                try:
-                    if link.send(self._waiting[0]) is None:
-                        return
-                except ValueError:  # longer than this board takes
-                    self._totals["too_long_for_board"] = self._totals.get("too_long_for_board", 0) + 1
-                self._waiting.popleft()
-
-    def _take_events(self, link: Any) -> None:
-        while (event := link.next_event()) is not None:
-            if isinstance(event, link_machine.LinkUp):
-                with self._lock:
-                    self._up = True
-                self._put(SerialUp(event.restarted))
-            elif isinstance(event, link_machine.LinkDown):
-                with self._lock:
-                    self._up = False
-                self._put(SerialDown(event.reason))
-            elif isinstance(event, link_machine.Message):
-                self._put(SerialMessage(bytes(event.data), (self._opened, event.token)))
-
-    def _put(self, event: SerialUp | SerialDown | SerialMessage) -> None:
-        with self._lock:
-            self._events.append(event)
-
-    def _note(self, link: Any, before: dict[str, int]) -> None:
-        """Keep the counters of this link on top of those of the links before."""
-        decoder: Decoder = link.decoder
-        now = {name: getattr(link.statistics, name) for name in (*_COUNTERS, *_COUNTERS_OF_MESSAGES)}
-        now |= {"frames_received": decoder.frames, "damaged": decoder.damaged, "too_long": decoder.too_long}
-        with self._lock:
-            for name, value in now.items():
-                self._totals[name] = before.get(name, 0) + value
-            self._totals["opened"] = self._opened
+            self._queues.take_events(link)
 
 
 def catch_prompt(port: str, baud: int) -> bool:

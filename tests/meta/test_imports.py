@@ -231,6 +231,7 @@ _BOARD_EXCEPTIONS = {
     "covey_boards.device.orders": {"my_actions"},
     "covey_boards.device.uart": {"machine"},
     "covey_boards.device.power": {"machine", "esp32"},
+    "covey_boards.device.udp": {"socket", "network"},
 }
 
 _OURS = ("covey", "covey_ingest", "pyspark_covey", "covey_boards", "broker_conf", "demo", "bench", "hil", "tests")

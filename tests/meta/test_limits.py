@@ -65,6 +65,8 @@ _OUR_OWN = {
     "CONFIRM_REST_US": "this device's own installers",
     "INSTALLER_FETCH_US": "this device's own installers",
     "STAGING_REST_US": "this device's own installers",
+    "MAXIMUM_UDP_BOARDS": "lines of one gateway",
+    "MAXIMUM_UDP_STRANGERS": "lines of one gateway",
     "PROBED_MEMBERS": "this device's own installers",
     "MAXIMUM_VERSION_CHARACTERS": "this device's own installers",
     "MAXIMUM_DOORS": "this machine's own doors",

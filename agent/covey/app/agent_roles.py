@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.app.addresses import host_and_port
 from covey.app.pins import somebody_is_pinned
 from covey.core.telemetry.names import SENSOR_CONDITION
 from covey.errors import MissingPackageError
@@ -108,15 +109,17 @@ def _follow_batches(device: Device, publisher: Publisher) -> None:
 
 
 def board_roles(device: Device) -> list[AgentRole]:
-    """Return the bridge to boards where the configuration names ports."""
-    ports = device.config.bridge.ports
-    return [bridge_role(device, ports)] if ports else []
+    """Return the bridge to boards where the configuration names ports, or an address for boards."""
+    config = device.config.bridge
+    return [bridge_role(device, config.ports, config.udp_listen)] if config.ports or config.udp_listen else []
 
 
-def bridge_role(device: Device, ports: Sequence[str]) -> Bridge:
-    """Return the bridge to the boards on some ports, not opened yet.
+def bridge_role(device: Device, ports: Sequence[str], udp_listen: str = "") -> Bridge:
+    """Return the bridge to the boards on some ports, and at an address, not opened yet.
 
     Raises:
+        ConfigurationError: the address is none.
+        LocalError: it is not this machine's, or taken.
         MissingPackageError: pyserial is not installed.
     """
     try:
@@ -133,7 +136,12 @@ def bridge_role(device: Device, ports: Sequence[str]) -> Bridge:
 
         orders = board_orders(device)
     updates = BoardUpdates(device.folder.board_firmware, device.store, report)
-    return Bridge(links, device.store, device.clock.synchronised, report, orders, updates)
+    coming = None
+    if udp_listen:
+        from covey_boards.udp_socket import UdpSocket
+
+        coming = UdpSocket(*host_and_port(udp_listen, "bridge.udp_listen"))
+    return Bridge(links, device.store, device.clock.synchronised, report, orders, updates, coming)
 
 
 def collector_role(device: Device, vault: str | None) -> Collector:

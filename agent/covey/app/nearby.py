@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.adapters.wake_pipe import WakePipe
+from covey.app.addresses import host_and_port
 from covey.app.content_status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION
 from covey.app.roles.nearby_files import NearbyFiles
-from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from covey.adapters.lan.discovery import LanDiscovery
@@ -30,11 +30,11 @@ def nearby_role(device: Device) -> NearbyFiles:
     """
     config = device.config.content
     server, discovery = None, None
-    peers = [_address(each, "content.lan_peers") for each in config.lan_peers]
+    peers = [host_and_port(each, "content.lan_peers") for each in config.lan_peers]
     if config.lan:
         from covey.adapters.lan.server import LanServer
 
-        server = LanServer(*_address(config.lan_listen or "0.0.0.0:0", "content.lan_listen"))
+        server = LanServer(*host_and_port(config.lan_listen or "0.0.0.0:0", "content.lan_listen"))
         if not config.lan_listen.startswith("127.") and (not peers or _has_zeroconf()):
             from covey.adapters.lan.discovery import LanDiscovery
 
@@ -74,15 +74,6 @@ def _has_zeroconf() -> bool:
     from importlib.util import find_spec
 
     return find_spec("zeroconf") is not None
-
-
-def _address(text: str, name: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
-        raise ConfigurationError(
-            f"{name}: {text[:80]} is no address and port", hint=f"covey config set {name} HOST:PORT"
-        )
-    return host.strip("[]"), int(port)
 
 
 class _Nearby:

@@ -192,7 +192,7 @@ class VaultConfig:
 
 @dataclass(frozen=True, slots=True)
 class BridgeConfig:
-    """[bridge]: microcontrollers on serial ports."""
+    """[bridge]: microcontrollers on serial ports, and over UDP."""
 
     ports: tuple[str, ...] = _setting(
         (),
@@ -201,6 +201,11 @@ class BridgeConfig:
         "paths, with commas between them where they are not TOML",
         0,
         16,
+    )
+    udp_listen: str = _setting(
+        "",
+        "address and port at which boards are heard over UDP, as on a line of their own; empty: none",
+        "192.168.1.2:7425",
     )
     baud: int = _setting(115_200, "rate of ports that are UARTs; USB ignores it", 921_600, "bit/s", 1_200, 4_000_000)
 

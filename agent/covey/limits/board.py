@@ -39,3 +39,9 @@ MAXIMUM_BOARD_FILES = 64
 
 BOARD_PART_BYTES = KIB
 """Of a firmware in one message of the line: a board writes it before it takes the next one."""
+
+MAXIMUM_UDP_BOARDS = 64
+"""Boards of a group on UDP at one gateway: as many as a site has, each with its queue in memory."""
+
+MAXIMUM_UDP_STRANGERS = 32
+"""Addresses on UDP that speak the line and are no member's: boards that wait to be enrolled, and whoever else tries."""

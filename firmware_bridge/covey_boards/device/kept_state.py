@@ -130,6 +130,7 @@ def _restore_link(link, fields):
     link._send_sequence, link._receive_sequence, link._peer_mtu, link._peer_window = fields[2:6]
     link._peer_message_bytes_max, link._version, link._next_number = fields[6:]
     link.state, link._fresh = link_machine.UP, False
+    link._say_hello()  # over UDP a stream begins with it
 
 
 def _restore_batch(kept, series):

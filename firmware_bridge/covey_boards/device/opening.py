@@ -13,11 +13,12 @@ except ImportError:
 _WAIT_MS = const(10)
 _WATCHDOG_MS = const(8_000)  # the longest that an RP2040 takes; no computation of ours takes half of it
 _MTU = const(256)
+_DATAGRAM_MTU = const(1_024)
 
 
 def is_right(name, value):
     """Say whether a value is one of a name in `covey.json`."""
-    kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "wake": dict, "sensors": list}
+    kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "udp": dict, "wake": dict, "sensors": list}
     if name in kinds:
         return isinstance(value, kinds[name])
     if name == "sleep":
@@ -83,15 +84,19 @@ def start(files, kind, clock):
     """
     settings, trouble = read_settings(files)
     wrong = [trouble] if trouble else []
-    mtu, wanted = settings.get("mtu", _MTU), settings.get("uart")
-    line = None
-    if wanted:
-        try:
+    mtu, line = settings.get("mtu", _MTU), None
+    try:
+        if settings.get("udp"):
+            from udp import Udp
+
+            settings["mtu"] = min(mtu, _DATAGRAM_MTU)
+            line = Udp(**settings["udp"])
+        elif settings.get("uart"):
             from uart import Uart
 
-            line = Uart(mtu, **wanted)
-        except Exception as error:  # no such UART, pin or argument: the prompt's line is there in any case
-            wrong.append("covey.json: uart: %s (%s)" % (type(error).__name__, error))
+            line = Uart(mtu, **settings["uart"])
+    except Exception as error:  # no such UART, pin, network or argument: the prompt's line is there in any case
+        wrong.append("covey.json: %s: %s (%s)" % ("udp" if settings.get("udp") else "uart", type(error).__name__, error))
     if line is None:
         line = kind(mtu)
         if wants_prompt(line, clock, settings.get("prompt_seconds", 1.5)):

@@ -5,10 +5,11 @@
     {"interval_seconds": 10, "batch_seconds": 60, "report_seconds": 300, "samples": null,
      "batch_bytes": 1024, "outbox_bytes": 8192, "link_keys": true, "mtu": 256, "watchdog": true, "prompt_seconds": 1.5,
      "uart": {"id": 1, "baud": 115200, "tx": 4, "rx": 5},
+     "udp": {"host": "192.168.1.2", "port": 7425, "wifi": {"ssid": "shed", "key": "..."}},
      "sleep": "deep", "wake": {"pin": 4, "level": 0}, "rest_seconds": 30,
      "sensors": [["temperature", {}], ["analog", {"pin": 26, "name": "soil", "unit": "%"}]]}
 
-Batches and outbox take a share of the heap where no number is given, and link keys are used where it has room. After `samples`, sampling ends. Without "uart" the
+Batches and outbox take a share of the heap where no number is given, and link keys are used where it has room. After `samples`, sampling ends. Without "uart" and "udp" the
 line is the USB port that the prompt is on, too. Byte 0x03 then no longer interrupts: for the prompt restart the board
 and write 0x03 five times in its first second and a half, as `covey mcu flash` does.
 """

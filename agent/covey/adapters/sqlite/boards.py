@@ -72,6 +72,10 @@ class Boards:
             ),
         )
 
+    def forget(self, port: str) -> None:
+        """Forget who was on a port."""
+        self._database.run("DELETE FROM board WHERE port = ?", (port,))
+
     def want_restart(self, port: str) -> None:
         """Ask the agent to restart the board on a port."""
         self._database.run("UPDATE board SET restart = 1 WHERE port = ?", (port,))

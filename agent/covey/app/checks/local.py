@@ -31,6 +31,7 @@ from covey.app.vault_place import vault_place
 from covey.app.wording import count, duration
 from covey.errors import CoveyError, UnknownGroupError
 from covey.limits.units import MIB
+from covey.ports import UDP_PREFIX
 
 if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
@@ -356,10 +357,10 @@ def boards(device: Examined) -> Iterator[Seen]:
     if not known:
         yield Level.SKIPPED, "no board has been seen", ""
     for board in known:
-        device_file = Path(board.port)
-        if not device_file.exists():
+        device_file, is_serial = Path(board.port), not board.port.startswith(UDP_PREFIX)
+        if is_serial and not device_file.exists():
             yield warning(f"{board.port} is gone", "plug the board in; a board elsewhere is found at its own port")
-        elif not os.access(device_file, os.R_OK | os.W_OK):
+        elif is_serial and not os.access(device_file, os.R_OK | os.W_OK):
             yield error(f"{board.port} cannot be opened", "its group is dialout: sudo adduser covey dialout")
         elif board.trouble:
             yield warning(

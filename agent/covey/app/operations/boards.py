@@ -20,6 +20,7 @@ from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
 from covey.errors import LocalError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
+from covey.ports import UDP_PREFIX
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -242,6 +243,8 @@ def forget(device: Device, port: str) -> Board:
 
 
 def _require_closed(device: Device, port: str) -> None:
+    if port.startswith(UDP_PREFIX):
+        raise UsageError("a board's files are written at its USB port", hint="'covey mcu scan' lists ports")
     if port in device.config.bridge.ports and device.folder.agent_runs():
         raise LocalError("the agent has this port open", hint="stop it for the time: systemctl stop covey")
 
@@ -262,8 +265,11 @@ def _wait(
     device: Device, ports: list[str], find: Callable[[], AttachedBoard | None], seconds: float | None
 ) -> AttachedBoard | None:
     """Wait until a board is found. Meanwhile boards speak with the agent where it has the ports, else with us."""
-    ours = [port for port in ports if port not in device.config.bridge.ports or not device.folder.agent_runs()]
-    bridge = bridge_role(device, ours) if ours else None
+    config, runs = device.config.bridge, device.folder.agent_runs()
+    over_udp = [port for port in ports if port.startswith(UDP_PREFIX)]
+    ours = [port for port in ports if port not in over_udp and not (runs and port in config.ports)]
+    listen = config.udp_listen if over_udp and not runs else ""
+    bridge = bridge_role(device, ours, listen) if ours or listen else None
     deadline = None if seconds is None else time.monotonic() + seconds
     try:
         if bridge is not None:

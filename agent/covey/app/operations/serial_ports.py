@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.ids import device_name, printable
 from covey.errors import LocalError, MissingPackageError, UsageError
+from covey.ports import UDP_PREFIX
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -68,12 +69,15 @@ def pick_port(device: Device, name: str | None) -> str:
     from covey_boards.usb import lasting_name
 
     configured = device.config.bridge.ports
+    over_udp = [each.port for each in device.store.boards.all() if each.port.startswith(UDP_PREFIX)]
     boards = [port for port in _attached() if port.kind is not None]
     if name is None:
-        found = list(configured) or [lasting_name(port) for port in boards]
+        found = [*configured, *over_udp] or [lasting_name(port) for port in boards]
         if len(found) == 1:
             return found[0]
         raise LocalError(f"which board? {len(found)} ports may be meant", hint="'covey mcu scan' lists them")
+    if name in over_udp:
+        return name
     path = Path(name).resolve()
     for each in configured:
         if Path(each).resolve() == path:
