@@ -420,18 +420,8 @@ def _check_erased(world: PersonalWorld, device: OwnDevice) -> None:
         assert not any(each in content for each in world.words.get(group_id, ())), "what was said is kept"
 
 
-_OPEN = {2: "an inviter loses its state before its answer comes, and nobody invites again whom the others list by then"}
-"""Worlds that are known to fail, each of which must go on failing; one that does not is to be taken off."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(seed, marks=pytest.mark.xfail(strict=True, reason=_OPEN[seed])) if seed in _OPEN else seed
-        for seed in range(8)
-    ],
-)
+@pytest.mark.parametrize("seed", range(8))
 def test_a_persons_devices_end_with_the_same(tmp_path: Path, seed: int) -> None:  # accepts: 003.51, 003.54, 003.61
     run(tmp_path, seed)
 

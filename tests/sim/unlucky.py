@@ -12,7 +12,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.history.history import History
 from covey.core.history.operation import Operation, read_operation
 from covey.core.ids import GroupId, Incarnation
-from covey.errors import LocalError
+from covey.errors import LocalError, UnknownGroupError
 from tests.fleet import Device, open_store
 
 
@@ -112,7 +112,7 @@ class Unlucky(Device):
         return [read_operation(stored.raw, verify=False) for stored in self.store.operations.in_order(group_id)]
 
     def write_operation(self, group_id: GroupId, body: Any) -> Operation | None:
-        """Say something in a group, unless the power goes first or this device may not."""
+        """Say something in a group, unless the power goes first or this device may not, or has lost the group."""
         written: list[Operation] = []
 
         def work() -> None:
@@ -123,6 +123,6 @@ class Unlucky(Device):
 
         try:
             self.does(work)
-        except LocalError:
+        except (LocalError, UnknownGroupError):
             self.replace_node()
         return written[0] if written else None

@@ -15,7 +15,7 @@ from covey.core.group.policy import Action, read_vote
 from covey.core.history.history import History
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
-from covey.core.link.send_queue import SendQueue
+from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import InvitationState, VoteCast
 from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.readmission import former_member, readmitting
@@ -233,6 +233,13 @@ class GroupActions:
         manifest = self._membership.groups.trust(group_id).current
         for member in manifest.members if manifest is not None else ():
             self._queue.withdraw_of_group(member.keys.signing_public, group_id, now)
+
+    def withdraw_words(self, group_id: GroupId, now: Now) -> None:
+        """Withdraw what this device had still to say in a group that it has left, but the notice of that."""
+        trust = self._membership.groups.trust_of(group_id)
+        current = None if trust is None else trust.current
+        for member in current.members if current is not None else ():
+            self._queue.withdraw_of_group(member.keys.signing_public, group_id, now, TAKEN_OF_STRANGERS)
 
     def leave(self, group_id: GroupId, now: Now) -> None:
         """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""

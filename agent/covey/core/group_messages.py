@@ -14,6 +14,7 @@ from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.events import InvitationState, VoteCast
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
+from covey.core.membership.notices import leaves_what_was_lost
 from covey.core.membership.past import Past
 from covey.core.membership.records import AheadRecords, OpenInvite, RequestRecords, VoteRecords
 from covey.core.membership.requests import receive_group_invite
@@ -113,6 +114,8 @@ class GroupMessages:
         message = delivery.message
         if self._membership.lets_wait(message, now.wall_us):
             return HandlerOutcome(taken=False)
+        if leaves_what_was_lost(self._membership, message):
+            return HandlerOutcome()
         self._past.take(message.group_id, Bundle.from_wire(message.body).manifests, now)
         sends = self._membership.receive_manifests(message, now.wall_us)
         sends += self._maintenance.ask(self._groups, message.group_id, message.author, now)

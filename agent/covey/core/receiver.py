@@ -36,7 +36,7 @@ from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.authorisation import UNANSWERED, authorise
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
-from covey.core.membership.notices import came_before, keep_answerable
+from covey.core.membership.notices import came_before, keep_answerable, leaves_what_was_lost
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
@@ -237,8 +237,10 @@ class Receiver:
         try:
             invite = authorise(parts.membership, message, now.wall_us)
         except UnknownGroupError:
-            parts.queue.queue_all(parts.asking_back.ask(message, now), (), now)
-            raise
+            if not leaves_what_was_lost(parts.membership, message):
+                parts.queue.queue_all(parts.asking_back.ask(message, now), (), now)
+                raise
+            invite = None
         except NotAMemberError:
             if not came_before(self._records, message):
                 raise

@@ -125,6 +125,10 @@ class Invitations:
                 return pending
         return None
 
+    def waits_for(self, group_id: GroupId) -> bool:
+        """Say whether this device has asked anybody to be let into a group, and is not in it yet."""
+        return any(pending.group_id == group_id for pending in self._records.joins.pending())
+
 
 def check_may_let_in(group: GroupManifest, own: DeviceKey, newcomer: DeviceKey | None = None) -> None:
     """Check that this device may let somebody into a group: the newcomer where it is known, else anybody.

@@ -6,6 +6,9 @@ What is taken is acknowledged, or it would go again for a month:
    It has an address here for `VISIT_US`, as a visitor has: by the key that its notice, or the manifests before that,
    list it with.
 2. A GROUP_MANIFEST that has come before is answered again, whoever its author is by now. Nothing else of it is heard.
+3. Who leaves a group that this device knows nothing of, and shares another one with it, is answered: this device may
+   have been its last member, and have lost that with its state. Where an answer to a request to join it is awaited, the
+   word has to come again, as it may have come before that.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from covey.core.group.manifest import Member, read_manifest
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.membership.groups import Groups
+from covey.core.membership.membership import Membership
 from covey.core.membership.records import GroupRecords
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
@@ -49,6 +53,20 @@ def came_before(records: NoticeRecords, message: Message) -> bool:
     if message.type is not MessageType.GROUP_MANIFEST or not message.link_seq:
         return False
     return message.link_seq in records.received.of(message.author, message.incarnation)
+
+
+def leaves_what_was_lost(membership: Membership, message: Message) -> bool:
+    """Say whether a message's author leaves by it a group that this device knows nothing of (rule 3)."""
+    groups, group_id = membership.groups, message.group_id
+    if message.type is not MessageType.GROUP_MANIFEST or groups.trust_of(group_id) is not None:
+        return False
+    if groups.shares_nothing_with(message.author) or membership.invitations.waits_for(group_id):
+        return False
+    try:
+        last = [read_manifest(raw, verify=False) for raw in Bundle.from_wire(message.body).manifests[-1:]]
+    except RemoteError:
+        return False
+    return any(each.group_id == group_id and each.member(message.author) is None for each in last)
 
 
 def keep_answerable(groups: Groups, records: NoticeRecords, message: Message) -> None:

@@ -13,6 +13,8 @@
    held group, up to a bound: each invitation, for who sent the one before may have lost its state since.
 6. Where an own device is heard in another incarnation, its state may have been lost, or be older than its groups: it is
    invited once more, also to held groups that list it. Who is in one takes no notice.
+7. So is one that a held group has listed for `LISTED_IN_VAIN_US`, and that does not name it where it tells how its
+   groups stand: whoever let it in may have lost its state before it had the answer.
 """
 
 from __future__ import annotations
@@ -29,14 +31,15 @@ from covey.core.history.personal import Holding, OwnGroup
 from covey.core.history.records import OperationRecords
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.core.link.records import ReceivedRecords
+from covey.core.membership.agreement import SaidHeads
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import GroupRecords, InviteRecords, JoinRecords, RequestRecords
+from covey.core.membership.records import GroupRecords, InviteRecords, JoinRecords, OpenInvite, RequestRecords
 from covey.core.membership.requests import unanswered
 from covey.core.now import Now
 from covey.core.own.state import KnownGroup, PersonalState, personal_state
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.pairing import MAXIMUM_GROUP_REQUESTS_OF_ONE
-from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US
+from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US, LISTED_IN_VAIN_US
 
 
 class AgreedRecords(Protocol):
@@ -80,6 +83,20 @@ class PersonalRecords(Protocol):
         """Return which own devices are to be invited to a group once more."""
 
 
+class DatedGroupRecords(GroupRecords, Protocol):
+    """Manifests and secrets of this device's groups, and since when they are as they are."""
+
+    def changed_at(self, group_id: GroupId) -> int:
+        """Return when the last manifest of a group was accepted here, by the wall clock; 0 for one of no known time."""
+
+
+class SaidHeadsRecords(Protocol):
+    """What each device has last said of the groups that it shares with this one."""
+
+    def all(self) -> dict[DeviceKey, SaidHeads]:
+        """Return by signing key what each device has said."""
+
+
 class OwnRecords(Protocol):
     """The durable state that this needs."""
 
@@ -92,8 +109,12 @@ class OwnRecords(Protocol):
         """What groups have said."""
 
     @property
-    def groups(self) -> GroupRecords:
+    def groups(self) -> DatedGroupRecords:
         """Manifests and secrets."""
+
+    @property
+    def heads(self) -> SaidHeadsRecords:
+        """What each device has last said of the groups that it shares with this one."""
 
     @property
     def joins(self) -> JoinRecords:
@@ -162,7 +183,8 @@ class OwnDevices:
     def leave(self, group_id: GroupId, now: Now, *, at_once: bool = False) -> None:
         """Leave a group, on all devices of the person; the personal group itself on this one alone.
 
-        `at_once`: erase what it said, and its secrets, before any other member has acknowledged that.
+        `at_once`: erase what it said, and its secrets, before any other member has acknowledged that; what others have
+        not heard by then they never do.
 
         Raises:
             UnknownGroupError: this device is not in it.
@@ -176,7 +198,7 @@ class OwnDevices:
             holding = Holding.ERASED if at_once else Holding.LEFT
             self._write(personal, OwnGroup(group_id, holding, title), now)
         if at_once:
-            self._records.groups.erase_content(group_id)
+            self._erase(group_id, now)
 
     def turn(self, label: str, now: Now) -> Iterator[Done]:
         """Do what is due, and yield what a person may want to know; `label` is what this device calls itself.
@@ -222,9 +244,14 @@ class OwnDevices:
             self._actions.leave(group_id, now)
             yield Done("left", group_id, known.author)
         if known.holding is Holding.ERASED and self._groups.trust_of(group_id) is not None:
-            self._records.groups.erase_content(group_id)
+            self._erase(group_id, now)
             yield Done("erased", group_id, known.author)
         self._records.personal.note_obeyed(group_id, known.operation)
+
+    def _erase(self, group_id: GroupId, now: Now) -> None:
+        """Erase what a group that this device has left said, its secrets, and what waits of it for the others."""
+        self._records.groups.erase_content(group_id)
+        self._actions.withdraw_words(group_id, now)
 
     def _drop_invitations(self, group_id: GroupId) -> None:
         """Forget invitations to a group; an own device's may be younger than what is known of the group here."""
@@ -286,13 +313,13 @@ class OwnDevices:
             self._records.personal.note_obeyed(body.group_id, operation.id)
 
     def _invite(self, group: GroupManifest, held_by: OperationId, others: list[DeviceKey], now: Now) -> Iterator[Done]:
-        """Invite own devices that are not in a group, each once, and those that may have lost it (rules 5 and 6)."""
+        """Invite own devices that are not in a group, each once, and those that may have lost it (rules 5 to 7)."""
         missing = {each for each in others if group.member(each) is None}
         if missing:
             missing -= self._records.personal.invited(group.group_id, held_by)
-        owed = self._records.personal.owed(group.group_id).intersection(others)
+        owed = self._records.personal.owed(group.group_id).intersection(others) | self._lacking(group, others, now)
         for device in sorted(missing | owed):
-            if self._unanswered_by(device, now) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:  # it would take no more of us
+            if len(self._unanswered(device, now)) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:  # it would take no more of us
                 continue
             try:
                 self._actions.invite_member(
@@ -312,10 +339,30 @@ class OwnDevices:
             if self._records.personal.note_incarnations(device, received):
                 self._records.personal.owe_invitations(device, [each.group_id for each in self._shared()])
 
-    def _unanswered_by(self, device: DeviceKey, now: Now) -> int:
-        """Return how many invitations of this device another one has not answered."""
+    def _lacking(self, group: GroupManifest, others: list[DeviceKey], now: Now) -> set[DeviceKey]:
+        """Return which own devices a group lists that have said since that they are not in it (rule 7).
+
+        None of them that has an invitation of this device to answer.
+        """
+        listed_by_us = self._records.groups.changed_at(group.group_id) + LISTED_IN_VAIN_US
+        if now.wall_us < listed_by_us:
+            return set()
+        said = self._records.heads.all()
+        return {
+            each
+            for each in others
+            if group.member(each) is not None
+            and (last := said.get(each)) is not None
+            and last.seen_at_us >= listed_by_us
+            and last.report is not None
+            and group.group_id not in {head.group_id for head in last.heads}
+            and not any(invite.group_id == group.group_id for invite in self._unanswered(each, now))
+        }
+
+    def _unanswered(self, device: DeviceKey, now: Now) -> list[OpenInvite]:
+        """Return the invitations of this device that another one has not answered."""
         bound = (each for each in self._records.invites.all() if each.bound_to == device and each.used_by is None)
-        return sum(each.expires_at_us > now.wall_us for each in bound)
+        return [each for each in bound if each.expires_at_us > now.wall_us]
 
     def _accept(self, held: Collection[GroupId], others: list[DeviceKey], label: str, now: Now) -> Iterator[Done]:
         """Accept what own devices sent (rule 5)."""

@@ -13,7 +13,7 @@ from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Place
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.wire.message import MessageType, read_message
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, admit, carry, found
 
 Make = Callable[[str], Device]
 
@@ -302,3 +302,40 @@ def test_who_says_that_it_has_left_is_answered_though_others_have_said_so_before
     _quieten(ann, ben, mal, turns=25)
     assert _waiting(mal, ben) == []
     assert mal.store.groups.manifests() == []
+
+
+def test_who_leaves_a_group_that_its_last_member_has_lost_is_answered_where_they_share_another(make: Make) -> None:
+    """Nobody else is left who could know of the leaving: its secrets and its words waited there for a month."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    pair, club = found(ann, ben), found(cid, ann, ben)
+    carry(ann, ben, cid)
+    ben.return_to(None)
+    admit(cid, ben, club, ann)
+    with ann.store.transaction():
+        ann.node.history.write(pair, Note("text/plain", b"said to nobody"), ann.now)
+        ann.node.actions.leave(pair, ann.now)
+    _quieten(ann, ben, cid, turns=25)
+    assert ann.store.groups.manifests_from(pair, 1) == []
+    assert not ann.store.operations.heads(pair)
+    assert _waiting(ann, ben) == []
+    assert ben.store.groups.manifests_from(pair, 1) == []
+    assert ben.store.quarantine.entries() == [], "there is nothing that a person could do about it"
+
+
+def test_who_asks_to_join_a_group_does_not_miss_who_leaves_it_meanwhile(make: Make) -> None:
+    """What comes before the answer goes again: nobody else may be left who could tell of it."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    pair, _ = found(ann), found(cid, ann, ben)
+    with ann.store.transaction():
+        invite = ann.node.membership.invite(pair, (), "mqtt://fleet", ann.now.wall_us)
+    with ben.store.transaction():
+        ben.node.actions.request_join(invite, "ben", ben.now)
+    for outgoing in ben.sends():
+        ann.receive(outgoing.envelope)
+    with ann.store.transaction():
+        ann.node.actions.leave(pair, ann.now)
+    answers = [each for each in ann.sends() if each.recipient == ben.key]
+    for outgoing in answers[::-1]:  # the last thing said comes first
+        ben.receive(outgoing.envelope)
+    _quieten(ann, ben, cid)
+    assert [member.keys.signing_public for member in ben.node.groups.group(pair).members] == [ben.key]

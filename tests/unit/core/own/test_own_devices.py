@@ -340,6 +340,37 @@ def test_who_is_in_a_group_takes_no_notice_of_being_invited_once_more(make: Make
     assert laptop.node.groups.group(fleet).version == version
 
 
+def test_who_is_listed_and_was_never_answered_is_invited_by_another_member(make: Make) -> None:
+    """The one that let it in lost its state before the answer had come, and is the only one that it would believe."""
+    laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
+    linked(laptop, phone, tablet)
+    fleet = create(laptop)
+    admit(laptop, phone, fleet)
+    with laptop.store.transaction():
+        list(own(laptop).turn(laptop.name, laptop.now))
+    carry(laptop, tablet)
+    with tablet.store.transaction():
+        list(own(tablet).turn(tablet.name, tablet.now))
+    for outgoing in tablet.sends():
+        laptop.receive(outgoing.envelope)
+    carry(laptop, phone)
+    laptop.stop()
+    assert tablet.key in members(phone, fleet)
+    settle(phone, tablet)
+    assert fleet not in joined(tablet)
+    told = []
+    for _ in range(20):
+        for each in (phone, tablet):
+            each.wait(300)
+            each.maintain()
+            with each.store.transaction():
+                told += [done.what for done in own(each).turn(each.name, each.now) if done.group_id == fleet]
+        carry(phone, tablet)
+    assert fleet in joined(tablet)
+    assert members(phone, fleet) == {laptop.key, phone.key, tablet.key}
+    assert told == ["invited", "asked"], "once is enough"
+
+
 def test_what_was_erased_is_not_filled_again_by_a_secret_that_comes_late(make: Make) -> None:  # accepts: 003.54
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
@@ -398,11 +429,20 @@ def test_nothing_of_an_erased_group_lies_on_in_the_file(make: Make) -> None:  # 
     assert secret is not None
     write(laptop, fleet, b"the pump by the lake " * 60)
     settle(laptop, phone, other)
+    write(laptop, fleet, b"what nobody has heard by then " * 60)
     with laptop.store.transaction():
         own(laptop).leave(fleet, laptop.now, at_once=True)
+    assert not on_disk(laptop, b"what nobody has heard by then"), "nor does it wait for anybody"
     carry(laptop, phone, other)
-    laptop.stop()
-    content = laptop.path.read_bytes()
-    laptop.restart()
-    assert secret not in content
-    assert b"the pump by the lake" not in content
+    assert members(other, fleet) == {other.key, phone.key}
+    assert not on_disk(laptop, secret)
+    assert not on_disk(laptop, b"the pump by the lake")
+
+
+def on_disk(device: Device, content: bytes) -> bool:
+    """Say whether something lies anywhere in a device's file."""
+    device.stop()
+    try:
+        return content in device.path.read_bytes()
+    finally:
+        device.restart()
