@@ -78,9 +78,9 @@ class AskingBack:
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, group.group_id, body)]
 
     def _may_ask(self, group: GroupManifest, member: Member, now: Now) -> bool:
-        if member.is_board or group in self._groups.left():
-            return False
-        if not self._groups.shares_nothing_with(member.keys.signing_public):
-            return False
         asked_at_us = self._asked_at_us.get(group.group_id)
-        return asked_at_us is None or now.monotonic_us >= asked_at_us + PULL_US_MAX
+        if asked_at_us is not None and now.monotonic_us < asked_at_us + PULL_US_MAX:
+            return False
+        if member.is_board or not self._groups.shares_nothing_with(member.keys.signing_public):
+            return False
+        return group not in self._groups.left()

@@ -18,6 +18,9 @@ from covey.core.membership.records import MembershipRecords
 from covey.core.membership.replay import replayed
 from covey.errors import UnknownGroupError
 
+_LEFT_BEFORE = 8
+"""Versions before what is held that are looked through for this device's own leaving: it is told of few after that."""
+
 
 class Groups:
     """Every group that a device holds, and the address of everybody it may speak to."""
@@ -140,10 +143,24 @@ class Groups:
 
     def left(self) -> list[GroupManifest]:
         """Return the groups that this device has left by its own word."""
-        return [group for group in self.removed_from() if any(map(self._leaves, self.trust(group.group_id).held()))]
+        return [group for group in self.removed_from() if self._has_left(group.group_id)]
 
-    def _leaves(self, manifest: GroupManifest) -> bool:
-        return manifest.issuer == self._own and manifest.member(self._own) is None
+    def _has_left(self, group_id: GroupId) -> bool:
+        """Say whether a manifest of this device's does not list it, and nothing that follows that one does.
+
+        Others' may have settled it: who has let somebody in meanwhile brings both together, and tells this device, too.
+        """
+        lowest = self.trust(group_id).held()[0].version
+        leaving: set[ManifestHash] = set()
+        for raw in self._records.groups.manifests_from(group_id, max(1, lowest - _LEFT_BEFORE)):
+            manifest = read_manifest(raw, verify=False)
+            follows = not leaving.isdisjoint(manifest.prev)
+            if manifest.member(self._own) is not None:
+                if follows:
+                    return False
+            elif follows or manifest.issuer == self._own:
+                leaving.add(manifest.hash)
+        return bool(leaving)
 
     def address(self, signing_public: DeviceKey) -> NoisePublic | None:
         """Return the noise key of a device that this one may speak to."""

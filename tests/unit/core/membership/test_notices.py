@@ -339,3 +339,39 @@ def test_who_asks_to_join_a_group_does_not_miss_who_leaves_it_meanwhile(make: Ma
         ben.receive(outgoing.envelope)
     _quieten(ann, ben, cid)
     assert [member.keys.signing_public for member in ben.node.groups.group(pair).members] == [ben.key]
+
+
+def test_a_group_is_erased_by_who_has_left_though_others_have_gone_on_from_that(make: Make) -> None:
+    """Somebody was let in meanwhile; who brings both together tells the one that has left as well."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, mal)
+    admit(ann, ben, group_id)  # mal does not hear of it
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    for outgoing in mal.sends():
+        ann.receive(outgoing.envelope)
+    with ann.store.transaction():
+        ann.node.actions.leave(group_id, ann.now)
+    for outgoing in ann.sends():
+        if outgoing.recipient == mal.key:
+            mal.receive(outgoing.envelope)
+    [known] = mal.node.groups.removed_from()
+    assert known.issuer == ann.key, "and it follows the leaving of mal"
+    _quieten(ann, ben, mal, turns=25)
+    assert mal.store.groups.manifests() == []
+    assert mal.store.database.run("SELECT count(*) FROM epoch_secret") == [(0,)]
+
+
+def test_who_was_let_in_again_and_removed_since_has_not_left(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    carry(ann, ben, mal)
+    with mal.store.transaction():
+        mal.node.actions.leave(group_id, mal.now)
+    carry(ann, ben, mal)
+    assert mal.node.groups.left()
+    admit(ann, mal, group_id, ben)
+    _remove(ann, mal, group_id)
+    carry(ann, ben, mal)
+    assert [group.group_id for group in mal.node.groups.removed_from()] == [group_id]
+    assert mal.node.groups.left() == []
