@@ -152,7 +152,7 @@ class Groups:
         """
         lowest = self.trust(group_id).held()[0].version
         leaving: set[ManifestHash] = set()
-        for raw in self._records.groups.manifests_from(group_id, max(1, lowest - _LEFT_BEFORE)):
+        for raw in self._records.groups.manifests_from(group_id, max(1, lowest - _LEFT_BEFORE), -1):
             manifest = read_manifest(raw, verify=False)
             follows = not leaving.isdisjoint(manifest.prev)
             if manifest.member(self._own) is not None:

@@ -358,17 +358,17 @@ def test_who_is_listed_and_was_never_answered_is_invited_by_another_member(make:
     assert tablet.key in members(phone, fleet)
     settle(phone, tablet)
     assert fleet not in joined(tablet)
-    told = []
+    reported = []
     for _ in range(20):
         for each in (phone, tablet):
             each.wait(300)
             each.maintain()
             with each.store.transaction():
-                told += [done.what for done in own(each).turn(each.name, each.now) if done.group_id == fleet]
+                reported += [done.what for done in own(each).turn(each.name, each.now) if done.group_id == fleet]
         carry(phone, tablet)
     assert fleet in joined(tablet)
     assert members(phone, fleet) == {laptop.key, phone.key, tablet.key}
-    assert told == ["invited", "asked"], "once is enough"
+    assert reported == ["invited", "asked"], "once is enough"
 
 
 def test_what_was_erased_is_not_filled_again_by_a_secret_that_comes_late(make: Make) -> None:  # accepts: 003.54
