@@ -148,6 +148,7 @@ _OUR_OWN = {
     "MAXIMUM_EARLY_BYTES": "this machine's disk",
     "SHOWN_POINTS": "what a person is shown",
     "MAXIMUM_LOOK_BYTES": "what a person is shown",
+    "MAXIMUM_LOOK_MESSAGES": "what a person is shown",
     "MAXIMUM_SHOWN_SERIES": "what a person is shown",
     "MAXIMUM_SHOWN_CHARACTERS": "what a person is shown",
     "MAXIMUM_SHOWN_BOOTS": "what a person is shown",

@@ -2,7 +2,9 @@
 
 1. Segments are read from the newest backwards: looking costs what is looked at, not what the vault holds.
 2. A second look reads what has come since the first.
-3. What a device may have us keep is bounded, as is what is read at all; it is kept as text in a `FleetTable`, with a
+3. A look that has opened `MAXIMUM_LOOK_MESSAGES` goes on for losses, and for the newest message of each device that it
+   has not met yet: what a large fleet says in an hour would take a minute.
+4. What a device may have us keep is bounded, as is what is read at all; it is kept as text in a `FleetTable`, with a
    summary beside it, which is all that a look at the whole fleet needs.
 """
 
@@ -28,6 +30,7 @@ from covey.core.wire.message import Loss, LossReason, Message, MessageType, read
 from covey.errors import RemoteError
 from covey.limits.vault import (
     MAXIMUM_LOOK_BYTES,
+    MAXIMUM_LOOK_MESSAGES,
     MAXIMUM_SHOWN_BOOTS,
     MAXIMUM_SHOWN_CHARACTERS,
     MAXIMUM_SHOWN_LOSSES,
@@ -188,6 +191,9 @@ class NewestReadings:
         """Whether no look has found anything at all."""
         self._upto: dict[str, int] = {}
         self._known = KnownLayouts()
+        self._met: set[DeviceKey] = set()
+        self._opened = 0
+        """Whose telemetry the look under way has opened, and how much of it."""
 
     def look(self, reader: VaultReader, nodes: Iterable[str], since_us: int, enough: Callable[[int], bool]) -> None:
         """Read what is new in the segments of some nodes.
@@ -203,13 +209,15 @@ class NewestReadings:
         """
         read, before = 0, dict(self._upto)
         self.not_followed.clear()
+        self._met, self._opened = set(), 0
         for node, entry in _backwards(reader, nodes, before, self.not_followed):
             self.is_empty = False
             read += entry.size
             if entry.created_at_us < since_us or read > MAXIMUM_LOOK_BYTES or enough(entry.created_at_us):
-                return
+                break
             self._upto[node] = max(entry.number, self._upto.get(node, 0))
             self._take_segment(reader, node, entry)
+        self._met.clear()
 
     def _take_segment(self, reader: VaultReader, node: str, entry: SegmentEntry) -> None:
         content = reader.segment(node, entry)
@@ -217,7 +225,8 @@ class NewestReadings:
             if content is None:
                 self.unreadable += 1
                 return
-            for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
+            records = open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content)
+            for record in reversed(records):
                 self._take(record)
                 if len(self._unwritten) >= _UNWRITTEN:
                     self._write()
@@ -243,10 +252,17 @@ class NewestReadings:
             return
         try:
             message = read_message(record.message, verify=False)
-            if message.type in {MessageType.TELEMETRY, MessageType.LOSS}:
+            if message.type is MessageType.LOSS or (message.type is MessageType.TELEMETRY and self._is_wanted(message)):
                 self._take_message(read_message(record.message), record.received_at_us)
         except RemoteError:
             self.unreadable += 1
+
+    def _is_wanted(self, message: Message) -> bool:
+        """Say whether telemetry is opened (rule 3)."""
+        if self._opened >= MAXIMUM_LOOK_MESSAGES and message.author in self._met:
+            return False
+        self._opened += 1
+        return True
 
     def _take_message(self, message: Message, received_at_us: int) -> None:
         if message.author not in self._unwritten:
@@ -258,6 +274,7 @@ class NewestReadings:
             return
         device.received_at_us = max(device.received_at_us, received_at_us)
         _, batch = read_telemetry(message.body, self._known)
+        self._met.add(message.author)
         self._take_boot(device, batch.clock.boot_id, received_at_us)
         self._take_batch(device, batch)
 

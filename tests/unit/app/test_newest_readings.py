@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from covey.adapters.objects.folder import DirectoryStore
 from covey.app.newest_readings import NewestOfDevice, NewestReadings
 from covey.core.ids import DeviceKey
@@ -110,3 +112,26 @@ def test_a_manifest_that_is_no_good_is_told_and_what_was_known_stays(tmp_path: P
     collector.land(author.telemetry([("n", "", BOOTED_US - 1, 2)]))
     _look(newest, collector)
     assert not newest.not_followed
+
+
+def test_a_large_fleets_older_messages_are_passed_over_and_no_loss_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.app.newest_readings.MAXIMUM_LOOK_MESSAGES", 3)
+    collector = Collector(tmp_path / "vault")
+    authors = [Author(collector, seed) for seed in range(1, 6)]
+
+    def says(author: Author, age: int) -> bytes:
+        return author.telemetry([(f"at {age}", "", BOOTED_US - age, age), ("t", "", BOOTED_US - age, age)])
+
+    authors[0].seq = 20
+    collector.land(*(says(each, 9) for each in authors), authors[0].loss(3, 7), received_at_us=NOW_US)
+    collector.land(*(says(each, age) for age in (3, 2, 1) for each in authors[:4]), received_at_us=NOW_US + _MINUTE_US)
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert [_values(newest, each)["t"] for each in authors] == [1, 1, 1, 1, 9]
+    assert [len(_values(newest, each)) for each in authors] == [2] * 5, "nothing older of whom it had met"
+    assert _of(newest, authors[0]).lost() == {"outbox_full": 5}
+    collector.land(says(authors[0], 0), received_at_us=NOW_US + 2 * _MINUTE_US)
+    _look(newest, collector)
+    assert _values(newest, authors[0])["t"] == 0
