@@ -9,12 +9,17 @@ import struct
 try:
     from covey_boards.device import link_keys
     from covey_boards.device.identity import Identity
-    from covey_boards.shared import batch, cbor, messages
+    from covey_boards.shared import batch, cbor, line_orders, messages
+    from covey_boards.shared import tweetnacl as nacl
+    from covey_boards.shared.datagrams import Datagrams
 except ImportError:
     import batch
     import cbor
+    import line_orders
     import link_keys
     import messages
+    import tweetnacl as nacl
+    from datagrams import Datagrams
     from identity import Identity
 from binascii import hexlify, unhexlify
 
@@ -54,6 +59,21 @@ def _batch(number, kind, boot_id, now_us, wall_us, readings):
     return _hex(collected.body(int(number), _bytes(boot_id), int(kind), int(now_us), int(wall_us)))
 
 
+def _line(raw):
+    line_orders.from_line(_bytes(raw))
+    return "ok"
+
+
+def _result(seed, body):
+    _, secret = nacl.crypto_sign_seed_keypair(_bytes(seed))
+    return _hex(nacl.crypto_sign_detached(b"covey/1 board result\0" + _bytes(body), secret))
+
+
+def _datagrams(raws):
+    receiver = Datagrams(b"here")
+    return ",".join([_hex(receiver.frames_of(_bytes(raw))) for raw in raws.split(",")])
+
+
 FUNCTIONS = {
     "cbor": lambda raw: _hex(cbor.encode(cbor.decode(_bytes(raw), 4096))),
     "seal": lambda *fields: _hex(messages.seal(*[_bytes(field) for field in fields])),
@@ -67,6 +87,9 @@ FUNCTIONS = {
     "ack": _acknowledgement,
     "loss": lambda fields: _hex(messages.write_loss(*json.loads(_bytes(fields).decode()))),
     "batch": _batch,
+    "line": _line,
+    "result": _result,
+    "datagrams": _datagrams,
 }
 
 

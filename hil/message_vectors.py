@@ -117,4 +117,16 @@ def _readings(entry: dict[str, Any]) -> str:
     return json.dumps(rows)
 
 
-SOURCES = {"cbor": cbor, "envelopes": envelopes, "messages": messages, "batches": batches}
+def boards() -> Iterator[str]:
+    """Yield messages of the line, a result that a board signs, and datagrams in the order in which they come."""
+    loaded = _load("boards")
+    for entry in loaded["messages"]:
+        yield f"line {entry['message']} {entry['code'] or 'ok'}"
+    for entry in loaded["results"]:
+        if entry["code"] is None:
+            yield f"result {loaded['keys'][entry['board']]['signing_seed']} {entry['result']} {entry['signature']}"
+    raws, frames = ([entry[name] or "-" for entry in loaded["datagrams"]] for name in ("datagram", "frames"))
+    yield f"datagrams {','.join(raws)} {','.join(frames)}"
+
+
+SOURCES = {"cbor": cbor, "envelopes": envelopes, "messages": messages, "batches": batches, "boards": boards}

@@ -1,18 +1,26 @@
 """Firmware as one file that an operator signs: what boards are updated by. docs/protocol.md, section 18, "Firmware".
 
-An image is the encoding of `[signature, signer, header, contents]`, `header` that of
+An image is the encoding of `[signature, signer, header, contents]`, where several operators have signed with
+`[[signature, signer], ...]` of the others behind, `header` that of
 `[1, version, architecture, version of .mpy, bytes of heap, [[name, size, digest], ...]]`."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.ids import KEY_BYTES, DeviceKey
 from covey.core.wire import cbor
-from covey.limits.board import MAXIMUM_BOARD_FILES, MAXIMUM_BOARD_IMAGE_BYTES, MAXIMUM_BOARD_MESSAGE_BYTES
+from covey.errors import LimitError, MalformedError
+from covey.limits.board import (
+    MAXIMUM_BOARD_FILES,
+    MAXIMUM_BOARD_IMAGE_BYTES,
+    MAXIMUM_BOARD_MESSAGE_BYTES,
+    MAXIMUM_BOARD_OPERATORS,
+)
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey_boards.compiling import MPY_VERSION, STAYS
 from covey_boards.device.updating import digest
@@ -45,6 +53,7 @@ class BoardImage:
     announced: bytes = field(repr=False)
     contents: bytes = field(repr=False)
     digest: bytes
+    signers: tuple[DeviceKey, ...]
 
 
 def write_image(files: dict[str, bytes], architecture: str, heap_bytes: int, operator: Identity) -> bytes:
@@ -56,25 +65,63 @@ def write_image(files: dict[str, bytes], architecture: str, heap_bytes: int, ope
     ]
     mpy = MPY_VERSION if any(name.endswith(".mpy") for name in kept) else 0
     header = cbor.encode([1, SOFTWARE, architecture, mpy, heap_bytes, listed])
-    signature = crypto.sign(_DOMAIN, header, operator)
-    return cbor.encode([signature, operator.signing_public, header, b"".join(kept.values())])
+    return cbor.encode([*_signed(header, operator), header, b"".join(kept.values())])
 
 
-def read_image(raw: bytes) -> BoardImage:
-    """Read an image, and verify that its signer has signed it.
+def _signed(header: bytes, operator: Identity) -> list[object]:
+    return [crypto.sign(_DOMAIN, header, operator), operator.signing_public]
+
+
+def sign_image(raw: bytes, operator: Identity) -> bytes:
+    """Return an image with one more operator's signature; as it was if that has signed it already.
 
     Raises:
-        RemoteError: malformed, beyond a bound, or not signed.
+        LimitError: as many have signed it as a board looks at.
+        RemoteError: it is no image, or not signed.
     """
-    signature, signer, header, contents = cbor.record(
-        cbor.decode(raw, MAXIMUM_BOARD_IMAGE_BYTES),
+    image = read_image(raw)
+    if operator.signing_public in image.signers:
+        return raw
+    if len(image.signers) == MAXIMUM_BOARD_OPERATORS:
+        raise LimitError("signatures of a board's firmware")
+    fields = _decoded(raw)
+    others = [*(fields[4] if len(fields) > 4 else []), _signed(fields[2], operator)]
+    return cbor.encode([*fields[:4], others])
+
+
+def _decoded(raw: bytes) -> list[Any]:
+    fields = cbor.decode(raw, MAXIMUM_BOARD_IMAGE_BYTES)
+    others = (
+        (cbor.many(_signature, MAXIMUM_BOARD_OPERATORS - 1),) if isinstance(fields, list) and len(fields) > 4 else ()
+    )
+    return cbor.record(
+        fields,
         "a board's firmware",
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets(KEY_BYTES),
         cbor.octets_to(MAXIMUM_BOARD_MESSAGE_BYTES),
         cbor.octets_to(MAXIMUM_BOARD_IMAGE_BYTES),
+        *others,
     )
-    crypto.verify(_DOMAIN, header, signature, DeviceKey(signer))
+
+
+def _signature(value: object) -> Any:
+    return cbor.record(value, "a signature", cbor.octets(crypto.SIGNATURE_BYTES), cbor.octets(KEY_BYTES))
+
+
+def read_image(raw: bytes) -> BoardImage:
+    """Read an image, and verify that those have signed it whom it names.
+
+    Raises:
+        RemoteError: malformed, beyond a bound, or not signed.
+    """
+    signature, signer, header, contents, *others = _decoded(raw)
+    signed = [(signature, signer), *(others[0] if others else [])]
+    for each, author in signed:
+        crypto.verify(_DOMAIN, header, each, DeviceKey(author))
+    signers = tuple(DeviceKey(author) for _, author in signed)
+    if len(set(signers)) != len(signers):
+        raise MalformedError("a signer twice")
     version, architecture = cbor.record(
         cbor.decode(header, MAXIMUM_BOARD_MESSAGE_BYTES),
         "a firmware's header",
@@ -85,8 +132,8 @@ def read_image(raw: bytes) -> BoardImage:
         cbor.uint(),
         cbor.many(_listed, MAXIMUM_BOARD_FILES),
     )[1:3]
-    announced = cbor.encode([signature, signer, header])
-    return BoardImage(version, architecture, announced, contents, hashlib.sha512(header).digest()[:32])
+    announced = cbor.encode([signature, signer, header, *others])
+    return BoardImage(version, architecture, announced, contents, hashlib.sha512(header).digest()[:32], signers)
 
 
 def _listed(value: object) -> object:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.vectors import HERE
 from tests.vectors.makers import (
+    boards,
     cbor,
     ceremonies,
     checkpoints,
@@ -48,6 +49,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "checkpoints": checkpoints.make,
     "content": content.make,
     "mailbox": mailbox.make,
+    "boards": boards.make,
     "personal": personal.make,
     "heads": heads.make,
     "key_files": key_files.make,

@@ -1,4 +1,4 @@
-"""`covey mcu scan|flash|enrol|monitor|pack|stats|reset`: microcontrollers on this machine's serial ports.
+"""`covey mcu scan|flash|enrol|monitor|pack|sign|stats|reset`: microcontrollers on this machine's serial ports.
 
 A port is opened only if USB says that it is a board, or the configuration names it.
 """
@@ -57,6 +57,11 @@ def add_arguments(parser: Parser) -> None:
         "--heap", type=int, default=0, metavar="KIB", help="the heap that a board must have (default: any)"
     )
     json_option(pack)
+    sign = actions.add(
+        "sign", on_device(_sign), "sign a firmware that another operator has packed, where orders need several"
+    )
+    sign.add_argument("file", metavar="FILE", help="the firmware")
+    json_option(sign)
     stats = actions.add("stats", on_device(_stats), "show what is known of the boards that have been seen")
     reset = actions.add("reset", on_device(_reset), "restart a board")
     reset.add_argument("--forget", action="store_true", help="the board forgets its group and collector, too")
@@ -71,6 +76,14 @@ def _pack(device: Device, options: argparse.Namespace) -> None:
         print_json(to_json(packed))
     else:
         print(f"{packed.file}: {packed.version} for {packed.architecture or 'any processor'}, {packed.bytes} bytes")
+
+
+def _sign(device: Device, options: argparse.Namespace) -> None:
+    signed = boards.sign(device, Path(options.file))
+    if options.json:
+        print_json(to_json(signed))
+    else:
+        print(f"{signed.file}: {signed.version}, signed by {', '.join(signed.signers)}")
 
 
 def _scan(device: Device, options: argparse.Namespace) -> None:

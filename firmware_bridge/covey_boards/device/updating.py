@@ -1,6 +1,6 @@
 """Taking a firmware into the slot that is not in use. docs/protocol.md, section 18, "Firmware". Loaded when one comes.
 
-1. It is taken only if an operator that enrolment pinned has signed its header, and it fits: the format of `.mpy` files,
+1. It is taken only if as many of the operators that enrolment pinned have signed its header as an order needs, and it fits: the format of `.mpy` files,
    the processor, the heap, the room on flash. A board that has it, or on which it was no good, says so and takes nothing.
 2. Its files lie in the other slot as they come, one after the other; how long they are says how far it has come, after
    whatever power cut. Nothing of them is loaded before all are there and each is what the header names.
@@ -30,6 +30,7 @@ except ImportError:
 
 RECEIVING, RUNS, TRIED, FAILED, REFUSED = 0, 1, 2, 3, 4
 _PIECE = const(512)
+_SIGNERS_MAX = const(4)
 _SPARE_BYTES = const(8_192)  # of flash, for what the board itself writes
 _DOMAIN = b"covey/1 board firmware\0"
 
@@ -51,12 +52,14 @@ class Update:
 
     Args:
         storage: as `core.Core` has it.
-        announced: encoding of [signature, signer, header].
+        announced: encoding of [signature, signer, header], and of others' [[signature, signer], ...].
     """
 
     def __init__(self, storage, announced):
         self.installed = False
-        signature, signer, header = cbor.record(cbor.decode(announced, messages.MESSAGE_BYTES_MAX), 64, 32, bytes)
+        fields = cbor.decode(announced, messages.MESSAGE_BYTES_MAX)
+        kinds = (64, 32, bytes) if isinstance(fields, list) and len(fields) == 3 else (64, 32, bytes, list)
+        signature, signer, header, *more = cbor.record(fields, *kinds)
         self._storage, self._root = storage, storage.folder
         self.id = nacl.crypto_hash(header)[:32]
         self.why = ""
@@ -71,21 +74,32 @@ class Update:
         try:
             if trial:
                 raise Unfit("another one is on trial")
-            self._examine(signature, signer, header)
+            self._check_signers([[signature, signer]] + (more[0] if more else []), header)
+            self._examine(header)
         except Unfit as refused:
             self.state, self.why = REFUSED, str(refused)
             return
         self._look()
 
-    def _examine(self, signature, signer, header):
-        """Rule 1."""
-        pinned = line_orders.read_pinned(self._storage)[1]
-        if signer not in pinned:
+    def _check_signers(self, signed, header):
+        """Rule 1: who has signed, twice or without being pinned, is not counted."""
+        threshold, pinned = line_orders.read_pinned(self._storage)
+        signers = set()
+        for each in signed[:_SIGNERS_MAX]:
+            signature, signer = cbor.record(each, 64, 32)
+            if signer in pinned and signer not in signers:
+                try:
+                    nacl.crypto_sign_verify_detached(signature, _DOMAIN + header, signer)
+                except nacl.CryptoError:
+                    raise Unfit("its signature does not hold")
+                signers.add(signer)
+        if not signers:
             raise Unfit("it is signed by none of the operators that this board has pinned")
-        try:
-            nacl.crypto_sign_verify_detached(signature, _DOMAIN + header, signer)
-        except nacl.CryptoError:
-            raise Unfit("its signature does not hold")
+        if len(signers) < threshold:
+            raise Unfit("%d of %d operators have signed it" % (len(signers), threshold))
+
+    def _examine(self, header):
+        """Rule 1, of what it says itself."""
         reader = cbor.Reader(header)
         head = reader.take(1), [reader.item(1) for _ in range(5)]
         if head[0] != b"\x86" or head[1][0] != 1:

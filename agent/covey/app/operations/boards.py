@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.files import storage_errors
+from covey.adapters.files import replace_durably, storage_errors
 from covey.app.agent_roles import bridge_role
 from covey.app.operations.groups import change_group, profile
 from covey.core.group.manifest import BOARD, GroupManifest, Member
@@ -227,6 +227,34 @@ def pack(device: Device, path: Path, architecture: str, heap_kib: int) -> Packed
     with storage_errors("write", path):
         path.write_bytes(raw)
     return PackedFirmware(str(path), image.version, image.architecture, len(raw))
+
+
+@dataclass(frozen=True, slots=True)
+class SignedFirmware:
+    """A firmware in a file, and the names of the operators who have signed it."""
+
+    file: str
+    version: str
+    signers: list[str]
+
+
+def sign(device: Device, path: Path) -> SignedFirmware:
+    """Add this device's signature to a firmware in a file.
+
+    Raises:
+        RemoteError: it is no firmware for boards.
+        StorageError: the disk refused.
+    """
+    from covey_boards.images import read_image, sign_image
+
+    with storage_errors("read", path):
+        raw = path.read_bytes()
+    signed = sign_image(raw, device.node.identity)
+    if signed != raw:
+        with storage_errors("write", path):
+            replace_durably(path, signed, 0o644)
+    image = read_image(signed)
+    return SignedFirmware(str(path), image.version, [device_name(each) for each in image.signers])
 
 
 def forget(device: Device, port: str) -> Board:

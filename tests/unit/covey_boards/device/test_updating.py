@@ -10,16 +10,20 @@ from typing import Any
 
 import pytest
 
+from covey.core.actions.results import OrderResult
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey
 from covey.core.wire import cbor as agent_cbor
+from covey.errors import LimitError, RemoteError
 from covey_boards.device import slots, updating
 from covey_boards.device.storage import Files
 from covey_boards.device.updating import FAILED, RECEIVING, REFUSED, RUNS, TRIED, Update
-from covey_boards.images import read_image, write_image
+from covey_boards.images import read_image, sign_image, write_image
 from covey_boards.shared import cbor, line_orders
 from covey_boards.shared import tweetnacl as nacl
 from hil import firmware_simulation as simulation
 from tests.fleet import identity
+from tests.vectors import load
 
 CONTENTS = {
     "core.py": b"new core " * 300,
@@ -198,3 +202,77 @@ def test_a_firmware_that_nobody_acknowledges_is_gone_from_when_its_time_is_over(
         simulation.trial()
     finally:
         nacl.set_randombytes(before)
+
+
+def _pinned(flash: Flash, threshold: int, *operators: Identity) -> None:
+    keys = [each.signing_public for each in operators]
+    flash.write(line_orders.OPERATORS_FILE, cbor.encode([line_orders.OPERATORS, threshold, keys]))
+
+
+def test_where_an_order_needs_several_operators_a_firmware_does_too(flash: Flash, operator: Identity) -> None:
+    second, third, foreign = identity("second"), identity("third"), identity("foreign")
+    _pinned(flash, 2, operator, second, third)
+    raw = write_image(CONTENTS, "", 0, operator)
+    alone = Update(flash, read_image(raw).announced)
+    assert (alone.state, alone.why) == (REFUSED, "1 of 2 operators have signed it")
+    strange = Update(flash, read_image(sign_image(raw, foreign)).announced)
+    assert (strange.state, strange.why) == (REFUSED, "1 of 2 operators have signed it")
+    both = read_image(sign_image(sign_image(raw, foreign), second))
+    assert both.signers == (operator.signing_public, foreign.signing_public, second.signing_public)
+    assert both.digest == read_image(raw).digest, "the same firmware, whoever has signed it"
+    assert _send(flash, both).state == TRIED
+
+
+def test_one_signature_does_not_count_twice_and_a_wrong_one_not_at_all(flash: Flash, operator: Identity) -> None:
+    second = identity("second")
+    _pinned(flash, 2, operator, second)
+    signature, signer, header = agent_cbor.decode(_image(operator).announced, 1 << 16)  # type: ignore[misc]
+    twice = agent_cbor.encode([signature, signer, header, [[signature, signer]]])
+    assert Update(flash, twice).why == "1 of 2 operators have signed it"
+    forged = agent_cbor.encode([signature, signer, header, [[bytes(64), second.signing_public]]])
+    assert Update(flash, forged).why == "its signature does not hold"
+    hidden = [[bytes(64), bytes(32)]] * 3 + [[bytes(64), second.signing_public]]
+    assert Update(flash, agent_cbor.encode([signature, signer, header, hidden])).state == REFUSED, "beyond the fourth"
+    for malformed in ([signature, signer, header, [b""]], [signature, signer, header, b""], [signature, signer]):
+        with pytest.raises(cbor.WireError):
+            Update(flash, agent_cbor.encode(malformed))
+
+
+def test_an_image_is_signed_once_by_each_and_by_four_at_most(operator: Identity) -> None:
+    raw = write_image(CONTENTS, "", 0, operator)
+    assert sign_image(raw, operator) == raw
+    for name in ("second", "third", "fourth"):
+        raw = sign_image(raw, identity(name))
+    assert len(read_image(raw).signers) == 4
+    with pytest.raises(LimitError):
+        sign_image(raw, identity("fifth"))
+    fields = agent_cbor.decode(raw, 1 << 20)
+    with pytest.raises(RemoteError):
+        read_image(agent_cbor.encode([*fields[:4], [fields[4][0], fields[4][0]]]))  # type: ignore[index]
+
+
+def test_the_firmware_of_the_vectors_is_taken_or_refused_as_they_say(tmp_path: Path) -> None:
+    loaded = load("boards")
+    for number, entry in enumerate(loaded["firmware"]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        flash = Flash(folder)
+        pinned = [bytes.fromhex(loaded["keys"][name]["signing_public"]) for name in entry["pinned"]]
+        flash.write(line_orders.OPERATORS_FILE, cbor.encode([line_orders.OPERATORS, entry["threshold"], pinned]))
+        image = read_image(bytes.fromhex(entry["image"]))
+        assert (image.announced.hex(), image.digest.hex()) == (entry["announced"], entry["digest"]), entry["name"]
+        update = Update(flash, image.announced)
+        assert (update.why, update.state) == (entry["refused"], REFUSED if entry["refused"] else RECEIVING)
+
+
+def test_the_results_of_the_vectors_are_their_boards_or_nobodys() -> None:
+    loaded = load("boards")
+    for entry in loaded["results"]:
+        board = DeviceKey(bytes.fromhex(loaded["keys"][entry["board"]]["signing_public"]))
+        result, signature = bytes.fromhex(entry["result"]), bytes.fromhex(entry["signature"])
+        try:
+            OrderResult.from_wire(agent_cbor.encode([result, board, signature]))
+            code = None
+        except RemoteError as error:
+            code = error.code
+        assert code == entry["code"], entry["name"]
