@@ -17,6 +17,10 @@ class Unstaged:
     def fetch(self, installation: Installation) -> Invocation | None:
         raise ActionError(f"{installation.file} is not offered", NOT_FETCHED)
 
+    def is_here(self, installation: Installation) -> bool:
+        del installation
+        return False
+
     def path(self, operation: OperationId) -> str:
         return f"/nowhere/{operation.hex()}"
 

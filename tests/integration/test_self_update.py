@@ -218,9 +218,8 @@ def test_three_agents_update_themselves_by_release_and_back_while_they_are_kille
     one, two, three = site.slotted
     runs = dict.fromkeys(site.slotted, _OLD)
     for version, killed_at in (
-        (_NEW, {one: ("incoming", "rollback"), two: ("trial",)}),
-        ("2.1", {three: ("confirm",)}),
-        (_OLD, {one: ("trial", "confirm"), three: ("incoming", "rollback")}),
+        (_NEW, {one: ("incoming", "rollback"), two: ("trial",), three: ("confirm",)}),
+        ("1.1", {one: ("trial", "confirm"), three: ("incoming", "rollback")}),  # later than one's, earlier than others'
         ("0.9", {two: ("confirm", "version")}),
     ):
         said = site.release_version(version, killed_at)

@@ -50,6 +50,14 @@ class StagedFiles:
         words = (COVEY, "get", installation.file, f"--group={group}", "--force", f"--output={target}", "--wait=1s")
         return Invocation(installation.action, {}, words, _BOUNDS)
 
+    def is_here(self, installation: Installation) -> bool:
+        """Say whether the file has come, so that only opening it can fail."""
+        raw = self._store.operations.raw(installation.group_id, OperationId(bytes.fromhex(installation.file)))
+        if raw is None:
+            return False
+        kept = self._store.content.of(FileOffer.from_wire(read_operation(raw, verify=False).body).content.hash)
+        return kept is not None and kept.state is ContentState.HERE
+
     def path(self, operation: OperationId) -> str:
         """Return the whole path where it lies then."""
         return str((self._folder / operation.hex()).absolute())

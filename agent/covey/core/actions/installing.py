@@ -91,6 +91,9 @@ class Staging(Protocol):
             ActionError: it cannot be had.
         """
 
+    def is_here(self, installation: Installation) -> bool:
+        """Say whether the file has come, so that only opening it can fail."""
+
     def path(self, operation: OperationId) -> str:
         """Return the whole path where it lies then."""
 
@@ -124,6 +127,8 @@ class Installing:
         self._staging = staging
         self._staged: set[OperationId] = set()
         """Those whose file is there, and was opened by this process."""
+        self._asking: set[OperationId] = set()
+        """Those whose file was not here when what asks for it was begun."""
         self._rests_until_us: dict[OperationId, int] = {}
         self._held: frozenset[OperationId] = frozenset()
 
@@ -283,16 +288,21 @@ class Installing:
         if invocation is None:
             self._rest(each, STAGING_REST_US, moment)
             return None
+        if not self._staging.is_here(each):
+            self._asking.add(each.operation)
         return StepBegun(each.operation, InstallerStep.FETCH, invocation)
 
     def _is_coming(self, each: Installation, moment: Moment) -> bool:
+        """Say whether a file is on its way, or has come since what asked for it was begun: then it is opened next."""
+        was_asked = each.operation in self._asking
+        self._asking.discard(each.operation)
         try:
             coming = self._staging.fetch(each) is None
         except ActionError:
             return False
         if coming:
             self._rest(each, STAGING_REST_US, moment)
-        return coming
+        return coming or (was_asked and self._staging.is_here(each))
 
     def _begun(self, each: Installation, step: InstallerStep, definition: ActionDefinition) -> StepBegun:
         invocation = definition.installer_invocation(step.value)

@@ -13,7 +13,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions import results
 from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition, Ends
 from covey.core.actions.execution import Execution
-from covey.core.actions.installation import InstallationPhase
+from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import NOT_YET, Installed, InstallerStep, Installing, StepBegun
 from covey.core.actions.records import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End, OrderResult
@@ -317,6 +317,37 @@ def test_a_fetch_that_fails_while_the_file_is_on_its_way_is_none(machine: Machin
     machine.turn()
     machine.turn()
     assert (machine.run, machine.phase()) == ([InstallerStep.FETCH], InstallationPhase.ENDING), "it is not on its way"
+
+
+class _Late(Staged):
+    """The file comes while what asks for it ends, having waited in vain."""
+
+    asked = 0
+
+    def is_here(self, installation: Installation) -> bool:
+        del installation
+        self.asked += 1
+        return self.asked > 1
+
+
+def test_a_file_that_comes_while_the_fetch_of_it_fails_is_opened_next(machine: Machine) -> None:
+    machine.staging = _Late()
+    machine.begin()
+    machine.fails[InstallerStep.FETCH] = 1
+    for _ in range(2):
+        machine.turn()
+    assert machine.phase() is InstallationPhase.FETCHING
+    machine.fails.clear()
+    assert machine.settle().state is CommandState.DONE
+    assert machine.run[:3] == [InstallerStep.FETCH, InstallerStep.FETCH, InstallerStep.VERSION]
+
+
+def test_what_is_here_and_cannot_be_opened_is_tried_once_more_and_no_more(machine: Machine) -> None:
+    machine.staging = _Late()
+    machine.begin()
+    machine.fails[InstallerStep.FETCH] = 1
+    assert machine.settle().code == results.NOT_FETCHED
+    assert machine.run == [InstallerStep.FETCH] * 2 + [InstallerStep.VERSION]
 
 
 @pytest.mark.parametrize("is_good", [True, False])
