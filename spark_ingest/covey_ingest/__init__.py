@@ -14,5 +14,6 @@ what `dedup` has found in there already (`committed`: where); `messages`, `gaps`
 `clocks`, `rollups`, `devices` and `members` follow.
 `merging`, `delta_log` (both by `clustering`), `table_locations` and `publisher` keep, merge and publish the tables'
 files. `job` runs it all,
-`progress` and `metrics` tell of it; `report` reads the tables without Spark.
+`progress` and `metrics` tell of it; `report` and `views` read the tables without Spark, and `deleting` takes rows out
+of them, which `deletions` keeps out from then on.
 """

@@ -30,6 +30,10 @@ def main(arguments: list[str] | None = None) -> int:
             from covey_ingest import views_command
 
             return views_command.main(words[1:])
+        if words[:1] in (["delete"], ["retain"]):
+            from covey_ingest import delete_command
+
+            return delete_command.main(words)
         try:
             _ingest(ingest_parser().parse_args(words))
         finally:

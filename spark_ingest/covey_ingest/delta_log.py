@@ -247,6 +247,7 @@ class DeltaLog:
         )
         table.update_incremental()
         self._location.remove_empty(name, gone, self._done(name))
+        self._location.drop_changes(name, kept_hours)
         if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
             table.create_checkpoint()
             self._location.trim(table, name)

@@ -30,6 +30,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def merge(root: Path, staging: Path, upto: int | None = None) -> int:
         OSError: the disk refused. The tables are whole.
     """
     merged = 0
-    while (numbers := _due(root / "readings", upto)) and _can_exchange(staging):
+    while (numbers := _due(root / "readings", upto)) and can_exchange(staging):
         for table in _TABLES:
             _merge(root / table, staging, numbers[0], numbers[-1])
         merged += len(numbers) - 1
@@ -110,14 +111,7 @@ def _merge(table: Path, staging: Path, first: int, last: int) -> None:
     if [*parts] in ([], [last]):
         return
     new = staging / f"{table.name}-merged-{uuid.uuid4().hex}"
-    new.mkdir(parents=True)
-    for entry in table.iterdir():
-        if entry in parts.values():
-            continue
-        if entry.is_dir():
-            shutil.copytree(entry, new / entry.name, copy_function=os.link)
-        else:
-            (new / entry.name).hardlink_to(entry)
+    link_table(table, new, without={*parts.values()})
     target = new / f"batch={last}"
     target.mkdir()
     files = [file for folder in parts.values() for file in sorted(folder.glob("*.parquet"))]
@@ -125,8 +119,26 @@ def _merge(table: Path, staging: Path, first: int, last: int) -> None:
         _cluster(files, target)
     else:
         _write(files, target)
-    for written in (*target.iterdir(), target, new):
+    for written in (*target.iterdir(), target):
         synchronise(written)
+    replace_table(table, new)
+
+
+def link_table(table: Path, new: Path, without: AbstractSet[Path] = frozenset()) -> None:
+    """Make a folder of links to the files of a table, but for those in some of its folders."""
+    new.mkdir(parents=True)
+    for entry in table.iterdir():
+        if entry in without:
+            continue
+        if entry.is_dir():
+            shutil.copytree(entry, new / entry.name, copy_function=os.link)
+        else:
+            (new / entry.name).hardlink_to(entry)
+
+
+def replace_table(table: Path, new: Path) -> None:
+    """Let a folder take a table's place in one step, and remove what stood there; its files are on the disk already."""
+    synchronise(new)
     _exchange(new, table)
     synchronise(table.parent)
     shutil.rmtree(new, ignore_errors=True)
@@ -179,7 +191,8 @@ def _parts(files: list[Path], schema: pa.Schema) -> Iterator[pa.Table]:
                 yield pa.table(columns, schema=schema)
 
 
-def _can_exchange(staging: Path) -> bool:
+def can_exchange(staging: Path) -> bool:
+    """Say whether two folders there can change places in one step. Raises OSError."""
     pair = [staging / f"exchange-{uuid.uuid4().hex}" for _ in range(2)]
     try:
         for folder in pair:

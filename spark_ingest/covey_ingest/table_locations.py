@@ -61,6 +61,9 @@ class TableLocation(Protocol):
     def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
         """Remove the folders of files that were deleted, where nothing else is in them; not of the newest batches."""
 
+    def drop_changes(self, table: str, kept_hours: int) -> None:
+        """Remove what the change feed tells of longer ago: deleted rows stand in there, and no vacuum looks at it."""
+
     def trim(self, delta: DeltaTable, table: str) -> None:
         """Remove old commits of a table's log."""
 
@@ -99,6 +102,13 @@ class Folder:
             name, _, number = folder.name.partition("=")
             if name == "batch" and int(number) <= newest - FOLDERS_KEPT:
                 self._remove_if_empty(folder)
+
+    def drop_changes(self, table: str, kept_hours: int) -> None:
+        """Remove files of the change feed that are older."""
+        until = time.time() - 3600 * kept_hours
+        for file in (self.root / table / "_change_data").glob("*.parquet"):
+            if file.stat().st_mtime <= until:
+                file.unlink()
 
     def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - the log's folder says it
         """Remove commits before a checkpoint that has `VERSIONS_KEPT` behind it."""
@@ -163,6 +173,9 @@ class Bucket:
 
     def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
         """Do nothing: there are no folders."""
+
+    def drop_changes(self, table: str, kept_hours: int) -> None:
+        """Do nothing: of published tables nothing is deleted, and repaired times are no secret."""
 
     def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - it knows its place
         """Have the library delete commits that it no longer keeps."""

@@ -40,7 +40,6 @@ No readings are shuffled but those of messages that a micro-batch holds twice.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import uuid
@@ -58,7 +57,19 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's docum
 from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError, TransientError
-from covey_ingest import clocks, dedup, devices, gaps, members, memberships, merging, repairs, rollups, seen_orders
+from covey_ingest import (
+    clocks,
+    dedup,
+    deletions,
+    devices,
+    gaps,
+    members,
+    memberships,
+    merging,
+    repairs,
+    rollups,
+    seen_orders,
+)
 from covey_ingest.committed import batch_folder, folder_numbers
 from covey_ingest.dedup import MessageKey, Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
@@ -69,6 +80,7 @@ from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.seen_orders import EXCESS, Excess
 from covey_ingest.session import spark_path
 from covey_ingest.table_files import table_files
+from covey_ingest.table_lock import locked
 
 _READINGS = """
     SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
@@ -257,14 +269,9 @@ class Tables:
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.root / ".lock").open("w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = locked(self.root)
             for folder in (self.root, *(child for child in self.root.iterdir() if child.is_dir())):
                 remove_leftovers(folder)
-        except BlockingIOError:
-            raise ConfigurationError(
-                f"another ingest is writing to {self.root}", hint="stop it, or give this one other tables"
-            ) from None
         except OSError as error:
             raise ConfigurationError(
                 f"the tables at {self.root} cannot be written: {error.strerror}",
@@ -347,6 +354,7 @@ class Tables:
     def _write_new(self, messages: DataFrame, batch_id: int) -> BatchWritten:
         for table in (*_OTHERS, rollups.TABLE):
             shutil.rmtree(self.folder(table, batch_id), ignore_errors=True)  # rule 3
+        messages = self._admitted(messages)
         counted, counts = _counted(messages)
         staged = self._stage(readings(counted), "readings", batch_id)
         seen = counts.get
@@ -365,6 +373,11 @@ class Tables:
         self._commit(staged, "readings", batch_id)
         shutil.rmtree(self._staging, ignore_errors=True)
         return written
+
+    def _admitted(self, messages: DataFrame) -> DataFrame:
+        """Leave out what was deleted: it does not come back (`deletions`)."""
+        refused = deletions.read(self.root).refused()
+        return messages if refused is None else messages.where(f"NOT ({refused})")
 
     def _roll_up(self, readings: list[Path], batch_id: int) -> None:
         minutes = self._staging / f"{rollups.TABLE}-{uuid.uuid4().hex}"

@@ -107,6 +107,7 @@ _OUR_OWN = {
     "BOARD_ENVELOPES_WAITING": "this machine's memory",
     "OUTBOX_BYTES": "this machine's disk",
     "INBOX_BYTES": "this machine's disk",
+    "DELETED_AUTHORS": "the ingest's own plan",
     "LANDING_BYTES": "this machine's disk",
     "QUARANTINED_MESSAGES": "this machine's disk",
     "EVENTS_KEPT": "this machine's disk",

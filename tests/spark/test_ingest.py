@@ -15,7 +15,8 @@ import pytest
 from covey.core.telemetry.batch import ClockKind
 from covey.core.wire.message import Loss, LossReason, MessageType
 from covey.errors import ConfigurationError
-from covey_ingest import devices, gaps, merging
+from covey_ingest import deletions, devices, gaps, merging
+from covey_ingest.__main__ import main
 from covey_ingest.job import run
 from covey_ingest.progress import Lag
 from covey_ingest.report import make_report
@@ -376,3 +377,30 @@ def test_what_does_not_belong_together_is_refused_before_anything_starts(
         refused("another ingest")
         held.belong_to(tmp_path / "its own checkpoint", collector.key.vault_id)
     refused("another checkpoint")
+
+
+def test_what_was_deleted_does_not_come_back_and_the_device_goes_on(
+    spark: SparkSession, collector: Collector, tables: Path
+) -> None:
+    gone, stays = Author(collector, 1), Author(collector, 2)
+    old, other = gone.measure(3), stays.measure(2)
+    collector.land(old, other)
+    collector.land(gone.loss(7, 9))
+    ingest(spark, collector.vault, tables)
+    assert main(["delete", str(tables), "--author", gone.author]) == 0
+    assert {row["author"] for row in _readings(tables)} == {stays.author}
+    deletions.write(tables, deletions.Deletions({gone.author: NOW_US}))  # as if it had been said then
+    later = gone.telemetry([("t", "", BOOTED_US + 60_000_000, 1.0)], gone.clock(wall_us=NOW_US))
+    year = 365 * 86_400_000_000
+    collector.land(old, other, gone.loss(8, 9), received_at_us=NOW_US + year)  # another collector's copies
+    collector.land(later, received_at_us=NOW_US + 60_000_000)
+    ingest(spark, collector.vault, tables)
+    rows = [(row["author"], row["name"], row["value"]) for row in _readings(tables) if row["author"] == gone.author]
+    assert rows == [(gone.author, "t", 1.0)]
+    assert len(_readings(tables)) == 2 + 1, "and of the other one each once"
+    assert [row["first"] for row in _table(tables, "losses").to_pylist()] == [8]
+    fresh = tables.parent / "fresh"
+    fresh.mkdir()
+    shutil.copy(deletions.path_in(tables), fresh)
+    ingest(spark, collector.vault, fresh)
+    assert [row["value"] for row in _readings(fresh) if row["author"] == gone.author] == [1.0]

@@ -1,6 +1,7 @@
-"""`covey ingest [run]|report|views`: hand over to the ingest, a program of its own: no part of Spark enters this one.
+"""`covey ingest [run]|report|views|delete|retain`: hand over to the ingest, a program of its own.
 
-The words are checked here, so that mistakes are told where Spark is not installed; `report` and `views` need none.
+No part of Spark enters this one. The words are checked here, so that mistakes are told where Spark is not installed:
+`run` alone needs it.
 """
 
 from __future__ import annotations
@@ -8,13 +9,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
+from covey.app.device import Device, find_state, open_device
+from covey.app.operations.history_writing import write_note
 from covey.app.operations.known_labels import known_labels
-from covey.cli.grammar import Parser
-from covey.config.ingest_options import add_ingest_arguments, add_report_arguments, add_views_arguments
-from covey.errors import ConfigurationError
+from covey.cli.grammar import Parser, group_option
+from covey.cli.terminal import print_json
+from covey.config.ingest_options import (
+    add_delete_arguments,
+    add_ingest_arguments,
+    add_report_arguments,
+    add_retain_arguments,
+    add_views_arguments,
+)
+from covey.errors import ConfigurationError, LocalError, StorageError
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
 
 
 def add_arguments(parser: Parser) -> None:
@@ -39,6 +55,69 @@ def add_arguments(parser: Parser) -> None:
             examples=("covey ingest views /srv/tables | duckdb -init /dev/stdin",),
         )
     )
+    for name, add_options, summary, example in _DELETING:
+        parser = actions.add(name, _delete, summary, examples=(example,))
+        add_options(parser)
+        group_option(parser)
+        parser.add_argument("--no-note", action="store_true", help="say nothing of it in a group's history")
+
+
+_DELETING = (
+    (
+        "delete",
+        add_delete_arguments,
+        "delete all that a device has sent from tables, for good",
+        "covey ingest delete /srv/tables --author 5f1c2a --dry-run",
+    ),
+    (
+        "retain",
+        add_retain_arguments,
+        "delete readings from tables that are older than some days",
+        "covey ingest retain /srv/tables --days 400 --group 3f2a",
+    ),
+)
+
+
+def _delete(options: argparse.Namespace) -> None:
+    """Delete, then note it in a group's history, signed by the device of this machine.
+
+    Raises:
+        CoveyError: there is no device here to sign a note, and nothing was deleted; or the note cannot be written.
+    """
+    noted = not (options.dry_run or options.no_note)
+    if noted:
+        _in_group(options.group, lambda _device, _manifest: None)
+    words = [options.action, str(options.tables), "--json"] + (["--dry-run"] if options.dry_run else [])
+    words += ["--author", options.author] if options.action == "delete" else ["--days", str(options.days)]
+    _check_installed("pyarrow")
+    program = [sys.executable, "-m", "covey_ingest", *words]
+    done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - no shell
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+    said = json.loads(done.stdout)
+    rows = ", ".join(f"{rows} of {table}" for table, rows in said["rows"].items()) or "no rows"
+    line = f"{'deleted' if said['deleted'] else 'would delete'} {said['what']} from tables: {rows}"
+    if noted:
+        _in_group(options.group, lambda device, manifest: _write(device, manifest, line))
+    if options.json:
+        print_json(said | {"noted": noted})
+    else:
+        print(line)
+
+
+def _write(device: Device, manifest: GroupManifest, line: str) -> None:
+    write_note(device, manifest, line.encode(), "text/plain", None, None, typed=True)
+
+
+def _in_group(name: str | None, act: Callable[[Device, GroupManifest], None]) -> None:
+    try:
+        with open_device(find_state()) as device:
+            act(device, device.pick_group(name))
+    except (LocalError, StorageError) as error:
+        raise ConfigurationError(
+            f"what is deleted is noted in a group's history, and that cannot be done here: {error}",
+            hint="on a machine with a device in a group, say which by --group; or leave the note out by --no-note",
+        ) from error
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -65,10 +144,15 @@ def _hand_over(words: list[str], *packages: str) -> None:
     Raises:
         ConfigurationError: it is not installed here.
     """
+    _check_installed(*packages)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "covey_ingest", *words])  # noqa: S606 - our own program, no shell
+
+
+def _check_installed(*packages: str) -> None:
+    """Refuse where the ingest, or a package that it needs, is not installed here."""
     if any(find_spec(package) is None for package in ("covey_ingest", *packages)):
         raise ConfigurationError(
             "the ingest is not installed here",
             hint="in a virtual environment, from Covey's sources: python -m pip install '.[spark]'",
         )
-    sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "covey_ingest", *words])  # noqa: S606 - our own program, no shell

@@ -119,6 +119,45 @@ def add_views_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def delete_parser() -> argparse.ArgumentParser:
+    """Return the options of `covey ingest delete`."""
+    parser = argparse.ArgumentParser(
+        prog="covey ingest delete", description="Delete all that a device has sent from tables, for good."
+    )
+    add_delete_arguments(parser)
+    return parser
+
+
+def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add them to a parser."""
+    parser.add_argument("tables", metavar="TABLES", type=Path, help="the folder of tables")
+    parser.add_argument(
+        "--author", type=_author, required=True, metavar="HEX", help="the device whose key begins so, and no other does"
+    )
+    _add_deleting_arguments(parser)
+
+
+def retain_parser() -> argparse.ArgumentParser:
+    """Return the options of `covey ingest retain`."""
+    parser = argparse.ArgumentParser(
+        prog="covey ingest retain", description="Delete readings from tables that are older than some days, for good."
+    )
+    add_retain_arguments(parser)
+    return parser
+
+
+def add_retain_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add them to a parser."""
+    parser.add_argument("tables", metavar="TABLES", type=Path, help="the folder of tables")
+    parser.add_argument("--days", type=_days, required=True, metavar="N", help="how long readings are kept")
+    _add_deleting_arguments(parser)
+
+
+def _add_deleting_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say how many rows would go, and change nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
 def read_labels(path: Path) -> dict[str, str]:
     """Return what devices are called, by their keys in hex, from what `covey fleet --json` has printed.
 
@@ -161,6 +200,12 @@ def _window(words: str) -> int | None:
     if found is None or not int(found[1]):
         raise argparse.ArgumentTypeError("write it like 90m, 24h, 7d or all")
     return int(found[1]) * _UNITS_US[found[2]]
+
+
+def _days(words: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", words, re.ASCII):
+        raise argparse.ArgumentTypeError("a number of days, from 1 to 99999")
+    return int(words)
 
 
 def _author(words: str) -> str:
