@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import operators
+from covey.app.operations.known_labels import namer
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
@@ -33,11 +35,12 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     elif not found:
         print("this device obeys nobody: 'covey config set operations.operators KEY' pins an operator")
     else:
+        named = namer(device)
         rows = [
             (
                 each.name,
                 printable(each.label, 32),
-                _origin(each),
+                _origin(each, named),
                 "" if each.member else "no member: obeyed by nobody here",
             )
             for each in found
@@ -45,11 +48,11 @@ def _list(device: Device, options: argparse.Namespace) -> None:
         print_table(["operator", "label", "why", ""], rows)
 
 
-def _origin(entry: operators.OperatorEntry) -> str:
+def _origin(entry: operators.OperatorEntry, named: Callable[[str], str]) -> str:
     if entry.origin == "configuration" or entry.since_us is None:
         return "pinned by the owner"
     said = "by the invite of" if entry.origin == "invite" else "added by"
-    return f"{said} {entry.by}, {date_text(entry.since_us)}"
+    return f"{said} {named(entry.by)}, {date_text(entry.since_us)}"
 
 
 def _add(device: Device, options: argparse.Namespace) -> None:

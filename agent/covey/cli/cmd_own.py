@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.operations import own
+from covey.app.operations.known_labels import namer
 from covey.app.pins import NOBODY
 from covey.cli.cmd_invite import invite_device
 from covey.cli.cmd_join import join
@@ -110,13 +111,14 @@ def _groups(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json([to_json(each) for each in found])
         return
+    named = namer(device)
     rows = [
         (
             each.group_id[:8],
             printable(each.title, 40),
             each.state,
             "member" if each.member else "",
-            f"{each.by}, {date_text(each.made_at_us)}",
+            f"{named(each.by)}, {date_text(each.made_at_us)}",
         )
         for each in found
     ]

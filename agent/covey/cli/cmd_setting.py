@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from covey.app.device import Device
 from covey.app.operations import setting_orders
+from covey.app.operations.known_labels import namer
 from covey.app.operations.program_settings import ordered_settings
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
@@ -116,8 +117,9 @@ def _get(device: Device, options: argparse.Namespace) -> None:
         what = printable(options.setting) or "anything"
         print(f"no operator has set {what} on this device")
         return
+    named = namer(device)
     rows = [
-        (each.key, "(secret)" if each.secret else _value(each.value), each.state, each.by, printable(each.why))
+        (each.key, "(secret)" if each.secret else _value(each.value), each.state, named(each.by), printable(each.why))
         for each in found
     ]
     print_table(["setting", "value", "state", "by", "why"], rows)

@@ -112,7 +112,7 @@ def test_what_was_accepted_is_shown_with_whose_invite_that_was(kim: Here) -> Non
         LEE.signing_public.hex()[:8],
         1_000_000,
     )
-    assert f"by the invite of {found['by']}" in kim.ok("operator", "list")
+    assert f"by the invite of {found['by']} lee, " in kim.ok("operator", "list")
     assert "lee may order this device" in kim.ok("status")
 
 

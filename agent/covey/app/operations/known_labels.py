@@ -1,10 +1,12 @@
-"""What the device on this machine calls others, for a report that is made of keys alone."""
+"""What the device on this machine calls others, for what is made of keys and names alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from covey.app.device import find_state, open_device
+from covey.app.device import Device, find_state, open_device
+from covey.core.ids import labelled_name
 from covey.errors import CoveyError
 
 
@@ -19,3 +21,9 @@ def known_labels() -> dict[str, Any]:
             return {"devices": [{"key": each.keys.signing_public.hex(), "label": each.label} for each in members]}
     except (CoveyError, OSError):
         return {}
+
+
+def namer(device: Device) -> Callable[[str], str]:
+    """Return what puts beside a device's name what its groups call it, safe for a terminal."""
+    labels = {each.name: each.label for group in device.node.groups.joined() for each in group.members}
+    return lambda name: labelled_name(name, labels.get(name, ""))
