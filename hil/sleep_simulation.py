@@ -6,10 +6,12 @@ what the clock's memory, or flash, has kept.
 
 try:
     from covey_boards.device import sleeping
+    from covey_boards.shared import link_machine
     from covey_boards.shared import tweetnacl as nacl
     from hil import firmware_simulation as simulation
 except ImportError:
     import firmware_simulation as simulation
+    import link_machine
     import sleeping
     import tweetnacl as nacl
 
@@ -75,7 +77,8 @@ class Power:
             world.now_us = min(end_us, world.now_us + 500_000)
             world.gateway.turn(world.now_us)
             raw = world.gateway.link.bytes_to_send(world.now_us // 1000)
-            assert not raw or world.absent or world.permille, "spoken to in its sleep"
+            knows = world.gateway.asleep and world.gateway.link.state == link_machine.UP
+            assert not raw or not knows or world.permille, "spoken to in its sleep"
         assert asked_us >= wait_us
 
 
@@ -89,11 +92,7 @@ class World(simulation.World):
     def boot(self):
         """Start the board, with what it has kept."""
         super().boot()
-        sleeping.begin(self.board, self.power, self.deep, self)
-
-    def advance(self, slept_us):
-        """Have the board's clock be later; with `clock_us`, that is the board's clock."""
-        self.booted_us -= slept_us
+        sleeping.begin(self.board, self.power, self.deep, Clock(self))
 
     def clock_us(self):
         """Return microseconds of the board's clock."""
@@ -113,7 +112,20 @@ class Clock:
     """A board's clock."""
 
     def __init__(self, world):
-        self.now_us, self.advance = world.clock_us, world.advance
+        self._world = world
+
+    def now_us(self):
+        """Return it."""
+        return self._world.clock_us()
+
+    @property
+    def _now(self):
+        """What a sleep is added to."""
+        return self._world.clock_us()
+
+    @_now.setter
+    def _now(self, later_us):
+        self._world.booted_us -= later_us - self._world.clock_us()
 
 
 def simulate(seed, deep, memory_bytes=2_048, minutes=180, permille=0):

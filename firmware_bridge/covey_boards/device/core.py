@@ -146,8 +146,6 @@ class Core:
             raise
         except Exception as error:  # rule 8
             self.failed(error)
-        if self.sleeping is not None and self.sleeping.is_quiet:
-            return b""
         return self.link.bytes_to_send(now_us // 1000)
 
     def _turn(self, now_us):

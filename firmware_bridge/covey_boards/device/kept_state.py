@@ -75,7 +75,7 @@ def restore(board, sleeping, raw, clock_us, clock):
     slept_us = clock_us - at_us
     if not 0 <= slept_us <= wait_us + wait_us // 4 + 5_000_000:  # rule 4
         slept_us = wait_us
-    clock.advance(now_us + slept_us)
+    clock._now += now_us + slept_us
     board._incarnation, board._boot_id, time, counters = own
     board._time = time and (time[0], time[1], False)
     board.counters.update(dict([tuple(each) for each in counters]))
@@ -130,7 +130,6 @@ def _restore_link(link, fields):
     link._send_sequence, link._receive_sequence, link._peer_mtu, link._peer_window = fields[2:6]
     link._peer_message_bytes_max, link._version, link._next_number = fields[6:]
     link.state, link._fresh = link_machine.UP, False
-    link._say_hello()  # over UDP a stream begins with it
 
 
 def _restore_batch(kept, series):

@@ -80,10 +80,6 @@ class Clock:
         self._ticks = ticks
         return self._now
 
-    def advance(self, slept_us):
-        """Count time in which the counter stood still, or was not there."""
-        self._now += slept_us
-
 
 def run(board, line, clock, watchdog=None, seconds=None):
     """Serve the line for good, until a restart is asked for, or for so many seconds.

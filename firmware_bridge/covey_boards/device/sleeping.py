@@ -30,6 +30,7 @@ _TIME_US = const(1_000_000)
 _PATIENCE_US = const(3_000_000)
 _START_US = const(10_000_000)
 _SHORTEST_US = const(100_000)
+_NEVER_MS = const(1 << 60)
 _SLICE_US = const(7_000_000)  # of a light sleep: the watchdog may go on counting
 _FLASH_US = const(300_000_000)  # 288 times a day, each of two writes
 
@@ -79,9 +80,14 @@ class Sleeping:
             if self._wants_to_speak(now_us):
                 self._since_us = self._received_us = now_us
                 self._said = False
+                board.link._hello_at = 0
+                if board._up:
+                    board.link._say_hello()  # over UDP a stream begins with it
                 board.reporting.say(line_orders.SLEEP, 0)
-            elif board._sampling._at_us > now_us and not board._sampling._lead_us:
-                self.until_us = board._sampling._at_us
+            else:
+                board.link._hello_at = _NEVER_MS  # no radio is joined for it
+                if board._sampling._at_us > now_us and not board._sampling._lead_us:
+                    self.until_us = board._sampling._at_us
         elif now_us >= self._received_us + self._patience_us:
             self._alone = True
             self._rest()
@@ -138,7 +144,7 @@ class Sleeping:
             began_us, by_clock_us = clock.now_us(), self._power.now_us()
             self._power.light(asked_us // 1000)
             slept_us = max(clock.now_us() - began_us, self._power.now_us() - by_clock_us)
-            clock.advance(slept_us - (clock.now_us() - began_us))
+            clock._now += slept_us - (clock.now_us() - began_us)  # its counter may have stood still
             left_us -= slept_us
             woken = slept_us < asked_us - asked_us // 20 - 20_000
             if watchdog is not None:

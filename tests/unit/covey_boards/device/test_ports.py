@@ -175,21 +175,13 @@ def test_no_error_ends_the_loop_and_the_board_is_told(flat: Loader) -> None:
     assert watchdog.fed == 3
 
 
-def test_a_board_that_sleeps_is_asked_after_each_turn_and_its_clock_goes_on(
-    monkeypatch: pytest.MonkeyPatch, flat: Loader
-) -> None:
+def test_a_board_that_sleeps_is_asked_after_each_turn(flat: Loader) -> None:
     asked = []
     board, line = Echo(), Line(b"one", b"two")
     board.sleeping = SimpleNamespace(sleep=lambda *given: asked.append((given, list(line.written))))  # type: ignore[assignment]
     with pytest.raises(EOFError):
         flat("ports").run(board, line, clock := SimpleNamespace(now_us=lambda: 0))
     assert asked == [((clock, None), [b"one"]), ((clock, None), [b"one", b"two"])], "after what was to be written"
-    ticks = Ticks(0)
-    monkeypatch.setattr(time, "ticks_us", ticks.us, raising=False)
-    monkeypatch.setattr(time, "ticks_diff", ticks.diff, raising=False)
-    clock = flat("ports").Clock()
-    clock.advance(5_000)
-    assert clock.now_us() == 5_000
 
 
 def test_the_loop_ends_when_a_restart_is_asked_for(flat: Loader) -> None:
