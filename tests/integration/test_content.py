@@ -42,9 +42,10 @@ def _offered(device: Gateway, name: str) -> None:
 
 
 def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
-    """003.69, 003.71, 003.72, 003.74, 002.17, 002.18, through the command."""
+    """003.69 to 003.72, 003.74, 002.17, 002.18, through the command."""
     hub, shed, barn = fleet
     put = hub.json("put", str(original))
+    assert put["id"] in hub.ok("history", "log", "--json"), "a file is known by what offers it in the history"
     assert (put["name"], put["size"], put["state"], put["pinned"]) == (original.name, _SIZE, "here", True)
     _offered(shed, original.name)
     target = tmp_path / "of shed"
