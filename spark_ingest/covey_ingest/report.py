@@ -9,7 +9,7 @@ what is more, so that the size of the tables does not matter. Nothing is written
 4. "Ingested" is when the file that holds a reading was written. Copies with new file times, and files that
    were merged later (Delta), make it look later than it was. In published tables it is when the file came there.
 5. Plots span the readings of the window, from the first to the last, not the window.
-6. The tables know keys; what devices are called comes with the question.
+6. Devices are called as the question says, and else as the newest manifest that has landed does (`members`).
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ _INGESTED = """
            unnest(approx_quantile(seconds, [0.5, 0.95, 0.99]) || [max(seconds)]) AS seconds
     FROM (SELECT (written_us - epoch_us(received_at)) / 1e6 AS seconds FROM readings JOIN files USING (filename)
           WHERE index = 0 AND NOT contains(filename, '/merged-')) HAVING count(*) > 0"""
+_NAMED = """
+    SELECT author, arg_max(label, coalesce(epoch_us(valid_from), 0)) FROM members WHERE label != '' GROUP BY author"""
 _SECTIONS = {
     "time_quality": """
         SELECT time_quality, count(*) AS readings, count(DISTINCT author) AS devices FROM readings
@@ -156,7 +158,7 @@ def make_report(
                     _view(database, root, table, since if table in _BY_ARRIVAL else 0, author)
                 for view in report_orders.VIEWS:
                     database.execute(view)
-                return _report(database, name, author, now_us, since, labels or {})
+                return _report(database, name, author, now_us, since, {**_labels(database, root), **(labels or {})})
         except duckdb.Error as error:
             raise StorageError(
                 f"the tables at {name} cannot be read: {str(error).splitlines()[0]}",
@@ -184,6 +186,15 @@ def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, 
             "SELECT unnest($names::VARCHAR[]) AS filename, unnest($times::BIGINT[]) AS written_us",
             {"names": list(files), "times": list(files.values())},
         )
+
+
+def _labels(database: duckdb.DuckDBPyConnection, root: Path | Bucket) -> dict[str, str]:
+    """Return what devices were called last; nothing where no collector has landed a manifest."""
+    files = list(files_and_times(root, "members"))
+    if not files:
+        return {}
+    database.read_parquet(files).create_view("members")
+    return dict(database.execute(_NAMED).fetchall())
 
 
 def _report(

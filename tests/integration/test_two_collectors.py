@@ -30,7 +30,7 @@ def _readings(vault: Path, key_file: Path) -> list[float]:
             for row in rows:
                 if row["kind"] == "telemetry":
                     messages[row["author"], row["incarnation"], row["seq"]] = row["values"]
-                assert row["kind"] in {"telemetry", "loss"}, row
+                assert row["kind"] in {"telemetry", "loss", "membership"}, row
                 assert row["kind"] != "loss", "nothing is told lost"
     return sorted(value for values in messages.values() for value in values)
 

@@ -10,8 +10,10 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.app import landed_batches
 from covey.app.landed_batches import Batch, LandedBatches
 from covey.core.doors import DoorGap, DoorMessage, LandedPosition, Plan, batch_id
+from covey.core.landed_records import landed_manifest
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
+from tests.group_manifests import first, profile
 from tests.spark.fleet import Author, Collector
 
 
@@ -135,3 +137,10 @@ def test_what_is_no_telemetry_is_passed_over_and_what_nobody_reads_with_a_record
     assert gaps == [DoorGap(node, 2, 2, "a message: malformed")]
     assert _landed(collector).next(node, LandedPosition(3)) is None
     assert _landed(collector).next("00" * 16, LandedPosition(1)) is None
+
+
+def test_manifests_and_operations_between_messages_are_nothing_that_is_missing(collector: Collector) -> None:
+    author = Author(collector, 1)
+    collector.land(author.measure(1), landed_manifest(first()), profile("Pumpen"), author.measure(1))
+    found, gaps, _ = _all(_landed(collector), collector.node.hex())
+    assert (len(found), gaps) == (2, [])

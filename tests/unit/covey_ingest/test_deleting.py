@@ -170,6 +170,8 @@ def test_a_delta_table_loses_rows_in_one_commit_and_its_old_files_a_day_later(
     log = DeltaLog(tables, "ingest")
     log.publish(2, last=True)
     assert _values(tables) == [2, 4]
+    assert _run(capsys, "retain", str(tables), "--days", "400")["rows"] == {"readings": 1}
+    assert _values(tables) == [4]
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

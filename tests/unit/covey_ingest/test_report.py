@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -25,7 +27,7 @@ from covey_ingest.rows import Verify
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import replace_state
 from covey_ingest.tables import Sink
-from tests.report_tables import AWAKE, HOUR_US, NOW_US, SILENT, TRAP, reading, write_table, write_tables
+from tests.report_tables import AWAKE, HOUR_US, NOW_US, SILENT, TRAP, moment, reading, write_table, write_tables
 
 
 @pytest.fixture
@@ -200,6 +202,16 @@ def test_devices_are_listed_with_what_they_are_called(tables: Path, tmp_path: Pa
         labels.write_text(wrong)
         with pytest.raises(ConfigurationError, match="does not say what devices are called"):
             read_labels(labels)
+
+
+def test_devices_are_called_as_the_newest_manifest_that_landed_does(tables: Path) -> None:
+    def called(author: str, label: str, since: datetime | None) -> dict[str, Any]:
+        return {"author": author, "label": label, "valid_from": since}
+
+    spans = [called(AWAKE, "well", moment(NOW_US)), called(AWAKE, "pump", None), called(SILENT, "barn", None)]
+    write_table(tables / "members", spans)
+    assert _report(tables).labels == {AWAKE: "well", SILENT: "barn"}
+    assert make_report(str(tables), NOW_US, None, labels={SILENT: "shed"}).labels == {AWAKE: "well", SILENT: "shed"}
 
 
 def test_plots_span_what_arrived_and_not_the_window(tables: Path) -> None:
