@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -27,12 +28,12 @@ from covey.adapters.files import synchronise
 from covey.core.ids import KEY_BYTES
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest import deletions
-from covey_ingest.delta_log import is_delta
+from covey_ingest.delta_log import DeltaLog, is_delta
 from covey_ingest.merging import can_exchange, link_table, replace_table
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 from covey_ingest.table_files import table_files
-from covey_ingest.table_locations import open_table
+from covey_ingest.table_locations import MARK, open_table
 
 _OF_DEVICES = ("losses", "commands", "settings", "quarantine", "rollups", "readings")
 _STATES = ("devices", "gaps", "clocks")
@@ -104,6 +105,7 @@ def delete(tables: Path, due: Due, noted: deletions.Deletions) -> dict[str, int]
             f"the tables at {tables} are published, and nothing is deleted there",
             hint="fill new tables from the vault, beginning with a deletions.json, and publish them elsewhere",
         )
+    _complete_log(tables)
     found, staging = counted(tables, due), tables / ".staging"
     plain = [name for name in found if name not in _STATES and not is_delta(tables / name)]
     try:
@@ -121,6 +123,13 @@ def delete(tables: Path, due: Due, noted: deletions.Deletions) -> dict[str, int]
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return found
+
+
+def _complete_log(tables: Path) -> None:
+    """Add to a Delta log what a killed ingest has committed and not added: else its rows would come by the next one."""
+    binding = tables / MARK
+    if is_delta(tables / "readings") and binding.exists():
+        DeltaLog(tables, json.loads(binding.read_bytes())["ingest"]).publish(last=True)
 
 
 def _delete_from(tables: Path, name: str, due: Due) -> None:

@@ -174,6 +174,16 @@ def test_a_delta_table_loses_rows_in_one_commit_and_its_old_files_a_day_later(
     assert _values(tables) == [4]
 
 
+def test_a_micro_batch_that_a_killed_ingest_left_beside_the_log_loses_its_rows_too(tables: Path) -> None:
+    (tables / "covey.json").write_text('{"ingest": "ingest", "vault_id": "00"}')
+    DeltaLog(tables, "ingest").publish(2, last=True)
+    late = {"author": ONE, "name": "t", "value": 5.0, "received_at": _days_ago(1)}
+    _commit(tables, 3, "readings", [late, late | {"author": TWO, "value": 6.0}])
+    assert main(["delete", str(tables), "--author", ONE]) == 0
+    DeltaLog(tables, "ingest").publish(3, last=True)
+    assert _values(tables) == [2, 4, 6]
+
+
 def _files_below(folder: Path) -> Iterator[Path]:
     yield from folder.rglob("*.parquet")
 
