@@ -237,6 +237,10 @@ def test_a_board_on_which_a_firmware_is_no_good_fails_the_release(site: Site, tm
     assert not find_state(str(site.state)).board_firmware.exists()
     strange = Here(tmp_path, "stranger")
     strange.ok("mcu", "pack", str(image), "--heap", "1")
+    assert len(strange.json("mcu", "sign", str(image))["signers"]) == 1, "it has signed it already"
+    assert site.ok("mcu", "sign", str(image)).count(", signed by ") == 1
+    assert len(strange.json("mcu", "sign", str(image))["signers"]) == 2
+    strange.ok("mcu", "pack", str(image), "--heap", "1")
     _installer(site, "install", image.read_bytes())
     site.live(4)
     assert _installer(site, "confirm", code=1) == ""
