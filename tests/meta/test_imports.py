@@ -283,6 +283,17 @@ def test_nothing_builds_on_the_ends() -> None:
     assert not _violations(sources(*PRODUCT), allowed)
 
 
+def test_the_audit_from_outside_shares_no_code() -> None:
+    """So what it says is a second reading of the document; that no product leans on a test stands above."""
+    found = sources("tests/outside")
+    assert len(found) > 5
+    assert not _violations(found, lambda _, name: not any(within(name, ours) for ours in _OURS) or _is_outside(name))
+
+
+def _is_outside(name: str) -> bool:
+    return within(name, "tests.outside")
+
+
 def test_the_core_only_computes() -> None:
     third_party = {"nacl", "cbor2", "spake2", "blake3"}  # their sole importers are named above
     usable = _CORE_MAY_USE | third_party | {"covey"}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,9 @@ import pyarrow.dataset as ds
 import pytest
 
 from covey_ingest.job import run
-from tests.audit import Tally, audit
+from tests.outside.audit import audit
+from tests.outside.holdings import Holdings
+from tests.outside.vault import Vault
 from tests.spark.fleet import Author, Collector
 from tests.waiting import Patience
 
@@ -60,10 +63,10 @@ def test_each_reading_once_after_the_driver_was_killed(spark: SparkSession, tmp_
 
     run(str(collector.vault), collector.key_file, tables, tables / ".checkpoint", available_now=True, spark=spark)
     expected = SEGMENTS * 25
-    found = audit(tables)
-    assert found.keys() == {device.author for device in fleet}
-    for each in found.values():
-        assert (each.tally, each.missing, each.messages) == (Tally(expected, 0), 0, SEGMENTS)
+    holdings = Holdings()
+    holdings.take(Vault(str(collector.vault), collector.key_file))
+    found = audit(holdings, [tables])
+    assert (found.findings, found.readings) == ([], Counter(dict.fromkeys((each.author for each in fleet), expected)))
     readings = tables / "readings"
     rows = ds.dataset(readings, partitioning="hive").count_rows(), spark.read.parquet(str(readings)).count()
     assert rows == (expected * len(fleet), expected * len(fleet)), "pyarrow and Spark see the same"

@@ -1,0 +1,44 @@
+"""Section 33: rows of tables in a folder or an object store, as any reader of Parquet or Delta has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+_TIME = pa.timestamp("us", "UTC")
+READINGS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("author", "incarnation", "boot", "name", "unit", "time_quality", "text")),
+        *((name, pa.int64()) for name in ("seq", "batch_number", "clock_offset", "whole")),
+        *(("index", pa.int32()), ("value", pa.float64()), ("flag", pa.bool_()), ("data", pa.binary())),
+        *(("collector", pa.string()), ("time", _TIME), ("received_at", _TIME)),
+    ]
+)
+LOSSES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("author", "incarnation", "reason")),
+        *((name, pa.int64()) for name in ("first", "last", "first_number", "last_number")),
+    ]
+)
+
+
+def rows_of(tables: str, name: str, schema: pa.Schema) -> ds.Dataset:
+    """Return a table's rows, with these columns; one that a file lacks is null, and no table has no rows."""
+    if "://" in tables:
+        return _delta(f"{tables.rstrip('/')}/{name}", schema)
+    folder = Path(tables) / name
+    if (folder / "_delta_log").is_dir():
+        return _delta(str(folder), schema)
+    files = [str(file) for file in sorted(folder.rglob("*.parquet")) if not file.name.startswith((".", "_"))]
+    return ds.dataset(files, schema, format="parquet") if files else ds.dataset(schema.empty_table())
+
+
+def _delta(location: str, schema: pa.Schema) -> ds.Dataset:
+    try:
+        return DeltaTable(location).to_pyarrow_dataset(schema=schema)
+    except TableNotFoundError:
+        return ds.dataset(schema.empty_table())

@@ -1,0 +1,200 @@
+"""Sections 13 and 14: what the nodes of a vault have landed, from a folder or an object store, by its key file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cbor2
+from nacl.bindings import crypto_aead_xchacha20poly1305_ietf_decrypt as open_aead
+from nacl.exceptions import CryptoError
+from pyarrow.fs import FileSelector, FileSystem
+
+from tests.outside.primitives import (
+    HASH,
+    INCARNATION,
+    KEY,
+    NODE_ID,
+    SIGNATURE,
+    UINT63,
+    VAULT_ID,
+    RefusedError,
+    check_signature,
+    hashed,
+    parsed,
+)
+
+_MAGIC_BYTES, _KEY_ID_BYTES, _NONCE_BYTES = 6, 8, 24
+_HEADER_BYTES = _MAGIC_BYTES + _KEY_ID_BYTES
+_SEGMENT, _MANIFEST, _RANGE = b"HXSEG\x01", b"HXMAN\x01", b"HXRNG\x01"
+_LISTING_ITEMS = 880_000
+_SEGMENT_ITEMS = 65_536
+_SEGMENT_BYTES, _LISTING_BYTES = 33_554_432, 8_388_608
+_ENTRY = (UINT63, INCARNATION, HASH, range(_SEGMENT_BYTES + 1), UINT63, UINT63, range(1, 1_001))
+_NAMED = (UINT63, UINT63, HASH, UINT63)
+_TOMBSTONE = (*_NAMED, UINT63)
+_DOCUMENT = (
+    *(1, VAULT_ID, NODE_ID, KEY, INCARNATION, UINT63, HASH, UINT63),
+    *([_NAMED], [_ENTRY], [_TOMBSTONE], {"supports": [str], "format_version": 0}),
+)
+_RECORD = (UINT63, bytes)
+
+
+class Entry(NamedTuple):
+    """A segment as its node lists it; it stands for `covers` numbers, of which `number` is the last."""
+
+    number: int
+    incarnation: bytes
+    hash: bytes
+    size: int
+    created_at: int
+    records: int
+    covers: int
+
+    @property
+    def first(self) -> int:
+        """The first number that it stands for."""
+        return self.number - self.covers + 1
+
+
+class Node(NamedTuple):
+    """A device that lands, and all that it lists, in order."""
+
+    id: bytes
+    device: bytes
+    entries: list[Entry]
+
+
+class Record(NamedTuple):
+    """What was landed, exactly as it came, and when."""
+
+    number: int
+    received_at: int
+    content: bytes
+
+
+class Vault:
+    """One vault, for whoever has its key file."""
+
+    def __init__(self, location: str, key_file: Path) -> None:
+        self._files, root = FileSystem.from_uri(location if "://" in location else Path(location).absolute().as_uri())
+        keys = json.loads(key_file.read_text())
+        self.id = bytes.fromhex(keys["vault_id"])
+        self._keys = {bytes.fromhex(each["key_id"]): bytes.fromhex(each["key"]) for each in keys["keys"]}
+        if any(hashed(key, "covey/1 vkey id", _KEY_ID_BYTES) != key_id for key_id, key in self._keys.items()):
+            raise RefusedError("malformed", "key file")
+        self._root = f"{root}/vaults/{self.id.hex()}/objects"
+
+    def nodes(self) -> list[bytes]:
+        """Return the ids of the nodes that have a manifest."""
+        found = self._files.get_file_info(FileSelector(f"{self._root}/manifests", allow_not_found=True))
+        names = sorted(each.base_name for each in found if each.base_name.endswith(".hxman"))
+        return [bytes.fromhex(name.removesuffix(".hxman")) for name in names]
+
+    def node(self, node: bytes) -> Node:
+        """Read a node's manifest and its ranges."""
+        content = self._get(f"manifests/{node.hex()}.hxman", _LISTING_BYTES)
+        return self.read_manifest(content, node, self._range)
+
+    def _range(self, node: bytes, named: list[Any]) -> list[Entry]:
+        first, last, digest, _ = named
+        content = self._get(f"ranges/{node.hex()}/{_span(first, last, digest)}.hxrange", _LISTING_BYTES)
+        return self.read_range(content, node, named)
+
+    def records(self, node: bytes, entry: Entry) -> list[Record]:
+        """Read a segment that a node lists."""
+        name = f"{entry.number:016x}-{entry.incarnation.hex()}"
+        if entry.covers > 1:
+            name = _span(entry.first, entry.number, entry.hash)
+        return self.read_segment(self._get(f"segments/{node.hex()}/{name}.hxseg", _SEGMENT_BYTES), node, entry)
+
+    def read_manifest(
+        self, content: bytes, node: bytes, read_range: Callable[[bytes, list[Any]], list[Entry]], floor: int = 1
+    ) -> Node:
+        """Verify a manifest, and return what it and its ranges list; `floor` is the highest sequence seen before."""
+        plaintext = self._open(content, _MANIFEST, ["covey/1 vault manifest", self.id, node])
+        signature, document = parsed(plaintext, (SIGNATURE, bytes), items=_LISTING_ITEMS)
+        _, vault, inside, device, _, sequence, _, _, ranges, segments, tombstones, _ = parsed(
+            document, _DOCUMENT, items=_LISTING_ITEMS
+        )
+        if (vault, inside) != (self.id, node) or node != hashed(device, "covey/1 node", 16):
+            raise RefusedError("wrong_vault", node.hex())
+        check_signature("covey/1 vault manifest", device, signature, document)
+        if sequence < floor:
+            raise RefusedError("rollback", node.hex())
+        end = _end_of(ranges, [Entry(*each) for each in segments])
+        if any(not 1 <= first <= last <= end for first, last, *_ in tombstones):
+            raise RefusedError("malformed", "tombstone")
+        listed = [entry for named in ranges for entry in read_range(node, named)]
+        return Node(node, device, [*listed, *(Entry(*each) for each in segments)])
+
+    def read_range(self, content: bytes, node: bytes, named: list[Any]) -> list[Entry]:
+        """Return the entries of a range object that a manifest names."""
+        first, last, digest, size = named
+        _check_object(content, digest, size, "covey/1 range")
+        plaintext = self._open(content, _RANGE, ["covey/1 range", self.id, node, first, last])
+        entries = [Entry(*each) for each in parsed(plaintext, [_ENTRY], items=_LISTING_ITEMS)]
+        if not entries or _end_of([], entries, first) != last:
+            raise RefusedError("malformed", "range")
+        return entries
+
+    def read_segment(self, content: bytes, node: bytes, entry: Entry) -> list[Record]:
+        """Return the records of a segment object, of each number that it stands for."""
+        _check_object(content, entry.hash, entry.size, "covey/1 segment")
+        if entry.covers == 1:
+            binding = ["covey/1 segment", self.id, node, entry.number, entry.incarnation]
+            _, _, records = parsed(self._open(content, _SEGMENT, binding), (1, UINT63, [_RECORD]), items=_SEGMENT_ITEMS)
+            parts = [[entry.number, 0, records]]
+        else:
+            binding = ["covey/1 merged segment", self.id, node, entry.first, entry.number]
+            shape = (2, [(UINT63, UINT63, [_RECORD])])
+            _, parts = parsed(self._open(content, _SEGMENT, binding), shape, items=_SEGMENT_ITEMS)
+        numbers = [number for number, _, _ in parts]
+        found = [Record(number, *record) for number, _, records in parts for record in records]
+        if numbers != [*range(entry.first, entry.number + 1)] or len(found) != entry.records:
+            raise RefusedError("malformed", "segment")
+        return found
+
+    def _open(self, content: bytes, magic: bytes, binding: list[Any]) -> bytes:
+        header, nonce = content[:_HEADER_BYTES], content[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
+        if len(nonce) < _NONCE_BYTES or not header.startswith(magic):
+            raise RefusedError("malformed", "header")
+        key = self._keys.get(header[_MAGIC_BYTES:])
+        if key is None:
+            raise RefusedError("vault_key", header[_MAGIC_BYTES:].hex())
+        bound = header + cbor2.dumps(binding, canonical=True)
+        try:
+            return open_aead(content[_HEADER_BYTES + _NONCE_BYTES :], bound, nonce, key)
+        except (CryptoError, ValueError):
+            raise RefusedError("decryption", str(binding[0])) from None
+
+    def _get(self, name: str, limit: int) -> bytes:
+        try:
+            with self._files.open_input_stream(f"{self._root}/{name}") as stream:
+                content = bytes(stream.read())
+        except FileNotFoundError:
+            raise RefusedError("missing", name) from None
+        if len(content) > limit:
+            raise RefusedError("limit", name)
+        return content
+
+
+def _span(first: int, last: int, digest: bytes) -> str:
+    return f"{first:016x}-{last:016x}-{digest[:8].hex()}"
+
+
+def _end_of(ranges: list[list[Any]], entries: list[Entry], first: int = 1) -> int:
+    """Return the last number that a list comes to, from `first` on without a gap."""
+    spans = [(named[0], named[1]) for named in ranges] + [(entry.first, entry.number) for entry in entries]
+    for begin, end in spans:
+        if begin != first or end < begin:
+            raise RefusedError("malformed", "numbers of segments")
+        first = end + 1
+    return first - 1
+
+
+def _check_object(content: bytes, digest: bytes, size: int, person: str) -> None:
+    if len(content) != size or hashed(content, person) != digest:
+        raise RefusedError("decryption", "not the object that is listed")
