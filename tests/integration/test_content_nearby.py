@@ -12,7 +12,7 @@ import pytest
 from broker_conf.mosquitto.broker import free_port
 from tests.integration.gateway import Gateway
 from tests.integration.s3_server import S3Server, s3_server  # noqa: F401 - a fixture
-from tests.integration.test_first_minutes import Machine, cable, machine  # noqa: F401 - fixtures
+from tests.integration.test_first_minutes import Machine, machine, prefixes  # noqa: F401 - fixtures
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -29,7 +29,7 @@ def original(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_file_crosses_a_network_on_which_no_relay_is_left(
-    cable: tuple[list[str], list[str]],  # noqa: F811
+    prefixes: tuple[list[str], list[str]],  # noqa: F811
     machine: Callable[[str, Sequence[str]], Machine],  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     original: Path,
@@ -37,7 +37,7 @@ def test_a_file_crosses_a_network_on_which_no_relay_is_left(
 ) -> None:
     """002.23, 003.71: two network namespaces with a cable; found by mDNS, asked for by HTTP ranges."""
     monkeypatch.setenv("COVEY_CONTENT_LAN", "true")
-    hub, shed = machine("hub", cable[0]), machine("shed", cable[1])
+    hub, shed = machine("hub", prefixes[0]), machine("shed", prefixes[1])
     hub.begins("relay", "serve", "--label", "hub", "--port", str(free_port()))
     wait_until(lambda: "is served" in hub.log.read_text(), "the relay is served")
     hub.begins("collect", "--new-group")
@@ -51,8 +51,8 @@ def test_a_file_crosses_a_network_on_which_no_relay_is_left(
     target = tmp_path / "of shed"
     wait_until(lambda: bool(shed.answers("get", original.name, "-o", str(target), "--json")), "it is fetched")
     assert target.read_bytes() == original.read_bytes()
-    where = "192.168.77.1" if cable[0] else "127.0.0.1"
-    assert f"came from {where}" in shed.log.read_text() or not cable[0]
+    where = "192.168.77.1" if prefixes[0] else "127.0.0.1"
+    assert f"came from {where}" in shed.log.read_text() or not prefixes[0]
 
 
 @pytest.fixture
