@@ -18,6 +18,7 @@ from covey.cli.quantities import date_text
 from covey.cli.status_view import duration
 from covey.cli.terminal import print_fields, print_json, print_table
 from covey.core.ids import labelled_name, printable
+from covey.limits.actions import MAXIMUM_RESULT_WHY_BYTES
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -30,8 +31,6 @@ TIME_UP = 124
 
 _REFRESH_S = 5.0
 _DAY_US = 86_400_000_000
-_SHOWN = 60
-"""Characters of a reason in a table."""
 
 
 def wait_options(parser: Parser) -> None:
@@ -145,7 +144,7 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
     output = None
     if each.output_bytes or each.cut:
         output = f"{each.output_bytes} B" + (", cut" if each.cut else "") + ("" if each.output_kept else ", gone")
-    why = printable(each.why, _SHOWN) or each.code
+    why = printable(each.why, MAXIMUM_RESULT_WHY_BYTES) or each.code
     if each.outcome == "excluded":
         why = "obeyed no commands when this was given"
     if each.outcome == "asleep":

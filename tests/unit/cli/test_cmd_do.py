@@ -89,7 +89,15 @@ def _refused(order: OperationId) -> OrderResult:
 
 
 def _stopped(order: OperationId) -> OrderResult:
-    return OrderResult(order, CommandState.STOPPED, 4, 7, 5, code=TIME, why="it ran for longer than 60 s")
+    return OrderResult(
+        order,
+        CommandState.STOPPED,
+        4,
+        7,
+        5,
+        code=TIME,
+        why="it ran for longer than 60 s, " + "and this sentence " * 8 + "ends here",
+    )
 
 
 def _unknown(order: OperationId) -> OrderResult:
@@ -132,6 +140,7 @@ def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
     shown = kim.ok("orders", given[:8])
     assert "its deadline\N{REPLACEMENT CHARACTER}[2J had passed" in shown
     assert "action_went_down" in shown
+    assert "ends here" in shown, "a reason is a sentence, and is not cut"
     assert "(its clock is not sure)" in shown
 
 
