@@ -342,6 +342,8 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     "results are not told": (OrderedActions, "_queue", lambda *_: None),
     "what was told once is not told again": (SentReportTable, "note_lacking", lambda *_: None),
 }
+"""Of whom a command is for, queues, tries and lost records `unit/core/actions` knows, of forgotten ones
+`unit/app/operations/test_forgetting.py`, of waves `test_release_waves.py`."""
 
 
 @pytest.mark.slow

@@ -479,7 +479,8 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     "nothing is refused": (Obedience, "_judged", lambda _self, desired, _given: (_unjudged(desired), None)),
     "what was reported once is not reported again": (SentReportTable, "note_lacking", lambda *_: None),
 }
-"""Of rule 6 (bounds) and of what few have signed (rule 8) `unit/core/orders/test_authority.py` knows."""
+"""Of present members (rule 5), bounds (6), waves (7) and what few have signed (8) `unit/core/orders/test_authority.py`
+knows, of tries, groups and keys of settings `unit/core/settings`."""
 
 
 @pytest.mark.slow

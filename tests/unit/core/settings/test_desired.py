@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from covey.adapters.sqlite.store import empty_history
-from covey.core.history.operation import Operation
+from covey.core.history.operation import Operation, sign_operation
 from covey.core.history.orders import Approval, Scalar, SettingOrder
 from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
-from covey.core.settings.desired import GroupSettings
+from covey.core.settings.desired import GroupSettings, desired, read_order
 from tests.vectors.makers.cast import ALICE, BOB, CAROL
 from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.orders import adds, as_they_may_come, removes, said
@@ -47,6 +48,20 @@ def test_what_its_author_replaced_does_not_come_back(selector: Selector) -> None
     removal = said(ALICE, removes(BOB), first)
     assert _holds([*history, removal]) == "full", "who removed its author knew of it"
     assert _holds([*history, later, removal]) == "eco", "nor that beside the removal, nor what that replaced"
+
+
+def test_what_is_set_of_another_key_replaces_nothing() -> None:
+    first = said(BOB, _mode("full"), _OPERATOR)
+    assert _holds([_OPERATOR, first, said(BOB, SettingOrder(EVERYBODY, "app.limit", 5), first)]) == "full"
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_of_several_groups_what_was_given_last_holds(step: int) -> None:
+    given = [
+        read_order(sign_operation(replace(said(ALICE, _mode(each)), made_at_us=at_us), ALICE).raw)
+        for at_us, each in ((7, "eco"), (8, "full"))
+    ]
+    assert [each.value for each in desired(given[::step])] == ["full"]
 
 
 def test_what_others_set_comes_back() -> None:
