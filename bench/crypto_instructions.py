@@ -1,10 +1,10 @@
 """Count Cortex-M0 instructions and heap for the boards' cryptography: `python -m bench.crypto_instructions`.
 
 Exact counts, not times: see `crypto_firmware`. Beside ours stands, in the same firmware, the same interface in plain
-Python with big integers, which is what a port without viper gets. The reaches are those that the project has set
-itself; the status is 1 if one is missed.
+Python with big integers, which is what a port without viper gets, and the native module in C. The reaches are those
+that the project has set itself for viper; the status is 1 if one is missed.
 
-Not measured: cycles (flash wait states and two-cycle loads come on top), a real board, TweetNaCl in C.
+Not measured: cycles (flash wait states and two-cycle loads come on top), a real board.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ HEAP_KIB_TARGET = 24
 TIMER_STEP = 63
 """The timer counts in steps of 62.5 instructions: QEMU 7 of Debian 12 may end a count one step early or late."""
 OPERATIONS = ("scalarmult", "scalarmult_base", "sign", "verify", "sha512", "secretbox", "secretbox_open")
+IMPLEMENTATIONS = ("viper", "plain", "native")
 MODULE = "import crypto_on_board as board; board."
 
 
-def counts(firmware: Path, *, plain: bool) -> dict[str, float]:
+def counts(firmware: Path, implementation: str) -> dict[str, float]:
     """Return millions of instructions by operation."""
-    lines = crypto_firmware.run(firmware, f"{MODULE}measure({plain})")
+    lines = crypto_firmware.run(firmware, f"{MODULE}measure({implementation!r})")
     values = dict(line.split() for line in lines)
     if values.get("verified") != "True":
         raise RuntimeError("\n".join(lines))
@@ -40,9 +41,9 @@ def counts(firmware: Path, *, plain: bool) -> dict[str, float]:
     return {name: (int(values[name]) - nothing) / 1e6 for name in OPERATIONS}
 
 
-def spreads(firmware: Path, *, plain: bool) -> dict[str, float]:
+def spreads(firmware: Path, implementation: str) -> dict[str, float]:
     """Return by how many per cent the count differs between keys, each at its best of four."""
-    lines = crypto_firmware.run(firmware, f"{MODULE}spread({plain})")
+    lines = crypto_firmware.run(firmware, f"{MODULE}spread({implementation!r})")
     return {name: 100 * (int(most) / int(fewest) - 1) for name, fewest, most in (line.split() for line in lines)}
 
 
@@ -61,21 +62,22 @@ def main(*, short: bool = False) -> int:
     except runtimes.MissingError as error:
         print(f"error: {error}\nhint: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi make", file=sys.stderr)
         return 2
-    viper, plain = counts(firmware, plain=False), counts(firmware, plain=True)
+    counted = {name: counts(firmware, name) for name in IMPLEMENTATIONS}
     print("million Cortex-M0 instructions, messages of 256 bytes")
-    print(f"{'':16}{'viper':>9}{'plain':>9}{'reach':>9}")
+    print(f"{'':16}{''.join(f'{name:>9}' for name in IMPLEMENTATIONS)}{'reach':>9}")
     missed = []
     for name in OPERATIONS:
         target = TARGETS.get(name)
-        print(f"{name:16}{viper[name]:9.3f}{plain[name]:9.3f}{'' if target is None else f'{target:9.1f}'}")
-        if target is not None and viper[name] > target:
+        row = "".join(f"{each[name]:9.3f}" for each in counted.values())
+        print(f"{name:16}{row}{'' if target is None else f'{target:9.1f}'}")
+        if target is not None and counted["viper"][name] > target:
             missed.append(name)
     if short:
         return 1 if missed else 0
-    print(f"{'spread over keys':22}{'viper %':>9}{'plain %':>9}")
-    spread_viper, spread_plain = spreads(firmware, plain=False), spreads(firmware, plain=True)
-    for name, percent in spread_viper.items():
-        print(f"{name:22}{percent:9.4f}{spread_plain[name]:9.4f}")
+    print(f"{'spread over keys, %':22}{''.join(f'{name:>9}' for name in IMPLEMENTATIONS)}")
+    spread = {name: spreads(firmware, name) for name in IMPLEMENTATIONS}
+    for name in spread["viper"]:
+        print(f"{name:22}{''.join(f'{each[name]:9.4f}' for each in spread.values())}")
     frozen, loaded = (smallest_heap_kib(firmware, frozen=frozen) for frozen in (True, False))
     print(f"smallest heap: {frozen} KiB with the code in flash, {loaded} KiB with .mpy files loaded into it")
     if frozen > HEAP_KIB_TARGET:

@@ -41,11 +41,18 @@ def _count_down(n: int):
         n -= 1
 
 
-def measure(plain):
-    """Print instructions per operation, with viper or with plain Python."""
-    if plain:
+def _load(implementation):
+    """Return what computes: "native", "viper" or "plain"."""
+    if implementation == "native":
+        return __import__("_tweetnacl")
+    if implementation == "plain":
         sys.modules["tweetnacl_limbs"] = None  # not importable, as on a port without viper
-    import tweetnacl_soft as nacl
+    return __import__("tweetnacl_soft")
+
+
+def measure(implementation):
+    """Print instructions per operation."""
+    nacl = _load(implementation)
 
     _start()
     print("implementation", nacl.IMPLEMENTATION)
@@ -62,11 +69,9 @@ def measure(plain):
     print("verified", _measure("verify", nacl.sign_verify_detached, signature, MESSAGE, public))
 
 
-def spread(plain):
+def spread(implementation):
     """Print the fewest and the most instructions of secret operations over keys that differ as much as keys can."""
-    if plain:
-        sys.modules["tweetnacl_limbs"] = None
-    import tweetnacl_soft as nacl
+    nacl = _load(implementation)
 
     _start()
     keys = [bytes(32), b"\xff" * 32, KEY, b"\x55" * 32, b"\x00" * 16 + b"\xff" * 16, b"\x80" + bytes(31)]
@@ -126,6 +131,9 @@ def fits(heap, frozen):
     gc.collect()
     filler = bytearray(gc.mem_free() - heap)
     try:
+        import tweetnacl_soft
+
+        sys.modules["_tweetnacl"] = tweetnacl_soft  # this firmware has the native module, too
         import tweetnacl as nacl
 
         nacl.set_randombytes(lambda n: KEY[:n])

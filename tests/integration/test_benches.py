@@ -48,7 +48,7 @@ def test_a_count_of_instructions_may_end_one_timer_step_away(
     lines += ["verified True", "nothing 63", "loop-1000 9000", f"loop-3000 {27_000 + away}"]
     monkeypatch.setattr(crypto_firmware, "run", lambda _firmware, _statement: lines)
     if right:
-        assert set(crypto_instructions.counts(_ROOT, plain=False).values()) == {1.0}
+        assert set(crypto_instructions.counts(_ROOT, "viper").values()) == {1.0}
     else:
         with pytest.raises(RuntimeError, match="2000 turns of a loop took"):
-            crypto_instructions.counts(_ROOT, plain=False)
+            crypto_instructions.counts(_ROOT, "viper")

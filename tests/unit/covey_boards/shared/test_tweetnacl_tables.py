@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from math import isqrt
+from pathlib import Path
 
 from covey_boards.shared import tweetnacl_tables as tables
 from covey_boards.shared.tweetnacl_plain import _D, P
+
+NATIVE = Path(__file__).parents[4] / "firmware_bridge" / "native" / "tweetnacl"
 
 # RFC 8032, section 5.1: the base point.
 BASE = (
@@ -41,6 +45,11 @@ def test_the_comb_is_what_it_says() -> None:
         x, y = point
         expected += b"".join(n.to_bytes(32, "little") for n in ((y + x) % P, (y - x) % P, 2 * _D * x * y % P))
     assert expected == tables.COMB
+
+
+def test_the_native_module_has_the_same_comb() -> None:
+    written = re.findall(r"\b0x[0-9a-f]{2}\b", (NATIVE / "comb.h").read_text())
+    assert bytes(int(byte, 16) for byte in written) == tables.COMB
 
 
 def cube_root(n: int) -> int:

@@ -1,0 +1,67 @@
+"""On a processor without an operating system: vectors through the native module and viper, and the whole firmware."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hil import bare_metal, vectors
+from hil.conftest import missing_device
+from hil.firmware_files import board_modules
+from hil.live_gateway import LiveGateway
+from hil.runtimes import MissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RUNNER = Path(__file__).with_name("vector_runner.py")
+PROGRAM = "import vector_runner\nvector_runner.run('vectors.txt')\n"
+FALLBACK = "import sys\nimport tweetnacl_soft\nsys.modules['_tweetnacl'] = tweetnacl_soft\n"
+QUICK = {"interval_seconds": 0.1, "batch_seconds": 0.5, "sensors": [["counter", {}]]}
+
+
+@pytest.fixture(autouse=True)
+def _built(request: pytest.FixtureRequest) -> None:
+    try:
+        bare_metal.build()
+    except MissingError as error:
+        missing_device(request.config, "mps2", error)
+
+
+@pytest.mark.parametrize(
+    ("before", "implementation", "sources"),
+    [("", "native", vectors.SOURCES), (FALLBACK, "viper", ("published", "pynacl"))],
+    ids=["native", "viper"],
+)
+def test_vectors(before: str, implementation: str, sources: tuple[str, ...], tmp_path: Path) -> None:
+    lines = [line for source in sources for line in vectors.lines(source) if not line.startswith("#")]
+    files = {path.name: path.read_bytes() for path in (*board_modules(), RUNNER)}
+    printed = bare_metal.Machine(tmp_path).run(
+        before + PROGRAM, {**files, "vectors.txt": ("\n".join(lines) + "\n").encode()}
+    )
+    assert printed == f"{implementation} {len(lines)}/{len(lines)}\n"
+
+
+def test_the_whole_firmware_on_a_line_with_faults(artefacts: Callable[[str], dict[str, bytes]], tmp_path: Path) -> None:
+    """As `covey mcu flash` writes it, without the native module: UART, LittleFS, and a power cut."""
+    board = bare_metal.BareMetalBoard(
+        tmp_path, modules=artefacts(bare_metal.ARCHITECTURE), settings=QUICK, permille=10, before=FALLBACK
+    )
+    board.start()
+    gateway = LiveGateway(board)
+    try:
+        gateway.serve(lambda: gateway.reports and len(gateway.collector.values()) >= 10)
+        first = gateway.collector.values()
+        assert first == list(range(1, len(first) + 1))
+        assert gateway.reports[0]["out_of_memory"] == 0
+        board.kill()
+        board.start()
+        gateway.serve(lambda: len(gateway.collector.links) == 2 and len(gateway.collector.values()) >= len(first) + 10)
+        assert len({each.signing_public for each in gateway.identities}) == 1, "it has lost its flash"
+        assert gateway.collector.values()[len(first) :][:3] == [1, 2, 3]
+        assert not gateway.troubles
+    finally:
+        gateway.stop()
+        board.close()
