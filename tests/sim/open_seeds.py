@@ -6,17 +6,12 @@ Each must go on failing as is said here; one that does not is to be taken off.
 from __future__ import annotations
 
 OPEN_SEEDS: dict[int, str] = {
-    730_000_436: "a storm of resends",
     730_002_867: "outboxes do not drain: {'ann': 3, 'ben': 3, 'collector': 0, 'guest': 0}",
     730_028_919: "a storm of resends",
     730_029_712: "a destruction is not obeyed by who lists its issuer",
     730_044_818: "outboxes do not drain: {'ann': 4, 'ben': 2, 'collector': 0, 'guest': 0}",
 }
-"""730000436: the gate. A relay takes one envelope at a time, and each takes two ways of 0.4 s: more than a hundred wait
-for ann and the collector when the faults cease, for longer than the first retries. So all is repeated until they have
-drained, 375 s later; then the world is whole, after 2,273 publishes where 1,951 are allowed.
-
-730002867 and 730044818: the product. A lost life of ann issued version 7, which removes the collector; ann issued
+"""730002867 and 730044818: the product. A lost life of ann issued version 7, which removes the collector; ann issued
 another version 7. Only those whom both together remove hold the two, and ann and ben list the collector still. Its
 report tells them of other heads, but the request for these waits for the votes that wait for the collector, which takes
 none. `HeadsExchange._ask` asks `although_waiting` only for a higher version; both worlds are whole where it does so for
