@@ -88,7 +88,7 @@ def path_in(tables: Path) -> Path:
 
 
 def update(tables: Path, number: int | None = None) -> None:
-    """Bring `members` up to micro-batch `number`, which is committed; without one, up to all that are (rule 5)."""
+    """Bring `members` up to micro-batch `number`, which is committed; without one, up to all that are (rule 1)."""
     if number is not None and not batch_folder(tables, TABLE, number).is_dir():
         return
     _, last = read_state(path_in(tables), MEMBERS)

@@ -1,9 +1,9 @@
 """The bytes of sealed files, in a folder of their own: made, kept piece by piece, read, opened.
 
 `<hash>` is a whole sealed file, `<hash>.part` one on its way, as far as it has come, `<hash>.index` the hashes of its
-chunks, `<hash>.secret` what one is opened by that is for some devices alone. A part is as long as what was verified;
-what a power cut tore at its end is found by the index, and written over. Files are sealed and opened from map to map:
-100 MiB cost no memory that the system could not have back (measured, ADR 58).
+chunks, `<hash>.<offer>.secret` what one is opened by that is for some devices alone. A part is as long as what was
+verified; what a power cut tore at its end is found by the index, and written over. Files are sealed and opened from map
+to map: 100 MiB cost no memory that the system could not have back (measured, ADR 58).
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from covey.limits.content import CHUNK_BYTES, CONTENT_FREE_BYTES, MAXIMUM_CONTEN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ORPHAN_SUFFIXES = ("", ".part", ".index", ".secret")
 _READ_BYTES = 1024 * 1024
 
 
@@ -263,8 +262,8 @@ class ContentFiles:
 
     def remove(self, content: ContentHash) -> None:
         """Remove all there is of a file."""
-        for suffix in _ORPHAN_SUFFIXES:
-            self.path(content, suffix).unlink(missing_ok=True)
+        for path in self._folder.glob(f"{content.hex()}*"):
+            path.unlink(missing_ok=True)
 
     @property
     def exist(self) -> bool:

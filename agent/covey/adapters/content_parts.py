@@ -59,8 +59,8 @@ class ContentParts:
             hashed = _Hashed(position, lambda hasher: self._files.hash_part(wanted.hash, position, hasher))
         hashed.add(pieces)
         self._hashed[wanted.hash] = hashed
-        if len(self._hashed) > FETCHES_AT_ONCE:
-            del self._hashed[next(iter(self._hashed))]  # the one that nothing has come of for longest
+        for oldest in list(self._hashed)[:-FETCHES_AT_ONCE]:  # those that nothing has come of for longest
+            self._hashed.pop(oldest, None)  # another thread may just have taken it
         return True
 
     def synchronise(self, wanted: WantedFile, *, wait: bool) -> int | None:

@@ -1,29 +1,31 @@
-"""What a file is opened by that is for this device and some others alone: a file beside it, and gone with it."""
+"""What a file is opened by that is for this device and some others alone: a file beside it, and gone with it.
+
+It is kept for the one offer that it came by: whoever offers the same bytes anew, with another secret, changes nothing.
+"""
 
 from __future__ import annotations
 
 from covey.adapters.content_files import ContentFiles
-from covey.adapters.files import replace_durably, storage_errors
-from covey.core.ids import ContentHash
-
-_SUFFIX = ".secret"
+from covey.adapters.files import replace_durably
+from covey.core.ids import ContentHash, OperationId
 
 
-def save_secret(files: ContentFiles, content: ContentHash, secret: bytes) -> None:
-    """Keep it durably.
+def save_secret(files: ContentFiles, content: ContentHash, offer: OperationId, secret: bytes) -> None:
+    """Keep it durably. The caller holds the files' lock until the file is known: else it may be swept away.
 
     Raises:
         StorageError: the disk refused.
     """
-    path = files.path(content, _SUFFIX)
-    with storage_errors("make", path.parent):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-    replace_durably(path, secret, 0o600)
+    replace_durably(files.path(content, _suffix(offer)), secret, 0o600)
 
 
-def kept_secret(files: ContentFiles, content: ContentHash) -> bytes | None:
+def kept_secret(files: ContentFiles, content: ContentHash, offer: OperationId) -> bytes | None:
     """Return it, where it is kept."""
     try:
-        return files.path(content, _SUFFIX).read_bytes()
+        return files.path(content, _suffix(offer)).read_bytes()
     except OSError:
         return None
+
+
+def _suffix(offer: OperationId) -> str:
+    return f".{offer.hex()}.secret"

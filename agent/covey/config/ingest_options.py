@@ -132,7 +132,11 @@ def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
     parser.add_argument("tables", metavar="TABLES", type=Path, help="the folder of tables")
     parser.add_argument(
-        "--author", type=_author, required=True, metavar="HEX", help="the device whose key begins so, and no other does"
+        "--author",
+        type=_one_author,
+        required=True,
+        metavar="HEX",
+        help="the device whose key begins so, and no other does",
     )
     _add_deleting_arguments(parser)
 
@@ -206,6 +210,12 @@ def _days(words: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,4}", words, re.ASCII):
         raise argparse.ArgumentTypeError("a number of days, from 1 to 99999")
     return int(words)
+
+
+def _one_author(words: str) -> str:
+    if not words:
+        raise argparse.ArgumentTypeError("the beginning of a device's key, in hex; not of everybody's")
+    return _author(words)
 
 
 def _author(words: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from covey.limits.units import MIB
+
 HEADS_DELAY_US = (500_000, 3_000_000)
 """A device waits between these before it tells another one that they differ: the news may be under way."""
 
@@ -40,11 +42,16 @@ PACED = 4_096
 """Pauses that are remembered: more than there are members to speak with at one time."""
 
 FORMER_LOOK_SECONDS = 30
-"""A stranger's report is looked at so often, in the mean: whether it was a member, and does not know of its removal.
-With the largest groups that reads 264 KiB of manifests, a tenth of a second of a Pi."""
+"""A stranger's report is looked at so often, in the mean: whether it was a member, and does not know of its removal."""
+
+FORMER_LOOK_BYTES = MIB
+"""Manifests that one look reads in bytes, each once: four of the largest, less than half a second of a Pi."""
 
 FORMER_LOOKS_SAVED = 8
 """How many are looked at at once after a silence: who was removed reports every ten minutes."""
 
 REMOVAL_MANIFESTS = 8
-"""Manifests that one look reads, towards the removal: of more, the next ones when the device has these."""
+"""Manifests that are read at a time, towards the removal: of more, the next ones when the device has these."""
+
+LEFT_LOOKED_BACK = 8
+"""Versions before what is held that are looked through for this device's own leaving: it is told of few after that."""

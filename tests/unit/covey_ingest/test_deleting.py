@@ -22,7 +22,7 @@ from covey_ingest.table_files import table_files
 from covey_ingest.table_locations import Folder
 from covey_ingest.table_lock import locked
 
-ONE, TWO = "a" * 64, "b" * 64
+ONE, TWO = "a" * 64, "ab" * 32
 _TIME = pa.timestamp("us", tz="UTC")
 _READINGS = pa.schema([("author", pa.string()), ("name", pa.string()), ("value", pa.float64()), ("received_at", _TIME)])
 
@@ -89,7 +89,9 @@ def test_the_beginning_of_a_key_is_enough_where_one_device_has_it(
     tables: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(capsys, "delete", str(tables), "--author", "aa", "--dry-run")["what"] == f"all of {ONE}"
-    for beginning, found in (("", 2), ("c", 0)):
+    with pytest.raises(SystemExit):
+        main(["delete", str(tables), "--author", ""])  # where one device is left, that would be the one
+    for beginning, found in (("a", 2), ("c", 0)):
         assert main(["delete", str(tables), "--author", beginning]) == ConfigurationError.exit_code
         assert f"{found} devices" in capsys.readouterr().err
 

@@ -177,10 +177,8 @@ class FleetTable:
 
     def keep_said(self, said: Sequence[tuple[DeviceKey, str, str]]) -> None:
         """Keep what was read of devices, the summary and everything, in place of what was kept before."""
-        with self._lock, translated():
-            self._run("BEGIN")
+        with self._together():
             self._connection.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?)", said)
-            self._run("COMMIT")
 
     def said(self, device: DeviceKey) -> str | None:
         """Return what was read of a device; None where nothing was."""

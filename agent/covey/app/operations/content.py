@@ -111,8 +111,8 @@ def put_opened(
             operation = device.node.history.write(group_id, offer, device.now())
             store.content.put(group_id, author, content, device.now().wall_us)
             store.content.pin(content.hash, pinned=True)
-        if readers:
-            save_secret(files, content.hash, secret)
+            if readers:
+                save_secret(files, content.hash, operation.id, secret)
     return GroupFile(operation, offer)
 
 
@@ -129,10 +129,11 @@ def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> N
         return
     need_content_package()
     make_room(device, content.sealed_size)
-    device.store.content.files.need_room(content.sealed_size)
-    with device.store.transaction():
+    files = device.store.content.files
+    files.need_room(content.sealed_size)
+    with files.locked(), device.store.transaction():
+        keep_secret(device, manifest, offer)
         device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
-    keep_secret(device, manifest, offer)
     device.node.content.refresh()
     wake_agent(device.folder.wake_pipe)
 
@@ -205,7 +206,8 @@ def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tup
     """
     file, group_id = offer.file, manifest.group_id
     if file.sealed_secret is not None:
-        secret = kept_secret(device.store.content.files, file.content.hash) or _own_secret(device, manifest, offer)
+        kept = kept_secret(device.store.content.files, file.content.hash, offer.operation.id)
+        secret = kept or _own_secret(device, manifest, offer)
         if secret is None:
             raise LocalError(
                 f"'{file.name}' is sealed for others, or for a key that this device no longer has",
@@ -232,10 +234,14 @@ def _own_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> by
 
 
 def keep_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:
-    """Keep the secret of a file beside it, once the file is known here: the noise key that it came by goes."""
+    """Keep the secret of a file beside it, before the file is known here: the noise key that it came by goes.
+
+    Raises:
+        StorageError: the disk refused.
+    """
     secret = _own_secret(device, manifest, offer)
     if secret is not None:
-        save_secret(device.store.content.files, offer.file.content.hash, secret)
+        save_secret(device.store.content.files, offer.file.content.hash, offer.operation.id, secret)
 
 
 def _use(device: Device, offer: GroupFile) -> None:
@@ -395,8 +401,8 @@ def import_file(device: Device, manifest: GroupManifest, path: Path) -> GroupFil
         reference = content.files.take(path, expected)
         offer = offered[reference.hash]
         with device.store.transaction():
+            keep_secret(device, manifest, offer)
             content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
-        keep_secret(device, manifest, offer)
     return offer
 
 

@@ -84,8 +84,8 @@ def apply(device: Device, manifest: GroupManifest, offer: GroupFile, patch: Grou
                 files.remove(sealed.hash)
                 raise PatchError("a patch that makes another file")
             with device.store.transaction():
+                keep_secret(device, manifest, offer)
                 device.store.content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
-            keep_secret(device, manifest, offer)
     except CoveyError:
         return False
     return True

@@ -2,8 +2,8 @@
 
 1. What holds in a group that this device collects for goes along when something lands, and once; nothing lands for it
    alone. It stands there with the time at which it went along.
-2. Of one group a manifest a minute at most: each lists all members, and a thousand that join one by one would
-   otherwise bring a thousand lists of up to a thousand.
+2. Of one group a manifest in `LANDED_MANIFEST_US` at most: each lists all members, and a thousand that join one by one
+   would otherwise bring a thousand lists of up to a thousand.
 3. In a conflict there is no signed manifest of what holds: the one before stays what readers know.
 4. No acknowledgement waits for any of it. What is lost of the state is landed again; a reader knows it by its hash.
 """

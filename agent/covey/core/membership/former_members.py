@@ -12,12 +12,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within
-from covey.core.ids import DeviceKey, ManifestHash
+from covey.core.ids import DeviceKey, GroupId, ManifestHash
 from covey.core.link.carriage import Carriage
 from covey.core.link.rates import TokenBucket
 from covey.core.membership.groups import Groups
@@ -27,7 +27,7 @@ from covey.core.wire.heads import GroupHead, HeadsReport
 from covey.core.wire.message import Message, MessageType
 from covey.errors import NotAMemberError, RateError
 from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS
-from covey.limits.heads import FORMER_LOOK_SECONDS, REMOVAL_MANIFESTS
+from covey.limits.heads import FORMER_LOOK_BYTES, FORMER_LOOK_SECONDS, REMOVAL_MANIFESTS
 
 MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
 """Says whether something (the key) may go to a device now, as what it is about stands; and notes that it does."""
@@ -116,21 +116,48 @@ class FormerMembers:
             return None
         times, found = self._times(_pace_key(head, device), head.digest), list[_Notice]()
         most = min(BUNDLE_MANIFESTS, REMOVAL_MANIFESTS << min(times, 8))
-        for notice in self._notices(head, trust.current, device, most):
+        read = _Reading(self._records, head.group_id)
+        for notice in self._notices(head, trust.current, device, read, most):
             found.append(notice)
             if len(found) > times:
                 break
         return found[times % len(found)] if found else None
 
-    def _notices(self, head: GroupHead, current: GroupManifest, device: DeviceKey, most: int) -> Iterator[_Notice]:
+    def _notices(
+        self, head: GroupHead, current: GroupManifest, device: DeviceKey, read: _Reading, most: int
+    ) -> Iterator[_Notice]:
         """Yield the messages that tell a device of its removal, the likeliest to be of use first."""
         behind = head.version < current.version
         for version in dict.fromkeys(max(1, each) for each in _where_it_may_be(head, current, device)):
-            read = self._records.manifests_from(head.group_id, version, most)
-            member, manifests = _removal_in(read, device, in_part=behind and version == head.version)
+            found = read.manifests_from(version, most)
+            member, manifests = _removal_in(found, device, in_part=behind and version == head.version)
             while member is not None and (fitting := first_within(manifests, self._carriage.maximum_payload)):
                 yield _Notice(member, fitting)
                 manifests = manifests[len(fitting) :]
+
+
+class _Reading:
+    """Manifests of one group for one notice: each is read once, and `FORMER_LOOK_BYTES` of them at most."""
+
+    def __init__(self, records: GroupRecords, group_id: GroupId) -> None:
+        self._records = records
+        self._group_id = group_id
+        self._found: dict[bytes, GroupManifest] = {}
+        self._bytes_left = FORMER_LOOK_BYTES
+
+    def manifests_from(self, version: int, most: int) -> Iterator[GroupManifest]:
+        """Yield the first manifests from a version on, by version and hash, as long as there is room for them."""
+        for after in range(0, most, REMOVAL_MANIFESTS):
+            part = self._records.manifests_from(self._group_id, version, REMOVAL_MANIFESTS, after)
+            for raw in part:
+                if raw not in self._found:
+                    self._bytes_left -= len(raw)
+                    if self._bytes_left < 0:
+                        return
+                    self._found[raw] = read_manifest(raw, verify=False)
+                yield self._found[raw]
+            if len(part) < REMOVAL_MANIFESTS:
+                return
 
 
 def _pace_key(head: GroupHead, device: DeviceKey) -> tuple[object, ...]:
@@ -153,7 +180,9 @@ def _where_it_may_be(head: GroupHead, current: GroupManifest, device: DeviceKey)
         yield from (current.version - back for back in _LOOKED_BACK)
 
 
-def _removal_in(read: list[bytes], device: DeviceKey, *, in_part: bool) -> tuple[Member | None, list[bytes]]:
+def _removal_in(
+    read: Iterable[GroupManifest], device: DeviceKey, *, in_part: bool
+) -> tuple[Member | None, list[bytes]]:
     """Return how a device was last listed, and those of the manifests that lead to its removal.
 
     The removal lists it no more, and follows only such as do; of what came later there is none. No member where that is
@@ -162,17 +191,16 @@ def _removal_in(read: list[bytes], device: DeviceKey, *, in_part: bool) -> tuple
     manifests: list[bytes] = []
     listing: dict[ManifestHash, Member] = {}
     size, passed_over = 0, False
-    for raw in read:
-        size += len(raw)
+    for manifest in read:
+        size += len(manifest.raw)
         if size > BUNDLE_BYTES and listing:
             break
-        manifest = read_manifest(raw, verify=False)
         member = manifest.member(device)
         if member is not None:
-            manifests.append(raw)
+            manifests.append(manifest.raw)
             listing[manifest.hash] = member
         elif listing and all(each in listing for each in manifest.prev):
-            manifests.append(raw)
+            manifests.append(manifest.raw)
             return _listed(listing), manifests
         else:
             passed_over = True

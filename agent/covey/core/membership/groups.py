@@ -17,9 +17,7 @@ from covey.core.membership.addresses import Addresses
 from covey.core.membership.records import MembershipRecords
 from covey.core.membership.replay import replayed
 from covey.errors import UnknownGroupError
-
-_LEFT_BEFORE = 8
-"""Versions before what is held that are looked through for this device's own leaving: it is told of few after that."""
+from covey.limits.heads import LEFT_LOOKED_BACK
 
 
 class Groups:
@@ -152,7 +150,7 @@ class Groups:
         """
         lowest = self.trust(group_id).held()[0].version
         leaving: set[ManifestHash] = set()
-        for raw in self._records.groups.manifests_from(group_id, max(1, lowest - _LEFT_BEFORE), -1):
+        for raw in self._records.groups.manifests_from(group_id, max(1, lowest - LEFT_LOOKED_BACK), -1):
             manifest = read_manifest(raw, verify=False)
             follows = not leaving.isdisjoint(manifest.prev)
             if manifest.member(self._own) is not None:

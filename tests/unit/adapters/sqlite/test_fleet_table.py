@@ -90,5 +90,8 @@ def test_a_look_that_could_not_be_kept_stops_none_after_it() -> None:
     table = _table(_row(1))
     with pytest.raises(ConstraintError):
         table.put([_row(2), _row(3, version=None)])
+    nothing: Any = None
+    with pytest.raises(ConstraintError):
+        table.keep_said([(_key(1), "summary", nothing)])
     table.put([_row(1, waiting=4)])
     assert table.totals() == (4, 0)

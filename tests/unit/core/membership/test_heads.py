@@ -13,6 +13,7 @@ from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import Bundle, pull_from_wire
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.sealer import Outgoing
+from covey.core.membership import former_members
 from covey.core.membership.agreement import Agreement, agreement
 from covey.core.membership.events import GroupDestroyed, RemovedFromGroup
 from covey.core.wire.envelope import seal
@@ -294,6 +295,19 @@ def test_who_was_never_a_member_is_told_nothing(make: Make) -> None:
         _report(stranger, ben, GroupHead(world.group_id, version, b"heads".ljust(16)), asks=True)
     assert _queued(ben, stranger) == []
     assert ben.node.groups.address(stranger.key) is None
+
+
+def test_only_so_much_is_read_for_who_was_removed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond that, it is told nothing, as it is where nothing is found: no report costs more than the bound says."""
+    world = Stolen(make)
+    ben, mal = world.ben, world.mal
+    monkeypatch.setattr(former_members, "FORMER_LOOK_BYTES", 1)
+    _report(mal, ben, *mal.node.heads.report(ben.key).heads)
+    assert _queued(ben, mal) == []
+    monkeypatch.undo()
+    ben.wait(FORMER_LOOK_SECONDS)
+    _report(mal, ben, *mal.node.heads.report(ben.key).heads)
+    assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST]
 
 
 def test_only_so_many_reports_of_strangers_are_looked_at(make: Make) -> None:
