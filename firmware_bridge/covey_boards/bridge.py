@@ -314,7 +314,8 @@ class Bridge:
         """Rule 9: report who has not woken."""
         if line.sleeps_until_us is not None and now.monotonic_us > line.sleeps_until_us + _OVERSLEPT_US:
             line.sleeps_until_us = None
-            self._report("warning", f"{line.link.port}: the board has not woken from its sleep")
+            if not line.is_strange:
+                self._report("warning", f"{line.link.port}: the board has not woken from its sleep")
             self._note_down(line, now)
 
     def _carry(

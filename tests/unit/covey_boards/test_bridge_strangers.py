@@ -9,7 +9,7 @@ import pytest
 
 from covey.ports import SerialDown, SerialLink
 from covey_boards.bridge import Bridge
-from covey_boards.shared import messages
+from covey_boards.shared import line_orders, messages
 from tests.board import BoardOnLine, MemoryLine, enrol
 from tests.unit.covey_boards.test_bridge import Gateway
 
@@ -104,6 +104,16 @@ def test_strangers_leave_no_line_in_the_log_and_no_row(gateway: NetworkGateway) 
     gateway.coming.ended = {line.port for line in lines}
     gateway.run(0.5)
     assert _ports(gateway) == {gateway.line.port}
+
+
+def test_a_stranger_that_oversleeps_leaves_no_line_in_the_log(gateway: NetworkGateway) -> None:
+    line = gateway.come("stranger", "udp:198.51.100.1:9")
+    gateway.run(2)
+    gateway.reports.clear()
+    line.board.say(line_orders.SLEEP, 1)
+    gateway.run(125)
+    assert not any(board.up for board in gateway.device.store.boards.all() if board.port == line.port)
+    assert gateway.reports == []
 
 
 def test_what_lies_there_of_strangers_goes_with_the_next_start(gateway: NetworkGateway) -> None:
