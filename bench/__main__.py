@@ -11,6 +11,7 @@ from bench.smoke import shrink
 BENCHES = {
     "throughput": "readings/s and bytes on the wire, against paho with JSON",
     "small": "messages/s of 200 bytes, one by one, against raw paho and a crash-safe bridge of two brokers",
+    "collector": "one collector of thousands of devices: CPU for a message, p99, against raw paho that writes a file",
     "recovery": "seconds from the network's return to an empty queue, after 15, 60 and 600 s without it",
     "outage": "envelopes sent for each message of a backlog, after an hour without the relay or the recipient",
     "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",

@@ -1,0 +1,208 @@
+"""Some thousands of the devices of `bench.collector`, which share a connection; says how long each message took.
+
+python -m bench.collector_devices      a JSON document on stdin (`Orders`), then a line when to begin
+
+Prints "ready" when the collector has every speaker's link key, and at the end a JSON document (`Outcome`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from array import array
+from collections import deque
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from bench.collector_speakers import Speaker, batches
+from covey.core.ids import DeviceKey, GroupId, NoisePublic
+from covey.core.wire.topics import inbox_topic
+
+_SUBSCRIBED_AT_ONCE = 500
+_UNANSWERED = 20_000
+"""Publishes without the broker's answer at most: what is due beyond waits, and counts as late."""
+_LOOK_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What one process of speakers is to do. Keys in hex; `group_ids` are those of the speakers, in turn."""
+
+    port: int
+    username: str
+    password: str
+    collector: str
+    collector_noise: str
+    group_ids: list[str]
+    first: int
+    count: int
+    a_group: int
+    readings: int
+    a_second: float
+    seconds: float
+    drains_s: float
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it. The times lie in `file`: pairs of doubles, made and acknowledged, in seconds of the clock."""
+
+    said: int
+    acknowledged: int
+    repeated: int
+    envelope_bytes: int
+
+
+class _Speakers:
+    """Speakers behind one connection."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._collector = DeviceKey(bytes.fromhex(orders.collector)), NoisePublic(bytes.fromhex(orders.collector_noise))
+        self._speakers = [self._speaker(orders.first + place) for place in range(orders.count)]
+        self._by_topic = {inbox_topic(each.identity.signing_public): each for each in self._speakers}
+        self._topic = inbox_topic(self._collector[0])
+        self._batches = batches(orders.readings)
+        self._came: deque[tuple[str, bytes]] = deque()
+        self._subscribed, self._open_subscriptions = Event(), 0
+        self._unanswered = self.repeated = self.envelope_bytes = self.acknowledged = 0
+        self._times = array("d")
+        self._repeats_at_s = 0.0
+        self._client = self._connect()
+
+    def _speaker(self, place: int) -> Speaker:
+        group_id = GroupId(bytes.fromhex(self._orders.group_ids[place // self._orders.a_group]))
+        return Speaker(place, group_id, self._collector)
+
+    def _connect(self) -> mqtt.Client:
+        orders = self._orders
+        client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=orders.username, protocol=mqtt.MQTTv5)
+        client.username_pw_set(orders.username, orders.password)
+        client.max_inflight_messages_set(1_000)
+        client.max_queued_messages_set(0)
+        client.reconnect_delay_set(1, 1)
+        client.on_connect = self._subscribe
+        client.on_subscribe = self._on_subscribe
+        client.on_message = lambda _client, _data, message: self._came.append((message.topic, bytes(message.payload)))
+        client.on_publish = self._on_publish
+        lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho types only some of its calls
+        lasting.SessionExpiryInterval, lasting.ReceiveMaximum = 3_600, 1_000
+        client.connect("127.0.0.1", orders.port, clean_start=False, properties=lasting)
+        client.loop_start()
+        self._subscribed.wait()
+        return client
+
+    def _subscribe(self, client: mqtt.Client, *_: object) -> None:
+        topics = list(self._by_topic)
+        for first in range(0, len(topics), _SUBSCRIBED_AT_ONCE):
+            self._open_subscriptions += 1
+            client.subscribe([(topic, 1) for topic in topics[first : first + _SUBSCRIBED_AT_ONCE]])
+
+    def _on_subscribe(self, *_: object) -> None:
+        self._open_subscriptions -= 1
+        if not self._open_subscriptions:
+            self._subscribed.set()
+
+    def _on_publish(self, *_: object) -> None:
+        self._unanswered -= 1
+
+    def _publish(self, topic: str, envelope: bytes) -> None:
+        self._unanswered += 1
+        self._client.publish(topic, envelope, qos=1)
+
+    def _receive(self) -> None:
+        wall_us = time.time_ns() // 1_000
+        while self._came:
+            topic, envelope = self._came.popleft()
+            freed, answer = self._by_topic[topic].receive(envelope, wall_us)
+            now_s = time.monotonic()
+            for made_s in freed:
+                self._times.extend((made_s, now_s))
+            self.acknowledged += len(freed)
+            if answer is not None:
+                self._publish(self._topic, answer)
+
+    def _repeat(self, now_s: float) -> None:
+        """Say again what is left unanswered; looked for once a second."""
+        if now_s < self._repeats_at_s:
+            return
+        self._repeats_at_s = now_s + 1
+        for each in self._speakers:
+            for envelope in each.repeats(now_s) if each.waiting else ():
+                self.repeated += 1
+                self._publish(self._topic, envelope)
+
+    def _turn(self) -> float:
+        self._receive()
+        now_s = time.monotonic()
+        self._repeat(now_s)
+        return now_s
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything is not acknowledged."""
+        return any(each.waiting for each in self._speakers)
+
+    def give_keys(self) -> None:
+        """Have the collector take every speaker's link key."""
+        began_s = time.monotonic()
+        for place, each in enumerate(self._speakers):
+            while time.monotonic() < began_s + place / self._orders.a_second:
+                self._turn()
+                time.sleep(_LOOK_S)
+            self._publish(self._topic, each.begin(time.monotonic(), time.time_ns() // 1_000))
+        while self.waits:
+            self._turn()
+            time.sleep(_LOOK_S)
+        self._times = array("d")
+        self.repeated = self.acknowledged = 0
+
+    def speak(self) -> int:
+        """Say what is due until the end, then wait until all is acknowledged; return how many messages that were."""
+        orders, said = self._orders, 0
+        began_s = time.monotonic()
+        while (now_s := self._turn()) < began_s + orders.seconds:
+            due = int((now_s - began_s) * orders.a_second)
+            while said < due and self._unanswered < _UNANSWERED:
+                made_s = began_s + said / orders.a_second
+                batch = self._batches[said % len(self._batches)]
+                envelope = self._speakers[said % len(self._speakers)].say(batch, made_s, time.time_ns() // 1_000)
+                self.envelope_bytes = len(envelope)
+                self._publish(self._topic, envelope)
+                said += 1
+            time.sleep(_LOOK_S)
+        until_s = time.monotonic() + orders.drains_s
+        while self._turn() < until_s and self.waits:
+            time.sleep(_LOOK_S)
+        return said
+
+    def end(self) -> None:
+        """Keep the times, and disconnect."""
+        Path(self._orders.file).write_bytes(self._times.tobytes())
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def main() -> None:
+    """Speak."""
+    document: dict[str, Any] = json.loads(sys.stdin.readline())
+    speakers = _Speakers(Orders(**document))
+    speakers.give_keys()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    said = speakers.speak()
+    speakers.end()
+    print(json.dumps(asdict(Outcome(said, speakers.acknowledged, speakers.repeated, speakers.envelope_bytes))))
+
+
+if __name__ == "__main__":
+    main()
