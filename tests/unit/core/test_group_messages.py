@@ -78,7 +78,9 @@ def test_a_destruction_waits_for_the_epoch_that_it_is_of(make: Make, restarted: 
     assert ben.store.ahead.groups() == []
 
 
-def test_a_destruction_waits_for_what_lets_a_device_in_again(make: Make) -> None:  # accepts: 000.22
+@pytest.mark.parametrize("by", ["who let it in", "who knows nothing of that"])
+def test_a_destruction_waits_for_what_lets_a_device_in_again(make: Make, by: str) -> None:  # accepts: 000.22
+    """Who knows nothing of that does not name it: whoever let it in passes the destruction on."""
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     _remove(ann, cem, group_id)
@@ -91,8 +93,8 @@ def test_a_destruction_waits_for_what_lets_a_device_in_again(make: Make) -> None
         bundle = Bundle((ann.node.groups.group(group_id).raw,), (secret,))
         ann.node._queue.queue(cem.key, MessageType.GROUP_MANIFEST, group_id, bundle.to_wire(), ann.now)
     [on_its_way] = [each for each in ann.sends() if each.recipient == cem.key]
-    _destroy(ann, group_id)
-    carry(ann, cem)
+    _destroy(ann if by == "who let it in" else ben, group_id)
+    carry(ann, ben, cem)
     assert cem.store.ahead.groups() == [group_id]
     cem.receive(on_its_way.envelope)
     _maintain(cem)

@@ -179,8 +179,8 @@ class Membership:
         if self.groups.is_revoked(message.group_id):
             return []
         revoke = read_revoke(message.body)
-        if self._own in revoke.targets and not self.groups.is_in(message.group_id):
-            raise AheadError("a Revoke for a member, which this device is not yet")
+        if not self.groups.is_in(message.group_id):  # whom it does not name, its issuer did not know to be in
+            raise AheadError("a Revoke for members, of which this device is none yet")
         check_revoke(revoke, self.groups.group(message.group_id), self._own)
         sends = self._revoke(revoke, now_us)
         return [each for each in sends if each.recipient not in {message.author, revoke.issuer}]
