@@ -293,12 +293,14 @@ class Node:
                 yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
 
     def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
+        present = None
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
+            present = present or self._records.incarnations.present()
             acknowledgement = self._imprints.acknowledgement(author, incarnation, link)
             if board_member(self.groups, author) is not None:
                 acknowledgement = Acknowledgement(incarnation, acknowledgement.received)
             body, heads = acknowledgement.to_wire(), self.heads.said_to(author)
-            yield from self._routing.unsequenced(self.groups, author, MessageType.ACK, body, now, heads=heads)
+            yield from self._routing.unsequenced(self.groups, author, MessageType.ACK, body, now, present, heads=heads)
 
     def make_acknowledgements_due(self, now: Now) -> None:
         """Have acknowledgements that wait for others to join them go at once: this process is about to end."""

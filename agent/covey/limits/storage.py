@@ -7,6 +7,10 @@ from covey.limits.units import KIB, MIB
 OUTBOX_BYTES = 512 * MIB
 """Default bound of queued messages; months of telemetry on a small card, and configurable."""
 
+LINKS_REMEMBERED = 4_096
+"""Links, and rows of imprints, that stay in memory from one commit to the next, in some 5 MiB: what a collector has
+landed within a second or two is acknowledged without another look at its table."""
+
 OUTBOX_DROP_SHARE = 64
 """A full outbox drops at least this fraction of its bound at a time, so that loss records stay few."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -47,8 +47,11 @@ class Database:
         self.within = False
         """Whether a transaction is open: then nobody else writes, and what was read still holds."""
         self._reserved = reserved
+        self._version = 0
+        """`PRAGMA data_version` when what is remembered for longer was last known to hold."""
         self._flushes: list[Callable[[], None]] = []
         self._forgets: list[Callable[[], None]] = []
+        self._lasting: list[Callable[[], None]] = []
         self._finals: list[Callable[[], None]] = []
         self._changes: list[Callable[[], None]] = []
 
@@ -59,6 +62,19 @@ class Database:
         """
         self._forgets.append(forget)
         self._flushes.append(flush)
+
+    def remember_longer(self, forget: Callable[[], None], flush: Callable[[], None] = _nothing) -> None:
+        """Let a table's class keep in memory what it alone writes, from one transaction to the next.
+
+        `flush` writes it before each commit, `forget` drops it where another process has written, or this transaction
+        is rolled back. How much is kept is for the class to bound; outside of a transaction it asks `holds`.
+        """
+        self._lasting.append(forget)
+        self._flushes.append(flush)
+
+    def holds(self) -> bool:
+        """Say whether what is remembered for longer still holds: nobody else has written since."""
+        return self.within or self.one("PRAGMA data_version") == self._version
 
     def before_commit(self, final: Callable[[], None]) -> None:
         """Let a table's class write at the very end of each transaction, when all others have written."""
@@ -81,6 +97,7 @@ class Database:
             self.lean = self._reserved is not None and not self._reserved.suffices(self._unused_bytes)
             self.run("BEGIN IMMEDIATE")
             self._begin_or_end(within=True)
+            self._look_for_others()
             try:
                 yield
                 self.flush()
@@ -88,6 +105,8 @@ class Database:
                     final()
                 self.run("COMMIT")
             except BaseException as error:
+                for forget in self._lasting:
+                    forget()
                 if self.connection.in_transaction:
                     self.run("ROLLBACK")
                 if isinstance(error, _OF_SQLITE):
@@ -107,6 +126,13 @@ class Database:
 
     def _unused_bytes(self) -> int:
         return self.one("PRAGMA freelist_count") * self.one("PRAGMA page_size")
+
+    def _look_for_others(self) -> None:
+        version = self.one("PRAGMA data_version")
+        if version != self._version:
+            self._version = version
+            for forget in self._lasting:
+                forget()
 
     def _begin_or_end(self, *, within: bool) -> None:
         for forget in self._forgets:
@@ -139,6 +165,13 @@ class Database:
         """Run a statement, inside a transaction or not, and return its rows."""
         try:
             return self.connection.execute(statement, parameters).fetchall()
+        except _ERRORS as error:
+            raise _translation(error) from error
+
+    def run_each(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run a statement with each of some rows of parameters."""
+        try:
+            self.connection.executemany(statement, rows)
         except _ERRORS as error:
             raise _translation(error) from error
 

@@ -60,11 +60,6 @@ class GroupTables:
             )
         ]
 
-    def largest_manifest(self, group_id: GroupId) -> int:
-        """Return how many bytes the largest accepted manifest of a group has; 0 where there is none."""
-        statement = "SELECT coalesce(max(length(raw)), 0) FROM group_manifest WHERE group_id = ? AND state <> ?"
-        return int(self._database.run(statement, (group_id, _EARLY))[0][0])
-
     def changed_at(self, group_id: GroupId) -> int:
         """Return when the last manifest of a group was accepted here, by the wall clock; 0 for one of no known time."""
         statement = "SELECT coalesce(max(stored_at), 0) FROM group_manifest WHERE group_id = ? AND state <> ?"
@@ -96,10 +91,6 @@ class GroupTables:
             "ON CONFLICT DO UPDATE SET state = excluded.state, stored_at = excluded.stored_at",
             (group_id, version, manifest_hash, _OPEN, raw, now_us),
         )
-
-    def drop_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
-        """Forget an accepted manifest that others of its issuer have replaced."""
-        self._database.run("DELETE FROM group_manifest WHERE group_id = ? AND hash = ?", (group_id, manifest_hash))
 
     def lowest_version(self, group_id: GroupId) -> int:
         """Return the lowest version of a group's accepted manifests; 0 where there are none."""

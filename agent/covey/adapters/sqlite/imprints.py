@@ -1,6 +1,7 @@
 """The table of imprints: by which message each of the newest numbers of a link has come (`core/link/imprints.py`).
 
-A row holds 64 consecutive numbers. Within a transaction nobody else writes, so it is read once and written once.
+A row holds 64 consecutive numbers. It is read once and written once in a transaction, and remembered until another
+process has written: who sent something is soon told which.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import drop_oldest
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.imprints import Imprint
 from covey.core.wire.imprints import IMPRINT_BYTES
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR
+from covey.limits.storage import LINKS_REMEMBERED
 
 _NUMBERS = 64
 _SEQ_BYTES = 5
@@ -29,12 +32,14 @@ class ImprintTable:
         self._database = database
         self._known: dict[_Row, bytearray | None] = {}
         self._unwritten: set[_Row] = set()
-        database.remember(self._forget, self._flush)
+        database.remember_longer(self._forget, self._flush)
 
     def _flush(self) -> None:
-        for row in self._unwritten:
-            self._database.run("INSERT OR REPLACE INTO imprint VALUES (?, ?, ?, ?)", (*row, self._known[row]))
-        self._unwritten.clear()
+        if self._unwritten:
+            rows = [(*row, self._known[row]) for row in sorted(self._unwritten)]
+            self._database.run_each("INSERT OR REPLACE INTO imprint VALUES (?, ?, ?, ?)", rows)
+            self._unwritten.clear()
+        drop_oldest(self._known, LINKS_REMEMBERED)
 
     def _forget(self) -> None:
         self._known.clear()
@@ -75,8 +80,12 @@ class ImprintTable:
         )
         return next((each for row, start in rows for each in self._entries(row, range(start, _NUMBERS))), None)
 
-    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[Imprint]:
-        """Return what is kept of the highest numbers, these first."""
+    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int, highest: LinkSeq) -> list[Imprint]:
+        """Return what is kept of the highest numbers, these first; nothing has come beyond `highest`."""
+        block, place = divmod(highest, _NUMBERS)
+        found = list(islice(self._entries((author, incarnation, block), range(place, -1, -1)), limit))
+        if block == 0 or len(found) == limit:
+            return found
         self._flush()
         rows = self._database.each(
             "SELECT block, entries FROM imprint WHERE author = ? AND incarnation = ? ORDER BY block DESC LIMIT ?",
@@ -90,7 +99,7 @@ class ImprintTable:
         return iter(()) if entries is None else _found(row[2], entries, places)
 
     def _read(self, row: _Row) -> bytearray | None:
-        if self._database.within and row in self._known:
+        if row in self._known and self._database.holds():
             return self._known[row]
         query = "SELECT entries FROM imprint WHERE author = ? AND incarnation = ? AND block = ?"
         found = self._database.first(query, row)
@@ -110,13 +119,15 @@ class ImprintTable:
     def _make_room(self, author: DeviceKey, incarnation: Incarnation, block: int) -> None:
         """Forget what is too old of a link; and of its author's other incarnations, where there is too much."""
         self._flush()
-        self._database.run(
-            "DELETE FROM imprint WHERE author = ? AND incarnation = ? AND block < ?",
-            (author, incarnation, block - IMPRINTS_KEPT // _NUMBERS),
-        )
+        kept = block - IMPRINTS_KEPT // _NUMBERS
+        self._delete("incarnation = ? AND block < ?", author, incarnation, kept)
         if self._database.one("SELECT count(*) FROM imprint WHERE author = ?", author) * _NUMBERS >= IMPRINTS_OF_AUTHOR:
-            self._database.run("DELETE FROM imprint WHERE author = ? AND incarnation <> ?", (author, incarnation))
-        self._known = {row: entries for row, entries in self._known.items() if entries is None}
+            self._delete("incarnation <> ?", author, incarnation)
+
+    def _delete(self, which: str, author: DeviceKey, *parameters: object) -> None:
+        query = f"DELETE FROM imprint WHERE author = ? AND {which} RETURNING author, incarnation, block"  # noqa: S608
+        for row in self._database.run(query, (author, *parameters)):
+            self._known.pop(row, None)
 
 
 def _found(block: int, entries: bytes | bytearray, places: Iterable[int]) -> Iterator[Imprint]:

@@ -1,9 +1,12 @@
-"""The tables of a collector: messages on their way into the vault, and the segment that is being written."""
+"""The tables of a collector: messages on their way into the vault, and the segment that is being written.
+
+What a transaction lands is written at its end, all together, or as soon as something asks.
+"""
 
 from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
-from covey.adapters.sqlite.rows import digest, take_room
+from covey.adapters.sqlite.rows import digest
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.operation import Operation, operation_id
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
@@ -11,6 +14,10 @@ from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
 from covey.limits.storage import LANDING_BYTES
 
+_INSERT = (
+    "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, place, digest) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 _NO_INCARNATION = Incarnation(bytes(8))
 
 
@@ -19,6 +26,24 @@ class Landing:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._unwritten: list[tuple[object, ...]] = []
+        self._of_link: dict[tuple[DeviceKey, Incarnation], set[LinkSeq]] = {}
+        """Of what is not written yet, the link sequences of each link."""
+        self._bytes: int | None = None
+        """How much waits, once the open transaction has asked."""
+        database.remember(self._forget, self._flush)
+
+    def _forget(self) -> None:
+        self._unwritten.clear()
+        self._of_link.clear()
+        self._bytes = None
+
+    def _flush(self) -> None:
+        if self._unwritten:
+            self._database.run_each(_INSERT, self._unwritten)
+            self._database.run("UPDATE device SET landing_bytes = ?", (self._bytes,))
+            self._unwritten.clear()
+            self._of_link.clear()
 
     def land(self, message: Message, now_us: int) -> bool:
         """Keep a message for the collector; False where too much waits for the vault."""
@@ -26,6 +51,7 @@ class Landing:
 
     def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
         """Keep a copy of what waits for a recipient, for this device's own node; False as for `land`."""
+        self._flush()
         if self._database.first("SELECT 1 FROM landing WHERE recipient = ? AND place = ?", (recipient, place)):
             return True
         return self._land(message.author, message.incarnation, message.raw, LinkSeq(0), now_us, recipient, place)
@@ -70,28 +96,29 @@ class Landing:
         recipient: DeviceKey | None = None,
         place: Place | None = None,
     ) -> bool:
-        if self._database.lean or not take_room(self._database, "landing_bytes", len(raw), LANDING_BYTES):
+        waiting = self.size() + len(raw)
+        if self._database.lean or waiting > LANDING_BYTES:
             return False
         link = author, incarnation
-        self._database.run(
-            "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, place, digest) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*link, link_seq, now_us, len(raw), raw, recipient, place, digest(*link, link_seq or place, raw)),
+        self._bytes = waiting
+        self._of_link.setdefault(link, set()).add(link_seq)
+        self._unwritten.append(
+            (*link, link_seq, now_us, len(raw), raw, recipient, place, digest(*link, link_seq or place, raw))
         )
+        if not self._database.within:
+            self._flush()
+            self._bytes = None
         return True
 
     def unlanded(self, author: DeviceKey, incarnation: Incarnation) -> set[LinkSeq]:
         """Return the link sequences of a link that wait for the vault."""
-        return {
-            row[0]
-            for row in self._database.run(
-                "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ? AND link_seq > 0",
-                (author, incarnation),
-            )
-        }
+        query = "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ? AND link_seq > 0"
+        written = {row[0] for row in self._database.run(query, (author, incarnation))}
+        return written | self._of_link.get((author, incarnation), set()) - {LinkSeq(0)}
 
     def of_author(self, author: DeviceKey) -> tuple[int, int, int | None]:
         """Return how many messages of an author wait for the vault, their bytes, and when the oldest came."""
+        self._flush()
         query = "SELECT count(*), coalesce(sum(size), 0), min(received_at) FROM landing WHERE author = ?"
         row = self._database.first(query, (author,))
         return row[0], row[1], row[2]
@@ -110,10 +137,16 @@ class Landing:
 
     def size(self) -> int:
         """Return how much waits for the vault."""
-        return self._database.one("SELECT landing_bytes FROM device")
+        if self._bytes is not None:
+            return self._bytes
+        waiting = self._database.one("SELECT landing_bytes FROM device")
+        if self._database.within:
+            self._bytes = waiting
+        return waiting
 
     def waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
         """Return (last id, bytes, newest arrival) of what fits the next segment, or None where nothing waits."""
+        self._flush()
         last = total = newest = 0
         rows = self._database.run("SELECT id, size, received_at FROM landing ORDER BY id LIMIT ?", (maximum_records,))
         for identifier, size, received_at in rows:
@@ -125,6 +158,7 @@ class Landing:
 
     def until(self, last_id: int) -> list[LandedMessage]:
         """Return the messages of a plan, in order of arrival."""
+        self._flush()
         return [
             LandedMessage(*row)
             for row in self._database.run(
@@ -140,6 +174,8 @@ class Landing:
 
     def finish(self, plan: LandingPlan, manifest_seq: int) -> None:
         """Forget a plan and its messages: they are in the vault, listed by that manifest."""
+        self._flush()
+        self._bytes = None
         size = self._database.one("SELECT coalesce(sum(size), 0) FROM landing WHERE id <= ?", plan.last_id)
         self._database.run("DELETE FROM landing WHERE id <= ?", (plan.last_id,))
         self._database.run("UPDATE device SET landing_bytes = landing_bytes - ?", (size,))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.presence.status import PeerPresence, State
 
 _SEEN_INTERVAL_US = 60_000_000
 """When a device was last seen is written no more often than this, so that the commits of a busy link stay small."""
+
+EVERYBODY = (b"", b"\xff" * 33)
+"""Two keys that all others stand between."""
 _STATES = tuple(State)
 """By their numbers: a fleet's page reads a hundred thousand of them at each look."""
+_SEEN = (
+    "INSERT INTO heard VALUES (?, ?) ON CONFLICT DO UPDATE SET heard_at = excluded.heard_at "
+    "WHERE excluded.heard_at NOT BETWEEN heard_at AND heard_at + ?"
+)
 _PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
 
 
@@ -22,46 +27,43 @@ def _peer_presence(
     return PeerPresence(counter, _STATES[state], interval_s, held, since_us, seen_us)
 
 
-def _among(devices: Collection[DeviceKey] | None) -> tuple[str, tuple[DeviceKey, ...]]:
-    """Return the condition that a row is of one of these devices, and its values; no condition for all."""
-    return ("", ()) if devices is None else (f"WHERE device IN ({', '.join('?' * len(devices))})", tuple(devices))
-
-
 class PresenceCounters:
     """When other devices were last seen, what they reported, and the counter of this device's own presence."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._noted: set[DeviceKey] = set()
-        """Which devices were seen in the open transaction."""
-        database.remember(self._noted.clear)
+        self._noted: dict[DeviceKey, int] = {}
+        """Which devices were seen in the open transaction, and when; written at its end."""
+        database.remember(self._noted.clear, self._flush)
+
+    def _flush(self) -> None:
+        if self._noted:
+            rows = [(device, now_us, _SEEN_INTERVAL_US) for device, now_us in sorted(self._noted.items())]
+            self._database.run_each(_SEEN, rows)
+            self._noted.clear()
 
     def seen(self, device: DeviceKey, now_us: int) -> None:
         """Note that a device was seen now; written once a minute at most."""
-        if self._database.within and device in self._noted:
-            return
-        self._noted.add(device)
-        self._database.run(
-            "INSERT INTO heard VALUES (?, ?) ON CONFLICT DO UPDATE SET heard_at = excluded.heard_at "
-            "WHERE excluded.heard_at NOT BETWEEN heard_at AND heard_at + ?",
-            (device, now_us, _SEEN_INTERVAL_US),
-        )
+        self._noted.setdefault(device, now_us)
+        if not self._database.within:
+            self._flush()
 
     def links_seen(self, since_us: int, limit: int) -> list[tuple[DeviceKey, Incarnation]]:
         """Return (author, incarnation) of the links from who was seen since a time, to a minute; the newest first."""
+        self._flush()
         return self._database.run(
             "SELECT author, incarnation FROM heard JOIN received ON author = device WHERE heard_at >= ? "
             "ORDER BY heard_at DESC LIMIT ?",
             (since_us - _SEEN_INTERVAL_US, limit),
         )
 
-    def last_seen(self, devices: Collection[DeviceKey] | None = None) -> dict[DeviceKey, int]:
-        """Return when each device, or each of some, was last seen, by its signing key, to a minute."""
-        where, keys = _among(devices)
+    def last_seen(self, between: tuple[bytes, bytes] = EVERYBODY) -> dict[DeviceKey, int]:
+        """Return when each device, or each between two keys, was last seen, by its signing key, to a minute."""
+        self._flush()
         rows = self._database.run(
-            f"SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard {where} "  # noqa: S608 - ours
-            f"UNION ALL SELECT device, heard_at FROM attendance {where}) GROUP BY device",
-            (*keys, *keys),
+            "SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard WHERE device BETWEEN ? AND ? "
+            "UNION ALL SELECT device, heard_at FROM attendance WHERE device BETWEEN ? AND ?) GROUP BY device",
+            (*between, *between),
         )
         return {DeviceKey(row[0]): row[1] for row in rows}
 
@@ -70,13 +72,12 @@ class PresenceCounters:
         rows = self._database.run(f"{_PEER_PRESENCE} WHERE device = ?", (device,))
         return _peer_presence(*rows[0][1:]) if rows else None
 
-    def of_peers(self, devices: Collection[DeviceKey] | None = None) -> dict[DeviceKey, PeerPresence]:
-        """Return by signing key what each device, or each of some, has last reported of itself.
+    def of_peers(self, between: tuple[bytes, bytes] = EVERYBODY) -> dict[DeviceKey, PeerPresence]:
+        """Return by signing key what each device, or each between two keys, has last reported of itself.
 
         Its times may lag by a minute.
         """
-        where, keys = _among(devices)
-        rows = self._database.run(f"{_PEER_PRESENCE} {where}", keys)
+        rows = self._database.run(f"{_PEER_PRESENCE} WHERE device BETWEEN ? AND ?", between)
         return {DeviceKey(row[0]): _peer_presence(*row[1:]) for row in rows}
 
     def note(self, device: DeviceKey, presence: PeerPresence) -> None:
@@ -94,15 +95,6 @@ class PresenceCounters:
                 presence.seen_at_us,
             ),
         )
-
-    def changed_since(self, at_us: int) -> list[DeviceKey]:
-        """Return the devices of which something was noted that is of this time or later."""
-        rows = self._database.run(
-            "SELECT device FROM heard WHERE heard_at >= ?1 "
-            "UNION SELECT device FROM attendance WHERE heard_at >= ?1 OR since >= ?1",
-            (at_us,),
-        )
-        return [DeviceKey(row[0]) for row in rows]
 
     def floor(self) -> int:
         """Return below which counters of this device's own presence may have been used."""

@@ -1,6 +1,7 @@
 """The table of what has come over each link.
 
-Within a transaction nobody else writes, so a link is read once and written once, however many messages it brings.
+A link is read once and written once in a transaction, however many messages it brings, and remembered until another
+process has written: a collector that has landed something asks for the same links again.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import json
 
 from covey.adapters.sqlite.database import Database
-from covey.adapters.sqlite.rows import check_digest, digest
+from covey.adapters.sqlite.rows import check_digest, digest, drop_oldest
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.link import MAXIMUM_RECEIVED_RANGES
+from covey.limits.storage import LINKS_REMEMBERED
+
+_WRITE = "INSERT OR REPLACE INTO received VALUES (?, ?, ?, ?, ?)"
 
 _Link = tuple[DeviceKey, Incarnation]
 
@@ -23,12 +27,13 @@ class Received:
         self._database = database
         self._known: dict[_Link, SequenceSet] = {}
         self._unwritten: set[_Link] = set()
-        database.remember(self._forget, self._flush)
+        database.remember_longer(self._forget, self._flush)
 
     def _flush(self) -> None:
-        for author, incarnation in self._unwritten:
-            self._write(author, incarnation, self._known[author, incarnation])
-        self._unwritten.clear()
+        if self._unwritten:
+            self._database.run_each(_WRITE, [_row(link, self._known[link]) for link in sorted(self._unwritten)])
+            self._unwritten.clear()
+        drop_oldest(self._known, LINKS_REMEMBERED)
 
     def _forget(self) -> None:
         self._known.clear()
@@ -59,7 +64,7 @@ class Received:
 
     def forget(self, author: DeviceKey, keep: Incarnation) -> None:
         """Forget an author's links, except for one incarnation and those of which something has still to land."""
-        self._flush()
+        self._database.flush()
         self._known.clear()
         self._database.run(
             "DELETE FROM received WHERE author = ? AND incarnation <> ? "
@@ -74,7 +79,7 @@ class Received:
 
     def of(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
         """Return what has come over a link."""
-        known = self._known.get((author, incarnation)) if self._database.within else None
+        known = self._known.get((author, incarnation)) if self._database.holds() else None
         if known is None:
             known = self._read(author, incarnation)
             if self._database.within:
@@ -87,7 +92,8 @@ class Received:
             self._known[author, incarnation] = received
             self._unwritten.add((author, incarnation))
         else:
-            self._write(author, incarnation, received)
+            self._known.pop((author, incarnation), None)
+            self._database.run(_WRITE, _row((author, incarnation), received))
 
     def _read(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
         rows = self._database.run(
@@ -98,13 +104,6 @@ class Received:
         upto, ranges, stored = rows[0]
         check_digest(stored, author, incarnation, upto, ranges)
         return SequenceSet(upto, _ranges(ranges))
-
-    def _write(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
-        ranges = json.dumps(received.ranges)
-        self._database.run(
-            "INSERT OR REPLACE INTO received VALUES (?, ?, ?, ?, ?)",
-            (author, incarnation, received.upto, ranges, digest(author, incarnation, received.upto, ranges)),
-        )
 
     def resumed(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
         """Return what of a link only resumptions have closed."""
@@ -129,5 +128,10 @@ class Received:
         )
 
 
+def _row(link: _Link, received: SequenceSet) -> tuple[object, ...]:
+    ranges = json.dumps(received.ranges) if received.ranges else "[]"
+    return *link, received.upto, ranges, digest(*link, received.upto, ranges)
+
+
 def _ranges(stored: str) -> tuple[Range, ...]:
-    return tuple((first, last) for first, last in json.loads(stored))
+    return () if stored == "[]" else tuple((first, last) for first, last in json.loads(stored))

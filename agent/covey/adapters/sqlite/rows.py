@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import islice
+from typing import Any
 
 from covey.adapters.sqlite.database import Database
 from covey.core.wire.sequences import Range
@@ -43,6 +45,12 @@ def take_room(database: Database, column: str, size: int, maximum: int) -> bool:
         (size, size, maximum),
     )
     return row is not None
+
+
+def drop_oldest(remembered: dict[Any, Any], most: int) -> None:
+    """Forget what has been remembered for longest, where that is more than so many."""
+    for key in list(islice(remembered, max(0, len(remembered) - most))):
+        del remembered[key]
 
 
 def extend(ranges: list[Range], first: int, last: int) -> None:

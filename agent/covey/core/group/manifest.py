@@ -215,7 +215,15 @@ class GroupManifest:
 
     def with_capability(self, capability: str) -> tuple[Member, ...]:
         """Return the members that have a capability, in order."""
-        return tuple(member for member in self.members if capability in member.capabilities)
+        return self._members_by_capability.get(capability, ())
+
+    @cached_property
+    def _members_by_capability(self) -> dict[str, tuple[Member, ...]]:
+        found: dict[str, list[Member]] = {}
+        for member in self.members:
+            for capability in dict.fromkeys(member.capabilities):
+                found.setdefault(capability, []).append(member)
+        return {capability: tuple(members) for capability, members in found.items()}
 
     def draft(self) -> GroupManifest:
         """Return the unsigned next version, unchanged so far; a draft returns itself."""

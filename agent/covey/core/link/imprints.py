@@ -47,8 +47,8 @@ class ImprintRecords(Protocol):
     def after(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of the nearest higher number."""
 
-    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int) -> list[Imprint]:
-        """Return what is kept of the highest numbers, these first."""
+    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int, highest: LinkSeq) -> list[Imprint]:
+        """Return what is kept of the highest numbers, these first; nothing has come beyond `highest`."""
 
 
 class ResumedRecords(Protocol):
@@ -90,24 +90,28 @@ class Imprints:
         """Return what a link's author is told (rule 3): what is new, and the newest once more."""
         durable = link.acknowledgement()
         received = SequenceSet(durable.upto, durable.ranges[:MAXIMUM_ACKNOWLEDGED_RANGES])
-        imprints = {each.link_seq: each.imprint for each in self._records.newest(author, incarnation, repeated)}
+        highest = LinkSeq(link.received.highest())
+        newest = self._records.newest(author, incarnation, repeated, highest)
+        imprints = {each.link_seq: each.imprint for each in newest}
         for number in link.to_name(MAXIMUM_IMPRINTS - repeated):
             if number not in imprints:
-                imprints[number] = self._imprint(author, incarnation, number)
+                imprints[number] = self._imprint(author, incarnation, number, highest)
         imprints = {number: imprint for number, imprint in imprints.items() if number in received}
         refused = {number: imprint for number, imprint in link.refused.items() if number not in received}
         return Acknowledgement(incarnation, received, imprints | refused)
 
-    def _imprint(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq) -> bytes:
+    def _imprint(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq, highest: LinkSeq) -> bytes:
         held = self._records.of(author, incarnation, number)
         if held is not None:
             return held.imprint
-        if number in self._received.resumed(author, incarnation) or self._would_be_kept(author, incarnation, number):
+        if number in self._received.resumed(author, incarnation):
             return NOTHING
-        return UNKNOWN
+        return NOTHING if self._would_be_kept(author, incarnation, number, highest) else UNKNOWN
 
-    def _would_be_kept(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq) -> bool:
+    def _would_be_kept(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq, highest: LinkSeq) -> bool:
         """Say whether the imprint of what came under a number would be kept: nothing came where there is none."""
         if self._records.before(author, incarnation, number) is None:
             return False
-        return all(each.link_seq - number < IMPRINTS_KEPT for each in self._records.newest(author, incarnation, 1))
+        return all(
+            each.link_seq - number < IMPRINTS_KEPT for each in self._records.newest(author, incarnation, 1, highest)
+        )

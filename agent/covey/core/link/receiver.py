@@ -187,6 +187,8 @@ class ReceiveLinks:
     def __init__(self, records: ReceiverRecords, report: StartReport, after_commit: AfterCommit) -> None:
         self._records = records
         self._links: dict[tuple[DeviceKey, Incarnation], ReceiveLink] = {}
+        self._touched: dict[tuple[DeviceKey, Incarnation], ReceiveLink] = {}
+        """Those that may have something to say, or to be dropped; the others wait for a role to land something."""
         self._report = report
         self._after_commit = after_commit
 
@@ -203,7 +205,9 @@ class ReceiveLinks:
             if received == SequenceSet() and self._records.received.count(author) >= INCARNATIONS:
                 raise LimitError(f"{INCARNATIONS} incarnations of one device are known already")
             link = self._links[key] = ReceiveLink(received, self._records.landing.unlanded(author, incarnation))
+            self._touched[key] = link
             return link
+        self._touched[key] = link
         received = self._records.received.of(author, incarnation)
         if received != link.received:  # another process has imported something
             link.received = received
@@ -246,21 +250,23 @@ class ReceiveLinks:
 
     def make_due(self, now_us: int) -> None:
         """Let acknowledgements that wait for company go at once."""
-        for link in self._links.values():
+        for link in self._touched.values():
             link.make_due(now_us)
 
     def deadlines(self) -> list[int | None]:
         """Return when each acknowledgement is due."""
-        return [link.next_deadline() for link in self._links.values()]
+        return [link.next_deadline() for link in self._touched.values()]
 
     def due(
         self, now_us: int, wanted: Callable[[DeviceKey], bool] = lambda _: True
     ) -> Iterator[tuple[DeviceKey, Incarnation, ReceiveLink]]:
         """Yield (author, incarnation, link) of the acknowledgements that are due; going on says that one has gone."""
-        for (author, incarnation), link in list(self._links.items()):
+        for key, link in list(self._touched.items()):
             deadline = link.next_deadline()
-            if deadline is not None and now_us >= deadline and wanted(author):
-                yield author, incarnation, link
+            if deadline is not None and now_us >= deadline and wanted(key[0]):
+                yield *key, link
                 link.answered()
+            if link.next_deadline() is None:
+                del self._touched[key]
             if link.idle:
-                del self._links[author, incarnation]
+                del self._links[key]

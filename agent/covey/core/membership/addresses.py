@@ -35,6 +35,7 @@ class Addresses:
         self._records = records
         self._noise: dict[DeviceKey, NoisePublic] = {}
         self._accepted_authors: frozenset[DeviceKey] = frozenset()
+        self._boards: frozenset[DeviceKey] = frozenset()
         self._left_behind: dict[DeviceKey, NoisePublic] = {}
         self._asked: dict[DeviceKey, int] = {}
         """By inviter, when the invite ends."""
@@ -46,8 +47,11 @@ class Addresses:
         `left_behind` are those whom the groups list that this device is out of, a later listing after an earlier one.
         """
         accepted: dict[DeviceKey, NoisePublic] = {}
+        boards: set[DeviceKey] = set()
         for group in groups:
             accepted |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
+            boards.update(member.keys.signing_public for member in group.members if member.is_board)
+        self._boards = frozenset(boards)
         joins = self._records.joins.pending()
         for pending in joins:
             accepted[pending.inviter.signing_public] = pending.inviter.noise_public
@@ -67,6 +71,10 @@ class Addresses:
     def hears(self, signing_public: DeviceKey) -> bool:
         """Say whether a device may speak of its link with this one: it is no stranger, and was not removed."""
         return signing_public in self._accepted_authors or signing_public in self._left_behind
+
+    def may_be_board(self, signing_public: DeviceKey) -> bool:
+        """Say whether any group lists a device as a board: most are none, and asked about with each message."""
+        return signing_public in self._boards
 
     def longest_retries_us(self, now_us: int) -> dict[DeviceKey, int]:
         """Return how long at most what waits for each inviter waits to go again: it is of no use after the invite."""

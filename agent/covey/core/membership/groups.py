@@ -31,6 +31,8 @@ class Groups:
         self.addresses = Addresses(records)
         self._revoked: frozenset[GroupId] = frozenset()
         self._parted: list[tuple[GroupId, DeviceKey]] = []
+        self._collectors: tuple[object, list[DeviceKey]] = ((), [])
+        """Where this device's telemetry goes, and of which groups and silent ones that was said."""
         self.generation = 0
         """Rises whenever anything of a group may have changed."""
 
@@ -195,6 +197,15 @@ class Groups:
             ),
             default=None,
         )
+
+    def collectors(self) -> list[DeviceKey]:
+        """Return the collectors that this device's telemetry goes to, itself apart, in the order of its groups."""
+        of = self.generation, frozenset(self._records.collectors.silent())
+        if self._collectors[0] != of:
+            found = (self.collector_of(group.group_id) for group in self.joined())
+            keys = dict.fromkeys(each.keys.signing_public for each in found if each is not None)
+            self._collectors = of, [each for each in keys if each != self._own]
+        return self._collectors[1]
 
     def note_parted(self, group_id: GroupId, devices: Iterable[DeviceKey]) -> None:
         """Note that this device and others are no longer in a group together."""

@@ -103,7 +103,7 @@ class Heartbeat:
         """Yield (collector, body) of the beats that are due; going on says that one has gone."""
         if not self._interval_us or not self._presence.relays or not self._left:
             return
-        collectors = self._collectors(groups)
+        collectors = groups.collectors()
         self._due_us = {each: self._due_us.get(each, now.monotonic_us) for each in collectors}
         for collector in collectors:
             if self._due_us[collector] <= now.monotonic_us and self._left:
@@ -124,7 +124,7 @@ class Heartbeat:
 
         It is sealed for the collector's noise key (envelope version 1): a link key may be long gone when it is read.
         """
-        collector = next(iter(self._collectors(groups)), None) if self._interval_us and self._left else None
+        collector = next(iter(groups.collectors()), None) if self._interval_us and self._left else None
         address = groups.address(collector) if collector is not None else None
         if collector is None or address is None:
             return None
@@ -133,12 +133,6 @@ class Heartbeat:
         envelope = seal(message, address, self._rng(32), self._rng(crypto.NONCE_BYTES))
         delay_s = max(1, min(self._interval_us, WILL_DELAY_US) // 1_000_000)
         return LastWill(inbox_topic(collector), envelope, will.counter, delay_s)
-
-    def _collectors(self, groups: Groups) -> list[DeviceKey]:
-        """Return the collectors that this device's telemetry goes to, itself apart, in the order of its groups."""
-        found = (groups.collector_of(group.group_id) for group in groups.joined())
-        keys = (each.keys.signing_public for each in found if each is not None)
-        return [each for each in dict.fromkeys(keys) if each != self._own]
 
     @property
     def _interval_s(self) -> int:

@@ -161,6 +161,8 @@ def blob_recipients(group: GroupManifest, own: DeviceKey, to: DeviceKey | None) 
 
 def board_member(groups: Groups, device: DeviceKey) -> tuple[GroupManifest, Member] | None:
     """Return the group that we share with a board, and its record there; None for what is no board."""
+    if not groups.addresses.may_be_board(device):
+        return None
     for group in groups.joined():
         member = group.member(device)
         if member is not None and member.is_board:

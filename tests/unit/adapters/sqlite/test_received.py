@@ -1,0 +1,71 @@
+"""`covey.adapters.sqlite.received` and `imprints`: what stays in memory is what the file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, Incarnation, LinkSeq
+from covey.core.link.imprints import Imprint
+from covey.core.wire.sequences import SequenceSet
+from covey.errors import DiskFullError
+
+BEN, THEIRS = DeviceKey(b"b" * 32), Incarnation(b"theirown")
+ONE, OTHER = Imprint(LinkSeq(1), 1, b"1111"), Imprint(LinkSeq(2), 2, b"2222")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as opened:
+        yield opened
+
+
+def _take(store: SqliteStore, imprint: Imprint) -> None:
+    with store.transaction():
+        store.received.set(BEN, THEIRS, store.received.of(BEN, THEIRS).add(imprint.link_seq))
+        store.imprints.note(BEN, THEIRS, imprint)
+
+
+def test_what_another_process_has_taken_is_seen(store: SqliteStore, tmp_path: Path) -> None:
+    _take(store, ONE)
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
+        _take(beside, OTHER)
+        assert store.received.of(BEN, THEIRS) == SequenceSet(2)
+        assert store.imprints.newest(BEN, THEIRS, 9, LinkSeq(2)) == [OTHER, ONE]
+        with store.transaction():
+            assert store.received.of(BEN, THEIRS) == SequenceSet(2)
+            assert store.imprints.of(BEN, THEIRS, LinkSeq(2)) == OTHER
+        assert beside.received.of(BEN, THEIRS) == SequenceSet(2)
+
+
+def test_what_was_rolled_back_is_forgotten(store: SqliteStore) -> None:
+    _take(store, ONE)
+    with suppress(DiskFullError), store.transaction():
+        store.received.set(BEN, THEIRS, SequenceSet(2))
+        store.imprints.note(BEN, THEIRS, OTHER)
+        raise DiskFullError("no room")
+    with store.transaction():
+        assert store.received.of(BEN, THEIRS) == SequenceSet(1)
+        assert store.imprints.of(BEN, THEIRS, LinkSeq(2)) is None
+    assert store.received.of(BEN, THEIRS) == SequenceSet(1)
+    assert store.imprints.newest(BEN, THEIRS, 9, LinkSeq(2)) == [ONE]
+
+
+def test_no_more_is_remembered_than_the_bound(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.adapters.sqlite.received.LINKS_REMEMBERED", 3)
+    monkeypatch.setattr("covey.adapters.sqlite.imprints.LINKS_REMEMBERED", 3)
+    authors = [DeviceKey(bytes([number]) * 32) for number in range(8)]
+    with store.transaction():
+        for each in authors:
+            store.received.set(each, THEIRS, SequenceSet(1))
+            store.imprints.note(each, THEIRS, ONE)
+    statements: list[str] = []
+    store.connection.set_trace_callback(statements.append)
+    assert all(store.received.of(each, THEIRS) == SequenceSet(1) for each in authors)
+    assert all(store.imprints.of(each, THEIRS, LinkSeq(1)) == ONE for each in authors)
+    assert sum("FROM received" in each for each in statements) == 5
+    assert sum("FROM imprint" in each for each in statements) == 5
