@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.core import crypto
-from covey.core.history.bodies import Body
+from covey.core.history.bodies import Body, read_body
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import ID_BYTES, Log, Operation, operation_id, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
@@ -62,6 +63,12 @@ class HostileOperator:
     def order(self, victim: Obedient) -> None:
         """Order in knowledge of all that the victim has, as an honest operator would."""
         self._say(victim, self._append(self._demand(), *self._heads(victim)))
+
+    def replace_own(self, victim: Obedient) -> None:
+        """Set what it has ordered last to something else, beside all that anybody has said since."""
+        body = read_body(self._written[-1])
+        assert isinstance(body, SettingOrder)
+        self._say(victim, self._append(replace(body, value="something else")))
 
     def signed(self, body: Body, victim: Obedient) -> Operation:
         """Sign something in knowledge of all that a victim has, and tell nobody."""

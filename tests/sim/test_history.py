@@ -32,7 +32,7 @@ from tests.fleet import Device
 from tests.sim.test_membership import World
 
 _ROUNDS = 6
-_SEEDS_OF_MISTAKES = (15, 21)
+_SEEDS_OF_MISTAKES = (2, 15, 21)
 """Seeds of which each mistake fails one."""
 
 

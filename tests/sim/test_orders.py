@@ -159,6 +159,14 @@ class OrderWorld:
         """Have an operator add the one who turns out to be a thief, or remove it."""
         self.say(self.chance.choice(self.operators), OperatorChange(self.thief.key, "thief", added=added))
 
+    def remove_thief(self) -> None:
+        """Have an operator remove the thief, which replaces beside that what it has ordered before: that is gone."""
+        thief, victim = self.hostile[0], self.chance.choice(self.operators)
+        thief.order(victim)
+        self.steps(4)
+        self.change_operator(added=False)
+        thief.replace_own(victim)
+
     def relabel(self) -> None:
         """Have a device be called otherwise."""
         device = self.chance.choice(self.obedient)
@@ -237,8 +245,10 @@ def run(folder: Path, seed: int, makes: type[OrderWorld] = OrderWorld) -> None:
         world.network.apart = set(chance.sample(world.devices, chance.choice((0, 1, 2))))
         for device in world.obedient:
             device.odds = chance.choice((0, 0.002, 0.02))
-        if number in {0, removal_at}:
-            world.change_operator(added=number == 0)
+        if number == removal_at:
+            world.remove_thief()
+        elif number == 0:
+            world.change_operator(added=True)
         world.order()
         world.approve()
         chance.choice(world.hostile).act(chance.choice(world.obedient))

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report, set_least
 from covey.adapters.systemd import Systemd
+from covey.adapters.wake_pipe import WakePipe
 from covey.app.checkpoint_signing import signing_role
 from covey.app.device import device_on
 from covey.app.history_forgetting import forgetting_role
@@ -111,7 +112,8 @@ def _run(
 ) -> bool:
     set_least(device.config.log.level)
     device.live.follow(("log.level",), lambda config: set_least(config.log.level))
-    with stop_signals() as early, _local_api(device):
+    wakes = WakePipe(device.folder.wake_pipe, device.waking.wake)
+    with stop_signals() as early, closing(wakes), _local_api(device):
         device.folder.state_file.change_mark(device.store)
         device.store.content.sweep()
         ended = speak_with_relay(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
-from covey.adapters.wake_pipe import WakePipe
 from covey.app.addresses import host_and_port
 from covey.app.content_status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION
 from covey.app.roles.nearby_files import NearbyFiles
@@ -46,8 +45,7 @@ def nearby_role(device: Device) -> NearbyFiles:
         from covey.adapters.objects.location import open_object_store
 
         store = ContentStore(open_object_store(config.store, device.folder.path))
-    wakes = WakePipe(device.folder.wake_pipe, device.waking.wake)
-    nearby = _Nearby(server, discovery, peers if config.lan else [], store, wakes)
+    nearby = _Nearby(server, discovery, peers if config.lan else [], store)
     own = device.node.identity.signing_public
     return NearbyFiles(nearby, device.store.content, own, device.clock, report, _Notes(device), device.waking.wake)
 
@@ -85,10 +83,8 @@ class _Nearby:
         discovery: LanDiscovery | None,
         peers: list[tuple[str, int]],
         objects: ContentStore | None,
-        wakes: WakePipe,
     ) -> None:
         self._server, self._discovery, self._peers, self._objects = server, discovery, peers, objects
-        self._wakes = wakes
 
     def places(self) -> list[ContentPlace]:
         """Return whom to ask, the nearest first."""
@@ -128,8 +124,7 @@ class _Nearby:
                 self._objects.put(content, file)
 
     def close(self) -> None:
-        """Give nothing any more, and be woken by no command."""
-        self._wakes.close()
+        """Give nothing any more."""
         if self._discovery is not None:
             self._discovery.close()
         if self._server is not None:

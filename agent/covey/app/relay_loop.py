@@ -30,12 +30,14 @@ _FRESH_REFUSED_S = 2.0
 
 
 def wait_until(
-    device: Device, condition: Callable[[], bool], seconds: float, sign: Callable[[], bool] = lambda: False
+    device: Device, condition: Callable[[], bool], seconds: float, sign: Callable[[], bool] | None = None
 ) -> bool:
     """Wait for something that needs the relay: the agent does it, or this process does while no agent runs.
 
-    `sign` costs next to nothing, and says that the condition may hold: it is looked at more often.
+    `sign` costs next to nothing, and says that the condition may hold: it is looked at more often. By default it is
+    that the agent has committed something.
     """
+    sign = sign or _commits(device)
     deadline = time.monotonic() + seconds
 
     def done() -> bool:
@@ -52,6 +54,18 @@ def wait_until(
         finally:
             os.close(relay_lock)
     return condition()
+
+
+def _commits(device: Device) -> Callable[[], bool]:
+    """Return what says whether another process has committed since it was last asked."""
+    seen = device.store.data_version()
+
+    def committed() -> bool:
+        nonlocal seen
+        before, seen = seen, device.store.data_version()
+        return seen != before
+
+    return committed
 
 
 def _sleep(seconds: float, sign: Callable[[], bool]) -> None:

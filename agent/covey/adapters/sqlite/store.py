@@ -112,7 +112,7 @@ class SqliteStore:
             if new:  # a journal of its first moment, come back after a power cut, would undo everything
                 synchronise(path.parent)
             self._look_through()
-        self._seen_version = self._data_version()
+        self._seen_version = self.data_version()
         self._hold_tables(outbox_bytes, high_water, ContentFiles(content_folder(path)))
         with translated(), moving(self.database.connection, moves):
             self.operations.complete_index()
@@ -218,16 +218,17 @@ class SqliteStore:
 
     def changed_elsewhere(self) -> bool:
         """Say whether another process has committed since the last call."""
-        version = self._data_version()
+        version = self.data_version()
         changed = version != self._seen_version
         self._seen_version = version
         return changed
 
     def is_behind(self) -> bool:
         """Say whether `changed_elsewhere` would say so, without calling that seen."""
-        return self._data_version() != self._seen_version
+        return self.data_version() != self._seen_version
 
-    def _data_version(self) -> int:
+    def data_version(self) -> int:
+        """Return a number that changes with each commit of another process."""
         return self.database.one("PRAGMA data_version")
 
     def close(self) -> None:

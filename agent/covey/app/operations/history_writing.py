@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from covey.adapters.wake_pipe import wake_agent
 from covey.app.device import Device
 from covey.app.operations.history import pick_operation
 from covey.core.group.manifest import GroupManifest
@@ -110,7 +111,7 @@ def group_profile(device: Device, manifest: GroupManifest) -> GroupProfile:
 
 
 def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:
-    """Add an operation of this device to a group's history.
+    """Add an operation of this device to a group's history; its agent sends it at once.
 
     Raises:
         LocalError: it is beyond a bound, or not for this device to say.
@@ -122,7 +123,9 @@ def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:
         raise LocalError(f"nobody would take that: {error}", hint=hint) from error
     with device.store.transaction():
         take_up_others(device)
-        return device.node.history.write(manifest.group_id, body, device.now())
+        operation = device.node.history.write(manifest.group_id, body, device.now())
+    wake_agent(device.folder.wake_pipe)
+    return operation
 
 
 def take_up_others(device: Device) -> None:

@@ -39,7 +39,11 @@ from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Tra
 _LOOK_US = 60_000_000
 """Between two looks while nothing has come: who operates changes with the manifest."""
 _RUNNING_US = 200_000
-"""Between two looks at a program that runs, and at a command that waits."""
+"""Between two looks at a program that runs, at most, and at a command that waits."""
+_BEGUN_US = 10_000
+"""Until the first look at a program that has begun: a short one is not held up by who waits for its end."""
+_OF_ITS_AGE = 8
+"""A program is looked at again after this part of the time that it has run: so it seems an eighth longer at most."""
 _RETRY_US = 1_000_000
 """Until a result is queued that did not fit into the outbox."""
 
@@ -93,6 +97,11 @@ class CommandStore(Transactions, Protocol):
 class _Running:
     begun: Begun | StepBegun
     program: RunningProgram
+    started_us: int
+
+    def rest_us(self, now: Now) -> int:
+        """Return in how many microseconds to look at it."""
+        return min(max((now.monotonic_us - self.started_us) // _OF_ITS_AGE, _BEGUN_US), _RUNNING_US)
 
 
 class OrderedActions:
@@ -256,10 +265,11 @@ class OrderedActions:
         """Look at the program that runs, or begin the next one; return in how many microseconds to look once more."""
         if self._running is not None:
             running, end = self._running, _looked(self._running, now)
-            if end is not None:
-                self._running = None
-                if not _is_found_out_later(running, end):
-                    self._keep_end(node, running.begun, end, moment)
+            if end is None:
+                return running.rest_us(now)
+            self._running = None
+            if not _is_found_out_later(running, end):
+                self._keep_end(node, running.begun, end, moment)
             return _RUNNING_US
         if not (self._records.waiting() or self._installing.under_way()):
             return None
@@ -275,6 +285,8 @@ class OrderedActions:
         [begun] = following
         if isinstance(begun, Begun | StepBegun):  # and that is durable now
             self._start(node, begun, now, moment)
+        if self._running is not None:
+            return self._running.rest_us(now)
         return _RETRY_US if begun is None else _RUNNING_US
 
     def _keep_end(self, node: Node, begun: Begun | StepBegun, end: End, moment: Moment) -> None:
@@ -308,7 +320,7 @@ class OrderedActions:
         except ActionError as error:
             self._keep_end(node, begun, _refused(error), moment)
         else:
-            self._running = _Running(begun, program)
+            self._running = _Running(begun, program, now.monotonic_us)
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,17 @@
-"""Two commands of one device that write to a history at the same time."""
+"""What a command writes to a history: beside another one that does, within bounds, and known to the agent at once."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from threading import Event
 
+from covey.adapters.wake_pipe import WakePipe
 from covey.app.device import find_state, open_device
 from covey.app.operations.history_writing import write, write_note
 from covey.core.history.bodies import Note
 from tests.command import Here
+from tests.waiting import GUARD_S
 
 
 def test_a_command_follows_what_another_one_has_written_since_it_looked(tmp_path: Path) -> None:
@@ -26,3 +30,12 @@ def test_a_note_that_is_too_long_is_told_to_go_as_a_file(tmp_path: Path) -> None
     ann = Here(tmp_path, "ann")
     ann.ok("group", "create")
     assert "covey put FILE" in ann.fails("note", "a" * 70_000, code=1)
+
+
+def test_the_agent_is_woken_by_what_a_command_writes(tmp_path: Path) -> None:
+    ann = Here(tmp_path, "ann")
+    ann.ok("group", "create")
+    woken = Event()
+    with closing(WakePipe(find_state(str(ann.state)).wake_pipe, woken.set)):
+        ann.ok("note", "hello")
+        assert woken.wait(GUARD_S)
