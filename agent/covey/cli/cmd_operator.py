@@ -9,6 +9,7 @@ from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import operators
 from covey.app.operations.known_labels import namer
+from covey.cli.command_view import lacking
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
@@ -71,5 +72,4 @@ def _print_change(entry: operators.OrderEntry, options: argparse.Namespace) -> N
     elif entry.counts:
         print(f"{printable(entry.text, 80)}, for all who obey this device")
     else:
-        missing = entry.needed - len(entry.signers)
-        print(f"{printable(entry.text, 80)} once {missing} more agree: 'covey orders approve {entry.id[:8]}' there")
+        print(f"{printable(entry.text, 80)} {lacking(entry)}")

@@ -7,6 +7,7 @@ import argparse
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations import history_sessions
+from covey.app.wording import duration
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option
 from covey.cli.quantities import date_text
@@ -19,7 +20,7 @@ def add_arguments(parser: Parser) -> None:
     actions = parser.add_actions(default="list")
     actions.add("list", on_device(_list), "list the sessions of a group, the oldest first", also=["ls"])
     start = actions.add("start", on_device(_start), "say where people meet from now on")
-    start.add_argument("uri", metavar="URI", help="a call, a chat, a place")
+    start.add_argument("uri", metavar="URI", help="a call, a chat, a place, such as tel:+43-1-2345")
     end = actions.add("end", on_device(_end), "say that a session is over")
     end.add_argument("id", nargs="?", metavar="ID", help="the beginning of its id (default: this device's last one)")
     every_action(parser, group_option, json_option)
@@ -47,7 +48,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
 
 
 def _duration(started_at_us: int, ended_at_us: int | None) -> str:
-    return "goes on" if ended_at_us is None else f"{(ended_at_us - started_at_us + 59_999_999) // 60_000_000} min"
+    return "goes on" if ended_at_us is None else duration((ended_at_us - started_at_us) // 1_000_000)
 
 
 def _start(device: Device, options: argparse.Namespace) -> None:

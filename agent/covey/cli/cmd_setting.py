@@ -8,7 +8,10 @@ from dataclasses import asdict
 from covey.app.device import Device
 from covey.app.operations import setting_orders
 from covey.app.operations.known_labels import namer
+from covey.app.operations.operators import OrderEntry, judged
 from covey.app.operations.program_settings import ordered_settings
+from covey.app.wording import count
+from covey.cli.command_view import lacking
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import date_text
@@ -87,7 +90,7 @@ def _set_secret(device: Device, options: argparse.Namespace) -> None:
     operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
     if not options.json:
         print("who joins later cannot read it: set it again for them")
-    _show_order(options, operation.id.hex(), devices)
+    _show_order(options, judged(device, manifest, operation), devices)
 
 
 def _unset(device: Device, options: argparse.Namespace) -> None:
@@ -97,15 +100,17 @@ def _unset(device: Device, options: argparse.Namespace) -> None:
 def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> None:
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_setting(device, manifest, options.setting, value, options.selector)
-    _show_order(options, operation.id.hex(), devices)
+    _show_order(options, judged(device, manifest, operation), devices)
 
 
-def _show_order(options: argparse.Namespace, order: str, devices: int) -> None:
+def _show_order(options: argparse.Namespace, order: OrderEntry, devices: int) -> None:
     if options.json:
-        print_json({"id": order, "devices": devices})
+        print_json({"id": order.id, "devices": devices, "signed": len(order.signers), "needed": order.needed})
+    elif lacks := lacking(order):
+        print(f"ordered as {order.id[:8]} for {count(devices, 'device')}, {lacks}")
     else:
-        whom = "1 device" if devices == 1 else f"{devices} devices"
-        print(f"ordered as {order[:8]} for {whom}; 'covey setting diff' shows what becomes of it")
+        whom = count(devices, "device")
+        print(f"ordered as {order.id[:8]} for {whom}; 'covey setting diff' shows what becomes of it")
 
 
 def _get(device: Device, options: argparse.Namespace) -> None:

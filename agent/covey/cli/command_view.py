@@ -52,11 +52,17 @@ def print_ordered(given: OrderedCommand) -> None:
     short, devices = given.order.id[:8], count(given.devices, "device")
     if given.obeying < given.devices:
         devices += f", of which {given.devices - given.obeying} obey no commands"
-    missing = given.order.needed - len(given.order.signers)
-    if missing > 0:
-        print(f"ordered as {short} for {devices}, once {missing} more agree: 'covey orders approve {short}' there")
+    if lacks := lacking(given.order):
+        print(f"ordered as {short} for {devices}, {lacks}")
     else:
         print(f"ordered as {short} for {devices}; 'covey orders {short}' shows what becomes of it", flush=True)
+
+
+def lacking(order: OrderEntry) -> str:
+    """Return what an order lacks until it counts, and who brings it; empty where it lacks nothing."""
+    missing = order.needed - len(order.signers)
+    agree = "agrees" if missing == 1 else "agree"
+    return f"once {missing} more {agree}: 'covey orders approve {order.id[:8]}' there" if missing > 0 else ""
 
 
 def wait_for_devices(device: Device, manifest: GroupManifest, order: str, seconds: float, *, as_json: bool) -> int:

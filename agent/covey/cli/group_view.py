@@ -45,6 +45,8 @@ def show_profile(manifest: GroupManifest, profile: GroupProfile) -> None:
         print(f"title    {printable(profile.title)}")
     for line in profile.description.splitlines():
         print(f"         {printable(line)}")
+    if profile.avatar is not None:
+        print(f"avatar   {profile.avatar.mime}, {len(profile.avatar.content)} bytes")
 
 
 def show_members(members: Sequence[Member], own: DeviceKey, *, as_json: bool) -> None:

@@ -63,7 +63,7 @@ MAXIMUM_WANTED = 64
 ANNOUNCE_US = 2_000_000
 """Between two looks whether a member has acknowledged what it was sent, while more was written since."""
 
-ANNOUNCE_AGAIN_US = 100_000
+ANNOUNCE_PAUSE_US = 100_000
 """Between two such looks while acknowledgements come: of a thousand members they come within seconds, and a look goes
 through all of them."""
 

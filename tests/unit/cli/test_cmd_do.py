@@ -279,8 +279,10 @@ def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
 def test_more_operators_may_have_to_agree(kim: Here) -> None:
     kim.ok("config", "set", "operations.threshold", "2")
     said = kim.ok("do", "restart-pump")
-    assert "for 3 devices, once 1 more agree" in said
+    assert "for 3 devices, once 1 more agrees" in said
     assert "covey orders approve" in said
+    said = kim.ok("setting", "set", "app.mode", "eco")
+    assert "for 3 devices, once 1 more agrees: 'covey orders approve" in said
 
 
 def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:

@@ -88,18 +88,24 @@ def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
 def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
     assert "no session was ever begun" in ann.ok("session")
     first = ann.json("session", "start", "https://meet.example/pumps")["id"]
-    second = ann.json("session", "start", "the shed")["id"]
+    second = ann.json("session", "start", "geo:48.2,16.4")["id"]
     assert ann.ok("session", "end").startswith(f"session {second[:8]} is over; it took")
     rows = ann.json("session", "list")
     assert [(each["id"], each["uri"], each["ended_at_us"] is None) for each in rows] == [
         (first, "https://meet.example/pumps", True),
-        (second, "the shed", False),
+        (second, "geo:48.2,16.4", False),
     ]
     assert "goes on" in ann.ok("session", "ls")
     assert "no session of that id goes on" in ann.fails("session", "end", second[:8], code=1)
     ann.ok("session", "end", first[:8])
     assert "no session of this device goes on" in ann.fails("session", "end", code=1)
     assert f"session {first[:8]} is over: https://meet.example/pumps" in ann.ok("history", "--last", "1")
+
+
+@pytest.mark.parametrize("place", ["", "the shed", "the:shed behind", "https:", "a:" + "a" * 3_000])
+def test_a_session_is_where_a_program_can_bring_people(ann: Here, place: str) -> None:
+    assert "is no URI of at most 2048 bytes" in ann.fails("session", "start", place, code=2)
+    assert "no session was ever begun" in ann.ok("session")
 
 
 def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 003.60, 003.63
@@ -112,6 +118,7 @@ def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 00
     assert (shown["title"], shown["description"]) == ("Pumps", "north field\nsouth field")
     assert shown["avatar"] == {"mime": "image/png", "base64": "iVBORw=="}
     assert "title    Pumps\n         north field\n         south field\n" in ann.ok("group", "show")
+    assert "avatar   image/png, 4 bytes\n" in ann.ok("group", "profile")
     ann.ok("group", "profile", "--description", "")
     assert ann.json("group", "show")["title"] == "Pumps"
     assert ann.json("group", "show")["mode"] == "invites-only"

@@ -163,7 +163,7 @@ def test_only_what_operators_say_is_approved(kim: Here) -> None:
 def test_adding_needs_as_many_as_an_order(kim: Here) -> None:
     kim.ok("config", "set", "operations.threshold", "2")
     said = kim.ok("operator", "add", "lee")
-    assert "once 1 more agree: 'covey orders approve" in said
+    assert "once 1 more agrees: 'covey orders approve" in said
     assert _listed(kim) == [("kim", True, True)]
 
 

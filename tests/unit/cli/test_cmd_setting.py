@@ -62,6 +62,14 @@ def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[st
     assert kim.json("setting", "diff", "--all") == []
 
 
+def test_what_nobody_has_set_is_not_taken_back(kim: Here) -> None:
+    assert "nobody has set app.mode for all" in kim.fails("setting", "unset", "app.mode", code=1)
+    assert kim.json("setting", "history", "app.mode") == []
+    kim.ok("setting", "set", "app.mode", "eco")
+    for _ in range(2):  # of two operators who take it back, neither is wrong
+        kim.ok("setting", "unset", "app.mode")
+
+
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "no operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)

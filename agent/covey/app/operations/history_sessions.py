@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from covey.app.device import Device
@@ -11,8 +12,9 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import Session
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.ids import OperationId
-from covey.errors import LocalError
+from covey.core.ids import OperationId, printable
+from covey.errors import LocalError, UsageError
+from covey.limits.history import MAXIMUM_URI_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,20 @@ class SessionEntry:
     ended_at_us: int | None = None
 
 
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
+"""A scheme, and what belongs to it (RFC 3986, section 3); what that means is for whoever opens it."""
+_EXAMPLES = "https://meet.example/pumps, tel:+43-1-2345, or geo:48.2,16.4"
+
+
 def start_session(device: Device, manifest: GroupManifest, uri: str) -> Operation:
     """Say that people meet at an address to work on the fleet.
 
     Raises:
-        LocalError: the address is too long.
+        UsageError: it is no URI, or too long.
     """
+    if len(uri.encode()) > MAXIMUM_URI_BYTES or not _URI.fullmatch(uri):
+        shown = printable(uri, 80) + ("..." if len(uri) > 80 else "")
+        raise UsageError(f"'{shown}' is no URI of at most {MAXIMUM_URI_BYTES} bytes", hint=_EXAMPLES)
     return write(device, manifest, Session(uri, device.now().wall_us))
 
 

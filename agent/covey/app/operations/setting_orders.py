@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from covey.core.settings.desired import GivenOrder, read_order
 from covey.core.settings.obedience import ONLY_OPEN
 from covey.core.settings.secrets import seal_value
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
-from covey.errors import SettingError
+from covey.errors import LocalError, SettingError
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def give_setting(
     """Want a value of a key from those whom a selector names; None: their own. Return for how many devices that is.
 
     Raises:
-        LocalError: by a device that is no operator.
+        LocalError: by a device that is no operator; or there is nothing to take back.
         SettingError: no such setting or value, or for one of the devices it is a secret one so far.
         UsageError: the selector is none, or names nobody.
     """
@@ -102,8 +103,14 @@ def give_setting(
     check_operator(device, manifest)
     members = selected(manifest, wanted)
     _check_kind(members, key)
+    held = group_settings(device, manifest).of(members).values()
     if value is not None:
-        _check_open(device, manifest, members, key)
+        _check_open(held, key)
+    elif not any(key in orders for orders in held):
+        raise LocalError(
+            f"nobody has set {key} for {selector}, as far as this device knows",
+            hint=f"'covey setting history {key}' shows who has set it, and for whom",
+        )
     return write(device, manifest, SettingOrder(wanted, key, value)), len(members)
 
 
@@ -145,9 +152,9 @@ def _check_kind(members: list[Member], key: str) -> None:
         raise SettingError(f"{key}: {what}", "setting_unknown", hint="--for BOARD, by its label")
 
 
-def _check_open(device: Device, manifest: GroupManifest, members: list[Member], key: str) -> None:
+def _check_open(held: Iterable[Mapping[str, GivenOrder]], key: str) -> None:
     """Check that nobody is about to write down for all what has been a secret so far."""
-    for orders in group_settings(device, manifest).of(members).values():
+    for orders in held:
         if key in orders and orders[key].order.sealed is not None:
             raise SettingError(
                 f"{key} is a secret so far, and this value all members could read",

@@ -34,7 +34,7 @@ from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.limits.history import (
-    ANNOUNCE_AGAIN_US,
+    ANNOUNCE_PAUSE_US,
     ANNOUNCE_US,
     BUNDLE_OPERATION_BYTES,
     BUNDLE_OPERATIONS,
@@ -83,7 +83,7 @@ class HistoryExchange:
     def acknowledged(self) -> None:
         """Look sooner at what was held back, as a member has acknowledged something."""
         if self._announce_at_us is not None:
-            self._announce_at_us = min(self._announce_at_us, self._announced_at_us + ANNOUNCE_AGAIN_US)
+            self._announce_at_us = min(self._announce_at_us, self._announced_at_us + ANNOUNCE_PAUSE_US)
 
     def announce(self, manifest: GroupManifest, log: Log, first: int, now: Now) -> None:
         """Queue what was written from a number on for every member for whom nothing waits (rule 1)."""

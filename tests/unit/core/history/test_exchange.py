@@ -6,7 +6,7 @@ from pathlib import Path
 
 from covey.core.history.bodies import Note
 from covey.core.ids import GroupId
-from covey.limits.history import ANNOUNCE_AGAIN_US, ANNOUNCE_US
+from covey.limits.history import ANNOUNCE_PAUSE_US, ANNOUNCE_US
 from tests.fleet import Device, carry, found
 
 
@@ -22,7 +22,7 @@ def test_what_is_held_back_goes_once_a_member_has_what_was_sent_before(tmp_path:
     _write(ann, group_id, "one")
     _write(ann, group_id, "two")
     carry(ann, ben)
-    ann.wait(ANNOUNCE_AGAIN_US / 1_000_000)
+    ann.wait(ANNOUNCE_PAUSE_US / 1_000_000)
     ann.maintain()
     carry(ann, ben)
     ends = [dict(each.store.operations.logs(group_id)) for each in (ann, ben)]
@@ -56,7 +56,7 @@ def test_acknowledgements_have_what_is_held_back_looked_at_ten_times_a_second_at
     ann.wait(ANNOUNCE_US / 1_000_000)
     ann.maintain()
     exchange.acknowledged()
-    ann.wait(ANNOUNCE_AGAIN_US / 1_000_000 - 0.001)
+    ann.wait(ANNOUNCE_PAUSE_US / 1_000_000 - 0.001)
     assert not exchange.has_work(ann.now)
     ann.wait(0.001)
     assert exchange.has_work(ann.now)
