@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from covey.core.ids import GroupId
-from tests.fleet import Device, settled
+from tests.fleet import Device, found, settled
 
 _DEVICES = 10
 
@@ -36,3 +36,15 @@ def test_a_message_of_another_device_costs_few_statements(tmp_path: Path) -> Non
     hub.stop()
     assert taken <= 8 * _DEVICES, statements
     assert len(statements) - taken <= 2 * _DEVICES, statements[taken:]
+
+
+def test_a_collector_has_no_part_in_the_groups_of_another(tmp_path: Path) -> None:
+    hubs = [Device(f"hub-{place}", tmp_path, collects=True) for place in range(2)]
+    authors = [Device(f"author-{place}", tmp_path) for place in range(2)]
+    for hub, author in zip(hubs, authors, strict=True):
+        author.batch(found(author, hub), b"content")
+    for author, hub, other in zip(authors, hubs, reversed(hubs), strict=True):
+        assert {out.recipient for out in author.sends()} == {hub.key}
+        assert other.node.groups.address(author.key) is None
+    for each in (*hubs, *authors):
+        each.stop()
