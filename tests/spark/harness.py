@@ -39,6 +39,7 @@ from tests.waiting import Patience
 
 ROOT = Path(__file__).parents[2]
 INTERVAL_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 3.0
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 120.0
 _SHOWN_LINES = 12
@@ -66,7 +67,7 @@ class Ingest:
             submit = str(Path(sys.executable).parent / "spark-submit")
             program = [submit, "--master", master, str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py")]
         self._command = [*program, str(vault), str(self.tables), "--key-file", str(key_file), "--sink", str(sink)]
-        self._command += ["--trigger-seconds", "0.5", "--max-segments-per-trigger", "4"]
+        self._command += ["--trigger-seconds", "0.5", "--max-segments-per-trigger", "16"]
         self._environment = os.environ | quick_spark()
         self._environment |= {
             "SPARK_LOCAL_DIRS": str(folder / "spark"),
@@ -130,7 +131,10 @@ class Collector(Device):
 class Harness:
     """One run. Use `running`."""
 
-    def __init__(self, folder: Path, seed: int, master: str | None, sinks: Sequence[Sink], say: Say) -> None:
+    def __init__(
+        self, folder: Path, seed: int, master: str | None, sinks: Sequence[Sink], say: Say, longest_pause: float
+    ) -> None:
+        self._longest_pause = longest_pause
         self._dice = random.Random(seed)
         self._say = say
         self._folder = folder
@@ -187,7 +191,7 @@ class Harness:
         Raises:
             FailedError: it could not in time.
         """
-        self._pause(self._dice.uniform(0.2, 3.0))
+        self._pause(self._dice.uniform(0.2, self._longest_pause))
         self._wait(name, self._strikes[name])
         self.struck[name] += 1
         self._say(f"{name}; {self._published()} readings published")
@@ -203,7 +207,7 @@ class Harness:
         self._wait("the delivery", self._is_delivered)
         published = self._published()
         with suppress(FailedError):
-            self._wait("the tables", lambda: all(_rows(each.tables) >= published for each in self.ingests))
+            self._wait_while_growing(published)
         for ingest in self.ingests:
             ingest.close()
         found = self._audit_from_outside()
@@ -244,7 +248,7 @@ class Harness:
             order = self._fault.with_suffix(".new")
             order.write_text(name)
             order.replace(self._fault)
-        self._whole_at = time.monotonic() + self._dice.uniform(2, 4)
+        self._whole_at = time.monotonic() + self._longest_pause * self._dice.uniform(2 / 3, 4 / 3)
         return 1
 
     def _mend(self) -> None:
@@ -274,6 +278,17 @@ class Harness:
             self._look()
             time.sleep(_LOOK_SECONDS)
 
+    def _wait_while_growing(self, published: int) -> None:
+        """Wait until the tables have that many rows, as long as more of them come."""
+        rows: list[int] = []
+        while not rows or min(rows) < published:
+            before = rows or [-1]
+            self._wait("the tables", lambda before=before: sum(self._rows()) > sum(before))
+            rows = self._rows()
+
+    def _rows(self) -> list[int]:
+        return [_rows(each.tables) for each in self.ingests]
+
     def _look(self) -> None:
         if time.monotonic() > self._whole_at:
             self._mend()
@@ -298,10 +313,16 @@ def _rows(tables: Path) -> int:
 
 @contextmanager
 def running(
-    folder: Path, seed: int, say: Say, *, master: str | None = None, sinks: Sequence[Sink] = tuple(Sink)
+    folder: Path,
+    seed: int,
+    say: Say,
+    *,
+    master: str | None = None,
+    sinks: Sequence[Sink] = tuple(Sink),
+    longest_pause: float = LONGEST_PAUSE_SECONDS,
 ) -> Iterator[Harness]:
-    """Set everything up, and end every process after."""
-    harness = Harness(folder, seed, master, sinks, say)
+    """Set everything up, and end every process after. `longest_pause`: seconds between two strikes, at most."""
+    harness = Harness(folder, seed, master, sinks, say, longest_pause)
     try:
         harness.set_up()
         yield harness
@@ -314,6 +335,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.harness", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long things fail (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="decides what fails when (default 1)")
+    parser.add_argument(
+        "--pause", type=float, default=LONGEST_PAUSE_SECONDS, help="seconds between two strikes at most (default 3)"
+    )
     parser.add_argument("--master", help='through spark-submit: "local[2,4]", "local-cluster[2,1,1024]", spark://…')
     parser.add_argument(
         "--keep", type=Path, help="a new folder for everything (default: one that only a failure keeps)"
@@ -322,7 +346,7 @@ def main() -> int:
     folder = options.keep.absolute() if options.keep else Path(tempfile.mkdtemp(prefix="covey-harness-"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with running(folder, options.seed, _print, master=options.master) as harness:
+        with running(folder, options.seed, _print, master=options.master, longest_pause=options.pause) as harness:
             harness.strike_for(60 * options.minutes)
             _print("nothing fails any more; delivering …")
             readings = harness.audit()
