@@ -212,10 +212,7 @@ def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
         if after.trouble and after.trouble != before.trouble:
             yield Work(node, None, (), after.trouble)
         if after.last_number > before.last_number:
-            manifest = _promised(reader, node, after)
-            entries = reader.entries(node, manifest, before.last_number + 1, after.last_number)
-            if isinstance(entries, Trouble):
-                raise _broken_promise(node, entries)
+            manifest, entries = _listed(reader, node, after, before.last_number + 1, after.last_number)
             collector = manifest.signing_public.hex()
             for part in _parts(entries):
                 yield Work(node, collector, part, "", before.last_number + 1, after.last_number)
@@ -225,11 +222,26 @@ def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
 
 
 def _reread(reader: VaultReader, end: Offset, span: Span) -> Work:
-    manifest = _promised(reader, span.node, Position.of(end, span.node))
-    entries = reader.entries(span.node, manifest, span.first, span.last)
-    if isinstance(entries, Trouble):
-        raise _broken_promise(span.node, entries)
+    manifest, entries = _listed(reader, span.node, Position.of(end, span.node), span.first, span.last)
     return Work(span.node, manifest.signing_public.hex(), entries, "", span.first, span.last, reread=True)
+
+
+def _listed(
+    reader: VaultReader, node: str, position: Position, first: int, last: int
+) -> tuple[VaultManifest, tuple[SegmentEntry, ...]]:
+    """Return what a planned micro-batch reads, and a manifest that lists it.
+
+    An erasure takes ranges away with the manifest that named them: then the newest one is followed.
+    """
+    manifest = _promised(reader, node, position)
+    entries = reader.entries(node, manifest, first, last)
+    if isinstance(entries, Trouble):
+        newest = reader.manifest(node, position.floor)
+        if not isinstance(newest, Trouble) and newest != manifest:
+            manifest, entries = newest, reader.entries(node, newest, first, last)
+    if isinstance(entries, Trouble):
+        raise _broken_promise(node, entries)
+    return manifest, entries
 
 
 def _promised(reader: VaultReader, node: str, position: Position) -> VaultManifest:

@@ -44,7 +44,11 @@ class Selection:
 
     def takes(self, record: SegmentRecord) -> bool:
         """Say whether a message is of the right time."""
-        return self.since_us <= record.received_at_us < self.until_us
+        return self.takes_moment(record.received_at_us)
+
+    def takes_moment(self, moment_us: int) -> bool:
+        """Say whether a moment is in the times that are asked for."""
+        return self.since_us <= moment_us < self.until_us
 
     def works(self, planned: Iterable[Work]) -> Iterator[Work]:
         """Yield tasks without the segments that hold nothing of the right time."""

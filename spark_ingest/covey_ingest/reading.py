@@ -2,7 +2,8 @@
 
 1. A segment that is not there, does not open, or is not the one that the signed manifest lists is passed over: one
    quarantine row names the positions, and `repairs` has them read when they can be.
-2. A store that is not there is no reason to pass anything over: that raises, and Spark tries again.
+2. Of a thinned segment the numbers that were erased come as records of loss do, with its last position.
+3. A store that is not there is no reason to pass anything over: that raises, and Spark tries again.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from covey.core.ids import NodeId
-from covey.core.vault.documents import open_segment
 from covey.core.vault.reading import VaultReader
+from covey.core.vault.segments import open_whole
 from covey.errors import MissingObjectError, RemoteError, StorageError, UnknownVaultKeyError
 from covey_ingest.offsets import Work
 from covey_ingest.pruning import EVERYTHING, Selection
-from covey_ingest.rows import Origin, Verify, quarantine_rows, record_rows, repaired_rows
+from covey_ingest.rows import Origin, Verify, erased_rows, quarantine_rows, record_rows, repaired_rows
 
 
 def work_rows(
@@ -26,7 +27,7 @@ def work_rows(
     """Yield a task's rows.
 
     Raises:
-        StorageError: rule 2.
+        StorageError: rule 3.
     """
     if work.trouble:
         code, _, mark = work.trouble.partition(" ")
@@ -42,10 +43,12 @@ def work_rows(
             for entry, content in reader.contents(work.node, planned):
                 if content is None:
                     raise MissingObjectError("the vault manifest lists this segment; it is not there")
-                records = open_segment(
-                    reader.key_for(work.node, content), NodeId(bytes.fromhex(work.node)), entry, content
-                )
+                key = reader.key_for(work.node, content)
+                opened = open_whole(key, NodeId(bytes.fromhex(work.node)), entry, content)
+                records = [record for part in opened.parts for record in part.records]
                 yield from record_rows(origin, records, verify, span, wanted)
+                if opened.erased and span[0] <= entry.number <= span[1]:
+                    yield from erased_rows(origin, opened, entry.number, wanted)
         except (RemoteError, StorageError) as error:
             if isinstance(error, MissingObjectError | StorageError) and not reader.nodes():
                 raise StorageError(

@@ -21,6 +21,7 @@ from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentRecord
+from covey.core.vault.segments import OpenedSegment
 from covey.core.wire.message import NO_GROUP, Loss, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
@@ -45,6 +46,9 @@ _CALENDAR_ENDS_US = 253_402_300_800_000_000
 
 DECODED_TOGETHER = 32_768
 """Readings whose columns are decoded at once: so many, with all that is made of them, lie in a core's cache."""
+
+ERASED = "erased"
+"""The reason of a loss that no device has admitted: people had it erased from the vault."""
 
 _SAMPLE = 16
 _TELEMETRY = RowKind.TELEMETRY.value
@@ -97,6 +101,29 @@ def record_rows(
         _add_record(rows, known, common, record, verify)
         if rows.full:
             yield rows.close()
+    if rows.count:
+        yield rows.close()
+
+
+def erased_rows(
+    origin: Origin, opened: OpenedSegment, segment: int, wanted: Selection = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """Yield what was erased from a segment as losses of numbers: else nobody could tell them from what never came."""
+    if not wanted.takes_moment(opened.erased_at_us):
+        return
+    rows = Rows(wanted)
+    common = _common(origin) | {
+        "segment": segment,
+        "kind": RowKind.LOSS.value,
+        "reason": ERASED,
+        "received_at": opened.erased_at_us,
+    }
+    for erased in opened.erased:
+        whose = {"author": erased.author.hex(), "incarnation": erased.incarnation.hex()}
+        for first, last in erased.numbers:
+            rows.add(common | whose | {"first_number": first, "last_number": last})
+            if rows.full:
+                yield rows.close()
     if rows.count:
         yield rows.close()
 

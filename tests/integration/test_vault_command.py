@@ -107,6 +107,11 @@ def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.
     assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
     assert len(list(DirectoryStore(mirror).keys(""))) > len(names)
     assert collector.json("vault", "verify", "--vault", str(mirror)) == {"findings": []}
+    done = collector.json("vault", "delete", "--author", gateway.author, "--vault", s3_vault, "--no-note")
+    assert (done["messages"], done["waiting"], done["noted"]) == (8, 0, False)
+    assert collector.ok("vault", "readings", "--vault", s3_vault) == ""
+    assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
+    assert sorted(DirectoryStore(mirror).keys("")) == sorted(open_cloud_store(s3_vault).keys(""))
 
 
 @pytest.mark.broker
@@ -222,6 +227,34 @@ def test_a_vault_is_compacted_beside_its_running_collector(new_gateway: Make, tm
     assert names[0] == names[1], "what was deleted goes from the mirror, too"
     assert collector.json("vault", "verify", "--vault", str(mirror)) == {"findings": []}
     wait_until(lambda: gateway.queued() == 0, "everything is acknowledged")
+    _delete_beside_the_collector(collector, gateway, mirror)
+
+
+def _delete_beside_the_collector(collector: Gateway, gateway: Gateway, mirror: Path) -> None:
+    """Delete what a gateway has sent; what it sends later lands as before."""
+    words, vault = ("vault", "delete", "--author", gateway.author[:16]), collector.state / "vault"
+    before = {path.name: path.read_bytes() for path in vault.rglob("*.hx*")}
+    would = collector.json(*words, "--dry-run")
+    assert (would["deleted"], would["messages"], would["noted"]) == (False, 8, False)
+    assert {path.name: path.read_bytes() for path in vault.rglob("*.hx*")} == before, "a dry run writes nothing"
+    done = collector.json(*words)
+    assert (done["deleted"], done["messages"], done["waiting"], done["noted"]) == (True, 8, 0, True)
+    assert collector.ok("vault", "readings") == ""
+    log = collector.ok("history", "log", "--json")
+    assert f"about to delete all of {gateway.author} from the vault" in log
+    assert f"deleted all of {gateway.author} from the vault: 8 messages" in log
+    assert collector.json("vault", "pull", str(mirror)) == {"findings": []}
+    for root in (vault, mirror):
+        assert collector.json("vault", "verify", "--vault", str(root)) == {"findings": []}
+    names = [sorted(path.name for path in root.rglob("*.hx*")) for root in (vault, mirror)]
+    assert names[0] == names[1], "it goes from the mirror, too"
+    _publish_in_segments(gateway, 1, first=8)
+    assert len(collector.ok("vault", "readings").splitlines()) == 1
+    assert "would delete what is older than 1 days from the vault: 0 messages" in collector.ok(
+        "vault", "retain", "--days", "1", "--dry-run"
+    )
+    (row,) = collector.json("vault", "status")["nodes"]
+    assert (row["segments"], row["trouble"]) == (9, "")
 
 
 def test_a_compaction_says_what_is_wrong_with_its_options(new_gateway: Make) -> None:

@@ -9,8 +9,10 @@ Each of these is found, and named:
     lost        a reading, or an admitted loss, that a vault holds and a table does not
     changed     a row that says something else than its author signed, or than the collector that landed it
     unsaid      a row that no message of a member says
+    unerased    a record or a row that people have had erased, as a node or the tables say, and that is there
 
-A message that landed twice counts once. Needs some 500 bytes of memory for each reading.
+What was erased from a vault is missed in no table, nor unsaid where it stands in one; what was deleted from tables is
+not lost there. A message that landed twice counts once. Needs some 500 bytes of memory for each reading.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tests.outside.holdings import Finding, Holdings, Kind
+from tests.outside.holdings import Admission, Finding, Holdings, Kind, runs
 from tests.outside.members import Membership, manifests_in, membership, read_identity
-from tests.outside.tables import LOSSES, READINGS, rows_of
+from tests.outside.tables import LOSSES, READINGS, Deletions, deletions_of, rows_of
 from tests.outside.telemetry import Value
 from tests.outside.vault import Vault
 
@@ -52,6 +54,11 @@ _SAID = pa.schema(
         *(("text", pa.string()), ("data", pa.binary())),
     ]
 )
+_ERASED = pa.schema(
+    [("author", pa.string()), ("incarnation", pa.string()), ("first", pa.int64()), ("last", pa.int64())]
+)
+_DELETED = pa.schema([("author", pa.string()), ("until_us", pa.int64())])
+"""Of null: of all, up to that moment."""
 _ROWS = """
     CREATE OR REPLACE TABLE rows AS
     SELECT message, clock, "offset", monotonic, r.* EXCLUDE (time, received_at),
@@ -65,10 +72,24 @@ _DOUBLED = f"""
         SELECT *, count(*) OVER (PARTITION BY author, incarnation, seq, boot, batch_number, "index") AS times FROM rows
     ) WHERE times > 1 {_BY_MESSAGE}
 """
+_IS_ERASED = """EXISTS (FROM erased WHERE erased.author = rows.author AND erased.incarnation = rows.incarnation
+                        AND rows.batch_number BETWEEN erased.first AND erased.last)"""
+_IS_DELETED = """EXISTS (
+    FROM deleted JOIN landings ON landings.message = said.message
+    WHERE coalesce(deleted.author = messages.author, true)
+          AND (received_us <= until_us OR (clock = 0 AND said.ticks + "offset" <= until_us)))"""
 _LOST = f"""
-    SELECT {_WHICH}, NULL FROM said ANTI JOIN rows USING (message, "index") JOIN messages USING (message) {_BY_MESSAGE}
+    SELECT {_WHICH}, NULL FROM said ANTI JOIN rows USING (message, "index") JOIN messages USING (message)
+    WHERE NOT {_IS_DELETED} {_BY_MESSAGE}
 """
-_UNSAID = f'SELECT {_WHICH}, NULL FROM rows ANTI JOIN said USING (message, "index") {_BY_MESSAGE}'
+_UNSAID = f"""
+    SELECT {_WHICH}, NULL FROM rows ANTI JOIN said USING (message, "index") WHERE NOT {_IS_ERASED} {_BY_MESSAGE}
+"""
+_UNERASED = f"""
+    SELECT {_WHICH}, NULL FROM rows
+    WHERE EXISTS (FROM deleted WHERE coalesce(deleted.author = rows.author, true) AND rows.received_us <= until_us)
+    {_BY_MESSAGE}
+"""
 _DIFFERENCES = {
     **{
         column: f"rows.{column} IS DISTINCT FROM said.{column}"
@@ -80,10 +101,10 @@ _DIFFERENCES = {
         WHEN 'unsynchronised' THEN clock = 1 AND clock_offset = "offset"
         WHEN 'asserted' THEN clock = 2 AND clock_offset IS NULL
         WHEN 'arrival' THEN clock = 2 OR clock_offset = received_us - monotonic
-        WHEN 'rebased' THEN clock <> 2 AND (author, boot, clock_offset) IN (
-            SELECT (author, boot, "offset") FROM messages WHERE clock = 0)
+        WHEN 'rebased' THEN clock <> 2 AND ((author, boot, clock_offset) IN (
+            SELECT (author, boot, "offset") FROM messages WHERE clock = 0) OR author IN (SELECT author FROM erased))
         ELSE false END""",
-    "collector or received_at": "(message, rows.collector, received_us) NOT IN (SELECT * FROM landings)",
+    "collector or received_at": f"(message, rows.collector, received_us) NOT IN (FROM landings) AND NOT {_IS_ERASED}",
 }
 _CHANGED = f"""
     SELECT {_WHICH}, differences FROM (
@@ -93,7 +114,13 @@ _CHANGED = f"""
         FROM rows JOIN said USING (message, "index")
     ) WHERE len(differences) > 0 GROUP BY author, incarnation, seq, boot, batch_number, differences ORDER BY ALL
 """
-_QUESTIONS = {Kind.DOUBLED: _DOUBLED, Kind.LOST: _LOST, Kind.CHANGED: _CHANGED, Kind.UNSAID: _UNSAID}
+_QUESTIONS = {
+    Kind.DOUBLED: _DOUBLED,
+    Kind.LOST: _LOST,
+    Kind.CHANGED: _CHANGED,
+    Kind.UNSAID: _UNSAID,
+    Kind.UNERASED: _UNERASED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +141,8 @@ def audit(holdings: Holdings, tables: Iterable[str | Path]) -> Audit:
     with closing(duckdb.connect()) as database:
         _load(database, holdings)
         for location in map(str, tables):
+            deletions = deletions_of(location)
+            _fill(database, "deleted", _DELETED, _deleted(deletions))
             database.register("found", rows_of(location, "readings", READINGS))
             database.execute(_ROWS)
             counts = database.execute("SELECT author, count(*) FROM rows GROUP BY author").fetchall()
@@ -121,7 +150,7 @@ def audit(holdings: Holdings, tables: Iterable[str | Path]) -> Audit:
             for kind, question in _QUESTIONS.items():
                 answers = database.execute(question).fetchall()
                 findings += [Finding(kind, location, _named(*answer)) for answer in answers]
-            findings += _losses(holdings, location)
+            findings += _losses(holdings, location, deletions)
     return Audit(holdings.readings(), rows, findings)
 
 
@@ -133,13 +162,28 @@ def _named(
     return f"{what}, index {spans}" + (f": {', '.join(columns)}" if columns else "")
 
 
-def _losses(holdings: Holdings, location: str) -> Iterator[Finding]:
+def _deleted(deletions: Deletions) -> Iterator[tuple[str | None, int]]:
+    yield from deletions.authors.items()
+    if deletions.kept_since:
+        yield None, deletions.kept_since - 1
+
+
+def _losses(holdings: Holdings, location: str, deletions: Deletions) -> Iterator[Finding]:
     table = rows_of(location, "losses", LOSSES).to_table()
-    found = set(zip(*(table[name].to_pylist() for name in LOSSES.names), strict=True))
-    yield from (Finding(Kind.LOST, location, f"{each}") for each in sorted(holdings.admissions - found, key=repr))
-    yield from (
-        Finding(Kind.UNSAID, location, f"loss {each}") for each in sorted(found - holdings.admissions, key=repr)
-    )
+    found = {Admission(*row) for row in zip(*(table[name].to_pylist() for name in LOSSES.names), strict=True)}
+    for each in sorted(holdings.admissions - found, key=repr):
+        if each.author not in deletions.authors and not deletions.kept_since:
+            yield Finding(Kind.LOST, location, f"{tuple(each)}")
+    for each in sorted(found - holdings.admissions, key=repr):
+        if not _is_erased(holdings, each):
+            yield Finding(Kind.UNSAID, location, f"loss {tuple(each)}")
+
+
+def _is_erased(holdings: Holdings, each: Admission) -> bool:
+    """Say whether a loss may have been erased from the vault: of its numbers that is said, of places it cannot be."""
+    if each.first_number is None or each.last_number is None:
+        return any(link.author == each.author for link in holdings.erased)
+    return holdings.is_erased(each.author, each.incarnation, each.first_number, each.last_number)
 
 
 def _load(database: duckdb.DuckDBPyConnection, holdings: Holdings) -> None:
@@ -158,12 +202,14 @@ def _load(database: duckdb.DuckDBPyConnection, holdings: Holdings) -> None:
     _fill(database, "messages", _MESSAGES, messages)
     _fill(database, "landings", _LANDINGS, landings)
     _fill(database, "said", _SAID, said)
+    erased = ((*link, *span) for link, numbers in holdings.erased.items() for span in runs(numbers))
+    _fill(database, "erased", _ERASED, erased)
 
 
 def _fill(database: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> None:
     given = schema.empty_table()
     database.register("given", given)
-    database.execute(f"CREATE TABLE {name} AS FROM given")
+    database.execute(f"CREATE OR REPLACE TABLE {name} AS FROM given")
     while part := [*islice(rows, _ROWS_AT_ONCE)]:
         columns = [pa.array(column, kind) for column, kind in zip(zip(*part, strict=True), schema.types, strict=True)]
         database.register("given", pa.table(columns, schema=schema))

@@ -22,7 +22,7 @@ from tests.outside.messages import (
 )
 from tests.outside.primitives import RefusedError
 from tests.outside.telemetry import Batch, read_telemetry
-from tests.outside.vault import Node, Record, Vault
+from tests.outside.vault import Erasure, Node, Record, Vault
 
 
 class Kind(StrEnum):
@@ -36,6 +36,7 @@ class Kind(StrEnum):
     LOST = "lost"
     CHANGED = "changed"
     UNSAID = "unsaid"
+    UNERASED = "unerased"
 
 
 class Finding(NamedTuple):
@@ -67,6 +68,13 @@ class Landing(NamedTuple):
     received_at: int
 
 
+class Link(NamedTuple):
+    """An author's incarnation; bytes in hex."""
+
+    author: str
+    incarnation: str
+
+
 class Admission(NamedTuple):
     """A range that its author admits to have lost: places of a link, or numbers of batches."""
 
@@ -87,6 +95,8 @@ class Holdings:
     batches: dict[Key, Batch] = field(default_factory=dict)
     landings: dict[Key, set[Landing]] = field(default_factory=dict)
     admissions: set[Admission] = field(default_factory=set)
+    erased: dict[Link, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Numbers of batches that nodes say were erased on purpose."""
     findings: list[Finding] = field(default_factory=list)
 
     def take(self, vault: Vault) -> None:
@@ -102,12 +112,19 @@ class Holdings:
                 self._note(Kind.STRANGER, place, f"of {node.device.hex()}")
             for entry in node.entries:
                 try:
-                    records = vault.records(node_id, entry)
+                    records, erased = vault.segment(node_id, entry)
                 except RefusedError as error:
                     self._note(Kind.UNREADABLE, f"segment {entry.number} of {place}", str(error))
                     continue
+                for each in erased:
+                    numbers = self.erased[Link(each.author.hex(), each.incarnation.hex())]
+                    numbers.update(*(range(first, last + 1) for first, last in each.numbers))
                 for place_in_it, record in enumerate(records):
                     self._take_record(node, record, f"record {place_in_it} of segment {entry.number} of {place}")
+
+    def is_erased(self, author: str, incarnation: str, first: int, last: int) -> bool:
+        """Say whether nodes say of all these numbers that they were erased."""
+        return not {*range(first, last + 1)} - self.erased.get(Link(author, incarnation), set())
 
     def _take_record(self, node: Node, record: Record, where: str) -> None:
         try:
@@ -119,6 +136,8 @@ class Holdings:
                 self._is_members(*read_operation(record.content), where)
                 return
             message = read_message(record.content)
+            if any(_should_be_gone(each, message, record) for each in node.erasures):
+                self._note(Kind.UNERASED, where, f"signed by {message.author.hex()}")
             group = None if message.type == LOSS else message.group
             if not self._is_members(message.author, group, where):
                 return
@@ -160,6 +179,8 @@ class Holdings:
         for each in self.admissions:
             if each.first_number is not None and each.last_number is not None:
                 known[each.author][each.incarnation].update(range(each.first_number, each.last_number + 1))
+        for link, numbers in self.erased.items():
+            known[link.author][link.incarnation] |= numbers
         for author, incarnations in sorted(known.items()):
             board = self.members is not None and bytes.fromhex(author) in self.members.boards
             missing = [] if board else [_missing(set().union(*incarnations.values()), 1)]
@@ -169,6 +190,15 @@ class Holdings:
 
     def _note(self, kind: Kind, where: str, what: str) -> None:
         self.findings.append(Finding(kind, where, what))
+
+
+def _should_be_gone(erasure: Erasure, message: Message, record: Record) -> bool:
+    """Say whether a node has said that a message of this kind, number and time is gone (section 13, *Erasing*)."""
+    if not erasure.completed_at or record.number > erasure.last:
+        return False
+    if erasure.author is None:
+        return message.type in {TELEMETRY, LOSS} and record.received_at < erasure.until
+    return message.author == erasure.author and record.received_at <= erasure.until
 
 
 def _missing(numbers: set[int], first: int) -> set[int]:

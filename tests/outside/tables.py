@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
+
+from tests.outside.primitives import RefusedError
 
 _TIME = pa.timestamp("us", "UTC")
 READINGS = pa.schema(
@@ -24,6 +28,24 @@ LOSSES = pa.schema(
         *((name, pa.int64()) for name in ("first", "last", "first_number", "last_number")),
     ]
 )
+
+
+class Deletions(NamedTuple):
+    """What people have deleted from tables: of authors until when, and of all before when; microseconds since 1970."""
+
+    authors: dict[str, int]
+    kept_since: int
+
+
+def deletions_of(tables: str) -> Deletions:
+    """Return what stands in `deletions.json` beside tables in a folder; published ones have none."""
+    file = Path(tables) / "deletions.json"
+    if "://" in tables or not file.exists():
+        return Deletions({}, 0)
+    said = json.loads(file.read_bytes())
+    if said["layout"] != 1:
+        raise RefusedError("malformed", "deletions")
+    return Deletions(said["authors"], said["kept_since"])
 
 
 def rows_of(tables: str, name: str, schema: pa.Schema) -> ds.Dataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from tests.outside.primitives import (
     VAULT_ID,
     RefusedError,
     check_signature,
+    fits,
     hashed,
     parsed,
 )
@@ -32,7 +34,9 @@ _SEGMENT, _MANIFEST, _RANGE = b"HXSEG\x01", b"HXMAN\x01", b"HXRNG\x01"
 _LISTING_ITEMS = 880_000
 _SEGMENT_ITEMS = 65_536
 _SEGMENT_BYTES, _LISTING_BYTES = 33_554_432, 8_388_608
-_ENTRY = (UINT63, INCARNATION, HASH, range(_SEGMENT_BYTES + 1), UINT63, UINT63, range(1, 1_001))
+_ENTRY = (UINT63, INCARNATION, HASH, range(_SEGMENT_BYTES + 1), UINT63, UINT63, UINT63)
+_THINNED = b"\xff" * 8
+_MERGED_NUMBERS = 1_000
 _NAMED = (UINT63, UINT63, HASH, UINT63)
 _TOMBSTONE = (*_NAMED, UINT63)
 _DOCUMENT = (
@@ -40,6 +44,9 @@ _DOCUMENT = (
     *([_NAMED], [_ENTRY], [_TOMBSTONE], {"supports": [str], "format_version": 0}),
 )
 _RECORD = (UINT63, bytes)
+_PART = (UINT63, UINT63, [_RECORD])
+_NUMBERS = (KEY, INCARNATION, [(UINT63, UINT63)])
+_ERASURE = (object, UINT63, UINT63, object, UINT63)
 
 
 class Entry(NamedTuple):
@@ -59,12 +66,31 @@ class Entry(NamedTuple):
         return self.number - self.covers + 1
 
 
+class Erasure(NamedTuple):
+    """What a node says was erased: of an author or, None, of all; until when it had come, and up to which number."""
+
+    author: bytes | None
+    until: int
+    last: int
+    note: bytes | None
+    completed_at: int
+
+
+class Erased(NamedTuple):
+    """Numbers of an author's batches that a thinned segment says are gone."""
+
+    author: bytes
+    incarnation: bytes
+    numbers: list[tuple[int, int]]
+
+
 class Node(NamedTuple):
     """A device that lands, and all that it lists, in order."""
 
     id: bytes
     device: bytes
     entries: list[Entry]
+    erasures: list[Erasure]
 
 
 class Record(NamedTuple):
@@ -103,12 +129,15 @@ class Vault:
         content = self._get(f"ranges/{node.hex()}/{_span(first, last, digest)}.hxrange", _LISTING_BYTES)
         return self.read_range(content, node, named)
 
-    def records(self, node: bytes, entry: Entry) -> list[Record]:
-        """Read a segment that a node lists."""
+    def segment(self, node: bytes, entry: Entry) -> tuple[list[Record], list[Erased]]:
+        """Read a segment that a node lists: its records, and the numbers that were erased from it."""
         name = f"{entry.number:016x}-{entry.incarnation.hex()}"
-        if entry.covers > 1:
+        if entry.covers > 1 or entry.incarnation == _THINNED:
             name = _span(entry.first, entry.number, entry.hash)
-        return self.read_segment(self._get(f"segments/{node.hex()}/{name}.hxseg", _SEGMENT_BYTES), node, entry)
+        content = self._get(f"segments/{node.hex()}/{name}.hxseg", _SEGMENT_BYTES)
+        if entry.incarnation == _THINNED:
+            return self.read_thinned(content, node, entry)
+        return self.read_segment(content, node, entry), []
 
     def read_manifest(
         self, content: bytes, node: bytes, read_range: Callable[[bytes, list[Any]], list[Entry]], floor: int = 1
@@ -116,9 +145,7 @@ class Vault:
         """Verify a manifest, and return what it and its ranges list; `floor` is the highest sequence seen before."""
         plaintext = self._open(content, _MANIFEST, ["covey/1 vault manifest", self.id, node])
         signature, document = parsed(plaintext, (SIGNATURE, bytes), items=_LISTING_ITEMS)
-        _, vault, inside, device, _, sequence, _, _, ranges, segments, tombstones, _ = parsed(
-            document, _DOCUMENT, items=_LISTING_ITEMS
-        )
+        _, vault, inside, device, _, sequence, _, _, ranges, segments, tombstones, _, said = _document(document)
         if (vault, inside) != (self.id, node) or node != hashed(device, "covey/1 node", 16):
             raise RefusedError("wrong_vault", node.hex())
         check_signature("covey/1 vault manifest", device, signature, document)
@@ -127,8 +154,13 @@ class Vault:
         end = _end_of(ranges, [Entry(*each) for each in segments])
         if any(not 1 <= first <= last <= end for first, last, *_ in tombstones):
             raise RefusedError("malformed", "tombstone")
+        erasures = _erasures(said)
+        upto = max((each.last for each in erasures), default=0)
         listed = [entry for named in ranges for entry in read_range(node, named)]
-        return Node(node, device, [*listed, *(Entry(*each) for each in segments)])
+        listed += [Entry(*each) for each in segments]
+        if upto > end or any(each.incarnation == _THINNED and each.number > upto for each in listed):
+            raise RefusedError("malformed", "erasures")
+        return Node(node, device, listed, erasures)
 
     def read_range(self, content: bytes, node: bytes, named: list[Any]) -> list[Entry]:
         """Return the entries of a range object that a manifest names."""
@@ -149,13 +181,33 @@ class Vault:
             parts = [[entry.number, 0, records]]
         else:
             binding = ["covey/1 merged segment", self.id, node, entry.first, entry.number]
-            shape = (2, [(UINT63, UINT63, [_RECORD])])
-            _, parts = parsed(self._open(content, _SEGMENT, binding), shape, items=_SEGMENT_ITEMS)
+            _, parts = parsed(self._open(content, _SEGMENT, binding), (2, [_PART]), items=_SEGMENT_ITEMS)
         numbers = [number for number, _, _ in parts]
         found = [Record(number, *record) for number, _, records in parts for record in records]
         if numbers != [*range(entry.first, entry.number + 1)] or len(found) != entry.records:
             raise RefusedError("malformed", "segment")
         return found
+
+    def read_thinned(self, content: bytes, node: bytes, entry: Entry) -> tuple[list[Record], list[Erased]]:
+        """Return what is left of the numbers that a thinned segment stands for, and what was erased."""
+        _check_object(content, entry.hash, entry.size, "covey/1 segment")
+        binding = ["covey/1 thinned segment", self.id, node, entry.first, entry.number]
+        shape = (3, UINT63, [_PART], [_NUMBERS])
+        _, _, parts, said = parsed(self._open(content, _SEGMENT, binding), shape, items=_LISTING_ITEMS)
+        numbers = [number for number, _, _ in parts]
+        found = [Record(number, *record) for number, _, records in parts for record in records]
+        erased = [Erased(author, incarnation, [(*span,) for span in spans]) for author, incarnation, spans in said]
+        whole = numbers == sorted({*numbers} & {*range(entry.first, entry.number + 1)}) and all(
+            part[2] for part in parts
+        )
+        names = [(each.author, each.incarnation) for each in erased]
+        apart = all(
+            each.numbers and all(1 <= first <= last for first, last in each.numbers) and _apart(each.numbers)
+            for each in erased
+        )
+        if not whole or len(found) != entry.records or names != sorted({*names}) or not apart:
+            raise RefusedError("malformed", "thinned segment")
+        return found, erased
 
     def _open(self, content: bytes, magic: bytes, binding: list[Any]) -> bytes:
         header, nonce = content[:_HEADER_BYTES], content[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
@@ -181,6 +233,34 @@ class Vault:
         return content
 
 
+def _document(content: bytes) -> list[Any]:
+    """Return a manifest's fields, the erasures of version 2 as the last; none in version 1."""
+    fields = parsed(content, object, items=_LISTING_ITEMS)
+    if isinstance(fields, list) and len(fields) == len(_DOCUMENT) + 1:
+        shape = (2, *_DOCUMENT[1:], [_ERASURE])
+        found = parsed(content, shape, items=_LISTING_ITEMS)
+        if not found[-1]:
+            raise RefusedError("malformed", "erasures")
+        return [*found]
+    return [*parsed(content, _DOCUMENT, items=_LISTING_ITEMS), []]
+
+
+def _erasures(said: list[list[Any]]) -> list[Erasure]:
+    found = [Erasure(*each) for each in said]
+    for each in found:
+        for value in (each.author, each.note):
+            if value is not None and not fits(value, HASH):
+                raise RefusedError("malformed", "erasure")
+    names = [each.author or b"" for each in found]
+    if names != sorted({*names}):
+        raise RefusedError("malformed", "erasures")
+    return found
+
+
+def _apart(spans: list[tuple[int, int]]) -> bool:
+    return all(before[1] + 1 < after[0] for before, after in pairwise(spans))
+
+
 def _span(first: int, last: int, digest: bytes) -> str:
     return f"{first:016x}-{last:016x}-{digest[:8].hex()}"
 
@@ -188,6 +268,8 @@ def _span(first: int, last: int, digest: bytes) -> str:
 def _end_of(ranges: list[list[Any]], entries: list[Entry], first: int = 1) -> int:
     """Return the last number that a list comes to, from `first` on without a gap."""
     spans = [(named[0], named[1]) for named in ranges] + [(entry.first, entry.number) for entry in entries]
+    if any(each.covers > _MERGED_NUMBERS and each.incarnation != _THINNED for each in entries):
+        raise RefusedError("malformed", "numbers of a segment")
     for begin, end in spans:
         if begin != first or end < begin:
             raise RefusedError("malformed", "numbers of segments")

@@ -10,10 +10,12 @@ from pathlib import Path
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.objects.folder import DirectoryStore
 from covey.app.roles.compactor import Compaction, Compactor
+from covey.app.roles.eraser import Erased, Eraser
 from covey.app.roles.node_keys import NodeKeys
 from covey.app.roles.node_vault import NodeVault
 from covey.core.crypto import Identity
-from covey.core.ids import GroupId, Incarnation, LinkSeq, VaultId, node_id
+from covey.core.erasing import ErasureDue
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, VaultId, node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
 from covey.core.vault.documents import (
     SegmentEntry,
@@ -115,6 +117,13 @@ class _Floor:
         """Remember it."""
         self._highest = manifest_seq
 
+    def plan(self) -> None:
+        """No segment is being written."""
+
+    def came_until(self, _author: DeviceKey | None, _until_us: int) -> int:
+        """Nothing waits."""
+        return 0
+
     def transaction(self) -> nullcontext[None]:
         """Satisfy `FloorStore`."""
         return nullcontext()
@@ -178,6 +187,14 @@ class Collector:
         outcome = Compactor(node, floor, self._rng.randbytes).compact(
             target_bytes, NOW_US + 10**15, grace_us, NOW_US, lambda *_: None
         )
+        self.manifest = node.manifest
+        return outcome
+
+    def erase(self, due: ErasureDue, now_us: int = NOW_US) -> Erased:
+        """Erase what is due from the node's part."""
+        floor, objects, rng = _Floor(), DirectoryStore(self.vault), self._rng.randbytes
+        node = NodeVault(self.identity, self.keys(), floor, objects, rng)
+        outcome = Eraser(node, floor, rng).erase(due, None, now_us, lambda *_: None)
         self.manifest = node.manifest
         return outcome
 

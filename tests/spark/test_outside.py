@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from covey.core.erasing import ErasureDue
 from covey.core.group.manifest import Member, Mode, genesis, secret_id, sign_manifest
 from covey.core.ids import GroupId
 from covey.core.telemetry.batch import ClockKind
+from covey.core.vault.documents import Erasure, rewritten_manifest
 from covey.core.wire.message import Loss, LossReason, MessageType
+from covey_ingest.deleting import delete, of_author
+from covey_ingest.deletions import Deletions
 from tests.outside.audit import Audit, audit
 from tests.outside.holdings import Holdings
 from tests.outside.members import membership
@@ -159,6 +164,47 @@ def _in_brief(what: str, names: dict[str, str]) -> str:
     head, _, columns = what.partition(", incarnation")
     _, _, changed = columns.partition(": ")
     return f"{head}: {changed}" if changed else head
+
+
+def test_what_was_erased_on_purpose_is_neither_lost_nor_unsaid(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.land_everything()
+    early, late = tmp_path / "early", tmp_path / "late"
+    ingest(spark, scene.collector.vault, early)
+    ann = scene.ann.identity.signing_public
+    assert scene.collector.erase(ErasureDue(ann, NOW_US)).messages == 4
+    scene.collector.land(scene.ann.measure(2), received_at_us=NOW_US + 2)
+    ingest(spark, scene.collector.vault, early)
+    ingest(spark, scene.collector.vault, late)
+
+    found = scene.audit(early, late)
+    assert found.findings == []
+    assert found.readings == {scene.ann.author: 4, scene.bob.author: 5}, "one came a second time, after the moment"
+    assert found.rows[str(early)] == {scene.ann.author: 15, scene.bob.author: 5}
+    assert found.rows[str(late)] == found.readings
+    losses = pq.read_table(late / "losses", columns=["author", "reason", "first_number", "last_number"]).to_pylist()
+    assert {"author": scene.ann.author, "reason": "erased", "first_number": 1, "last_number": 2} in losses
+    gaps = pq.read_table(late / "gaps", columns=["author", "state"]).to_pylist()
+    assert not [each for each in gaps if each["state"] == "open"], "what was erased is not waited for"
+
+    deletions = {"layout": 1, "authors": {scene.bob.author: NOW_US}, "kept_since": 0}
+    (late / "deletions.json").write_text(json.dumps(deletions))
+    kinds = {each.kind for each in scene.audit(late).findings}
+    assert kinds == {"unerased"}, "the tables say that these are gone, and they are there"
+    deleted = delete(late, of_author(scene.bob.author), Deletions({scene.bob.author: NOW_US}))
+    assert deleted["readings"] == 5
+    assert scene.audit(late).findings == []
+
+
+def test_a_record_that_a_node_says_is_gone_is_found(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.collector.land(scene.ann.measure(1))
+    assert scene.collector.manifest is not None
+    said = Erasure(scene.ann.identity.signing_public, NOW_US, 1, None, NOW_US)
+    manifest = scene.collector.manifest
+    listed = manifest.ranges, manifest.segments, (), (said,)
+    scene.collector.publish(rewritten_manifest(manifest, scene.collector.key, NOW_US, *listed))
+    assert [each.kind for each in scene.audit().findings] == ["unerased"]
 
 
 def test_what_is_wrong_in_a_vault(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.vectors.makers import (
     checkpoints,
     content,
     envelopes,
+    erasures,
     group_bodies,
     groups,
     heads,
@@ -57,6 +58,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "ceremonies": ceremonies.make,
     "telemetry": telemetry.make,
     "vault": vault.make,
+    "erasures": erasures.make,
 }
 
 

@@ -134,6 +134,21 @@ def test_segments(vault: Vault, vector: dict[str, Any]) -> None:
         ]
 
 
+@pytest.mark.parametrize("vector", _vectors("erasures", "segments"))
+def test_thinned_segments(vault: Vault, vector: dict[str, Any]) -> None:
+    found = _judge(vector, lambda: vault.read_thinned(_bytes(vector, "content"), NODE, _entry(vector["entry"])))
+    if found:
+        records, erased = found
+        assert records == [
+            (number, received_at, bytes.fromhex(content))
+            for number, _, records in vector["parts"]
+            for received_at, content in records
+        ]
+        assert [[each.author.hex(), each.incarnation.hex(), [*map(list, each.numbers)]] for each in erased] == vector[
+            "erased"
+        ]
+
+
 @pytest.mark.parametrize("vector", _vectors("vault", "ranges"))
 def test_ranges(vault: Vault, vector: dict[str, Any]) -> None:
     named = vector["range"]
@@ -156,6 +171,16 @@ def test_vault_manifests(vault: Vault, vector: dict[str, Any]) -> None:
     if node:
         assert [named[:2] for named in ranges] == [[each["first"], each["last"]] for each in vector["ranges"]]
         assert node.entries == [_entry(each) for each in vector["segments"]]
+        assert node.erasures == []
+
+
+@pytest.mark.parametrize("vector", _vectors("erasures", "manifests"))
+def test_erasures(vault: Vault, vector: dict[str, Any]) -> None:
+    node = _judge(vector, lambda: vault.read_manifest(_bytes(vector, "content"), NODE, lambda *_: []))
+    if node:
+        assert node.entries == [_entry(each) for each in vector["segments"]]
+        spelled = [[each.hex() if isinstance(each, bytes) else each for each in one] for one in node.erasures]
+        assert spelled == [[*each.values()] for each in vector["erasures"]]
 
 
 @pytest.mark.parametrize("vector", _vectors("key_files", "noise_keys"))

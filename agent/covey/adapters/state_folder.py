@@ -385,6 +385,10 @@ class StateFolder:
         """Take the lock of the one process that sends readings on; None where another one holds it."""
         return self._lock("doors.lock")
 
+    def lock_vault(self) -> int | None:
+        """Take the lock of the one process that writes this node's segments anew; None where another one holds it."""
+        return self._lock("vault.lock")
+
     def agent_runs(self) -> bool:
         """Say whether an agent runs, or wants to."""
         descriptor = self.lock_agent()

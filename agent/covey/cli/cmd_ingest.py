@@ -11,14 +11,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import Any
 
 from covey.app.device import Device, find_state, open_device
-from covey.app.operations.history_writing import write_note
 from covey.app.operations.known_labels import known_labels
-from covey.cli.grammar import Parser, group_option
+from covey.cli.deletion_notes import add_note_options, note_intent, note_result, unnoted
+from covey.cli.grammar import Parser
 from covey.cli.terminal import print_json
 from covey.config.ingest_options import (
     add_delete_arguments,
@@ -28,9 +29,6 @@ from covey.config.ingest_options import (
     add_views_arguments,
 )
 from covey.errors import ConfigurationError, LocalError, StorageError
-
-if TYPE_CHECKING:
-    from covey.core.group.manifest import GroupManifest
 
 
 def add_arguments(parser: Parser) -> None:
@@ -58,8 +56,7 @@ def add_arguments(parser: Parser) -> None:
     for name, add_options, summary, example in _DELETING:
         parser = actions.add(name, _delete, summary, examples=(example,))
         add_options(parser)
-        group_option(parser)
-        parser.add_argument("--no-note", action="store_true", help="say nothing of it in a group's history")
+        add_note_options(parser)
 
 
 _DELETING = (
@@ -79,45 +76,54 @@ _DELETING = (
 
 
 def _delete(options: argparse.Namespace) -> None:
-    """Delete, then note it in a group's history, signed by the device of this machine.
+    """Note in a group's history what is to go, delete it, and note what went (`deletion_notes`).
 
     Raises:
         CoveyError: there is no device here to sign a note, and nothing was deleted; or the note cannot be written.
     """
-    noted = not (options.dry_run or options.no_note)
-    if noted:
-        _in_group(options.group, lambda _device, _manifest: None)
-    words = [options.action, str(options.tables), "--json"] + (["--dry-run"] if options.dry_run else [])
-    words += ["--author", options.author] if options.action == "delete" else ["--days", str(options.days)]
     _check_installed("pyarrow")
+    noted = not (options.dry_run or options.no_note)
+    intent = None
+    if noted:
+        with _noting_device() as device:
+            device.pick_group(options.group)
+        would = _deletion(options, dry_run=True)
+        with _noting_device() as device:
+            intent = note_intent(device, options.group, f"{would['what']} from tables: {_rows(would)}")
+    said = _deletion(options, dry_run=options.dry_run)
+    line = f"{said['what']} from tables: {_rows(said)}"
+    if intent is not None:
+        with _noting_device() as device:
+            note_result(device, options.group, intent, line)
+    if options.json:
+        print_json(said | {"noted": noted})
+    else:
+        print(f"{'deleted' if said['deleted'] else 'would delete'} {line}")
+
+
+def _deletion(options: argparse.Namespace, *, dry_run: bool) -> dict[str, Any]:
+    """Have the ingest's package delete, or say what would go; where it fails it has said so, and this ends, too."""
+    words = [options.action, str(options.tables), "--json"] + (["--dry-run"] if dry_run else [])
+    words += ["--author", options.author] if options.action == "delete" else ["--days", str(options.days)]
     program = [sys.executable, "-m", "covey_ingest", *words]
     done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - no shell
     if done.returncode != 0:
         sys.exit(done.returncode)
-    said = json.loads(done.stdout)
-    rows = ", ".join(f"{rows} of {table}" for table, rows in said["rows"].items()) or "no rows"
-    line = f"{'deleted' if said['deleted'] else 'would delete'} {said['what']} from tables: {rows}"
-    if noted:
-        _in_group(options.group, lambda device, manifest: _write(device, manifest, line))
-    if options.json:
-        print_json(said | {"noted": noted})
-    else:
-        print(line)
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
 
 
-def _write(device: Device, manifest: GroupManifest, line: str) -> None:
-    write_note(device, manifest, line.encode(), "text/plain", None, None, typed=True)
+def _rows(said: dict[str, Any]) -> str:
+    return ", ".join(f"{rows} of {table}" for table, rows in said["rows"].items()) or "no rows"
 
 
-def _in_group(name: str | None, act: Callable[[Device, GroupManifest], None]) -> None:
+@contextmanager
+def _noting_device() -> Iterator[Device]:
     try:
         with open_device(find_state()) as device:
-            act(device, device.pick_group(name))
+            yield device
     except (LocalError, StorageError) as error:
-        raise ConfigurationError(
-            f"what is deleted is noted in a group's history, and that cannot be done here: {error}",
-            hint="on a machine with a device in a group, say which by --group; or leave the note out by --no-note",
-        ) from error
+        raise unnoted(error) from error
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ from covey.cli.grammar import Actions, Parser, json_option
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import print_json, print_table
+from covey.cli.vault_erasing import add_erasing
 from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def add_arguments(parser: Parser) -> None:
     export.add_argument("file", metavar="FILE", help="the file to write")
     rotate = actions.add("rotate-key", on_device(_rotate_key), "seal what lands from now on with a new key")
     add_reader, remove_reader = _add_readers(actions)
-    for action in (init, status, verify, pull, readings, compact, push, rotate, add_reader, remove_reader):
+    erasing = add_erasing(actions)
+    for action in (init, status, verify, pull, readings, compact, push, rotate, add_reader, remove_reader, *erasing):
         action.add_argument(
             "--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)"
         )

@@ -133,7 +133,7 @@ def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", metavar="TABLES", type=Path, help="the folder of tables")
     parser.add_argument(
         "--author",
-        type=_one_author,
+        type=read_one_author,
         required=True,
         metavar="HEX",
         help="the device whose key begins so, and no other does",
@@ -153,7 +153,7 @@ def retain_parser() -> argparse.ArgumentParser:
 def add_retain_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
     parser.add_argument("tables", metavar="TABLES", type=Path, help="the folder of tables")
-    parser.add_argument("--days", type=_days, required=True, metavar="N", help="how long readings are kept")
+    parser.add_argument("--days", type=read_days, required=True, metavar="N", help="how long readings are kept")
     _add_deleting_arguments(parser)
 
 
@@ -206,13 +206,15 @@ def _window(words: str) -> int | None:
     return int(found[1]) * _UNITS_US[found[2]]
 
 
-def _days(words: str) -> int:
+def read_days(words: str) -> int:
+    """Return a number of days of a command line. Raises ArgumentTypeError."""
     if not re.fullmatch(r"[1-9][0-9]{0,4}", words, re.ASCII):
         raise argparse.ArgumentTypeError("a number of days, from 1 to 99999")
     return int(words)
 
 
-def _one_author(words: str) -> str:
+def read_one_author(words: str) -> str:
+    """Return the beginning of a device's key, in hex, of a command line. Raises ArgumentTypeError."""
     if not words:
         raise argparse.ArgumentTypeError("the beginning of a device's key, in hex; not of everybody's")
     return _author(words)

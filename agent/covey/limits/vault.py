@@ -39,6 +39,13 @@ MAXIMUM_VAULT_RANGES = 100_000
 MAXIMUM_VAULT_TOMBSTONES = 1_000
 """Tombstones in one vault manifest: a million replaced segments that still wait for their deletion."""
 
+MAXIMUM_VAULT_ERASURES = 1_000
+"""Devices whose data was erased from a node's part of a vault, and the one retention: 110 bytes each, in a manifest
+that is written every few seconds."""
+
+MAXIMUM_ERASED_RANGES = 100_000
+"""Ranges of numbers that a thinned segment says were erased: five for each of 20,000 devices; three CBOR items each."""
+
 MAXIMUM_VAULT_ITEMS = 880_000
 """CBOR items of a vault manifest, range or tombstone: eight for each segment and range that its bounds allow."""
 

@@ -14,7 +14,7 @@ from covey.core.ids import LinkSeq, VaultId, node_id
 from covey.core.landed_records import landed_manifest
 from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
-from covey.core.vault import documents, merging
+from covey.core.vault import documents, merging, segments
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.merging import Replaced
@@ -26,7 +26,7 @@ from tests.vectors.makers.orders import said
 KEY = VaultKey(VaultId(seeded("vault id", 16)), seeded("vault key"))
 OTHER_KEY = VaultKey(KEY.vault_id, seeded("another vault key"))
 _COLLECTOR = BOB
-_NODE = node_id(_COLLECTOR.signing_public)
+NODE = node_id(_COLLECTOR.signing_public)
 _HEADER_BYTES, _NONCE_BYTES = 14, 24
 
 
@@ -95,7 +95,7 @@ def _segment(number: int, key: VaultKey = KEY) -> tuple[SegmentEntry, bytes]:
     )
 
 
-def _resealed(kind: str, binding: list[object], plaintext: object) -> bytes:
+def resealed(kind: str, binding: list[object], plaintext: object) -> bytes:
     """Seal any plaintext as a segment, manifest or range would be."""
     magics = {"segment": b"HXSEG\x01", "manifest": b"HXMAN\x01", "range": b"HXRNG\x01", "tombstone": b"HXTMB\x01"}
     header = magics[kind] + KEY.key_id
@@ -123,7 +123,7 @@ def _folded() -> VaultManifest:
 
 def _ranges() -> list[dict[str, Any]]:
     named, content = _range()
-    binding: list[object] = ["covey/1 range", KEY.vault_id, _NODE, named.first, named.last]
+    binding: list[object] = ["covey/1 range", KEY.vault_id, NODE, named.first, named.last]
     entries = [_segment(number)[0].to_wire() for number in _RECORDS]
 
     def listed(raw: bytes) -> SegmentRange:
@@ -134,19 +134,19 @@ def _ranges() -> list[dict[str, Any]]:
         ("a bit flipped, and named so", "decryption", listed(flip(content, -1)), flip(content, -1)),
     ]
     for name, code, raw in (
-        ("sealed for another range", "decryption", _resealed("range", [*binding[:4], 3], entries)),
-        ("sealed as a manifest", "malformed", _resealed("manifest", binding, entries)),
-        ("a segment missing", "malformed", _resealed("range", binding, entries[:1])),
-        ("segments out of order", "malformed", _resealed("range", binding, entries[::-1])),
-        ("no list", "malformed", _resealed("range", binding, 7)),
+        ("sealed for another range", "decryption", resealed("range", [*binding[:4], 3], entries)),
+        ("sealed as a manifest", "malformed", resealed("manifest", binding, entries)),
+        ("a segment missing", "malformed", resealed("range", binding, entries[:1])),
+        ("segments out of order", "malformed", resealed("range", binding, entries[::-1])),
+        ("no list", "malformed", resealed("range", binding, 7)),
     ):
         refused.append((name, code, listed(raw), raw))
     good = {
         "name": "range 1 to 2",
-        "object_key": documents.range_key(KEY.vault_id, _NODE, named),
+        "object_key": documents.range_key(KEY.vault_id, NODE, named),
         "nonce": _nonce("range").hex(),
         "range": _named(named),
-        "entries": [_entry(_segment(number)[0]) for number in _RECORDS],
+        "entries": [described_entry(_segment(number)[0]) for number in _RECORDS],
         "content": content.hex(),
         "code": None,
     }
@@ -159,40 +159,42 @@ def _ranges() -> list[dict[str, Any]]:
     ]
 
 
-def _parts() -> list[SegmentPart]:
+def parts_of_vault() -> list[SegmentPart]:
+    """Return what was landed at positions 1 and 2."""
     return [SegmentPart(number, _CREATED_US[number], tuple(records)) for number, records in _RECORDS.items()]
 
 
 def _merged() -> list[dict[str, Any]]:
-    entry, content = merging.seal_merged(KEY, BOB.signing_public, _parts())
-    binding: list[object] = ["covey/1 merged segment", KEY.vault_id, _NODE, 1, 2]
-    parts = [part.to_wire() for part in _parts()]
+    entry, content = segments.seal_merged(KEY, BOB.signing_public, parts_of_vault())
+    binding: list[object] = ["covey/1 merged segment", KEY.vault_id, NODE, 1, 2]
+    parts = [part.to_wire() for part in parts_of_vault()]
 
     def listed(raw: bytes) -> SegmentEntry:
         return replace(entry, size=len(raw), hash=crypto.digest(b"covey/1 segment", raw))
 
     shapes = [
-        ("version 1", "malformed", _resealed("segment", binding, [1, parts])),
-        ("a part missing", "malformed", _resealed("segment", binding, [2, parts[:1]])),
-        ("parts out of order", "malformed", _resealed("segment", binding, [2, parts[::-1]])),
-        ("a part twice", "malformed", _resealed("segment", binding, [2, [parts[0], parts[0]]])),
-        ("a lying number of records", "malformed", _resealed("segment", binding, [2, [parts[0], [2, NOW_US, []]]])),
-        ("sealed for other positions", "decryption", _resealed("segment", [*binding[:3], 2, 3], [2, parts])),
+        ("version 1", "malformed", resealed("segment", binding, [1, parts])),
+        ("a part missing", "malformed", resealed("segment", binding, [2, parts[:1]])),
+        ("parts out of order", "malformed", resealed("segment", binding, [2, parts[::-1]])),
+        ("a part twice", "malformed", resealed("segment", binding, [2, [parts[0], parts[0]]])),
+        ("a lying number of records", "malformed", resealed("segment", binding, [2, [parts[0], [2, NOW_US, []]]])),
+        ("sealed for other positions", "decryption", resealed("segment", [*binding[:3], 2, 3], [2, parts])),
         ("sealed as a plain segment", "decryption", _segment(2)[1]),
     ]
     good = {
         "name": "segments 1 and 2",
-        "object_key": documents.entry_key(KEY.vault_id, _NODE, entry),
-        "entry": _entry(entry),
+        "object_key": documents.entry_key(KEY.vault_id, NODE, entry),
+        "entry": described_entry(entry),
         "parts": [
             [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
-            for part in _parts()
+            for part in parts_of_vault()
         ],
         "content": content.hex(),
         "code": None,
     }
     refused = [
-        {"name": name, "entry": _entry(listed(raw)), "content": raw.hex(), "code": code} for name, code, raw in shapes
+        {"name": name, "entry": described_entry(listed(raw)), "content": raw.hex(), "code": code}
+        for name, code, raw in shapes
     ]
     return [good, *refused]
 
@@ -205,7 +207,7 @@ def _tombstone() -> tuple[Tombstone, bytes]:
 def _tombstones() -> list[dict[str, Any]]:
     named, content = _tombstone()
     entries = [_segment(number)[0].to_wire() for number in _RECORDS]
-    binding: list[object] = ["covey/1 tombstone", KEY.vault_id, _NODE, 1, 2]
+    binding: list[object] = ["covey/1 tombstone", KEY.vault_id, NODE, 1, 2]
 
     def listed(raw: bytes) -> Tombstone:
         return replace(named, size=len(raw), hash=crypto.digest(b"covey/1 grave", raw))
@@ -221,9 +223,9 @@ def _tombstones() -> list[dict[str, Any]]:
 
     good = {
         "name": "segments 1 and 2 and their range",
-        "object_key": documents.tombstone_key(KEY.vault_id, _NODE, named),
+        "object_key": documents.tombstone_key(KEY.vault_id, NODE, named),
         "tombstone": described(named),
-        "segments": [_entry(_segment(number)[0]) for number in _RECORDS],
+        "segments": [described_entry(_segment(number)[0]) for number in _RECORDS],
         "ranges": [_named(_range()[0])],
         "content": content.hex(),
         "code": None,
@@ -233,9 +235,9 @@ def _tombstones() -> list[dict[str, Any]]:
         ("a bit flipped, and named so", "decryption", listed(flip(content, -1)), flip(content, -1)),
     ]
     for name, code, raw in (
-        ("sealed for other positions", "decryption", _resealed("tombstone", [*binding[:4], 3], [entries, []])),
-        ("no ranges", "malformed", _resealed("tombstone", binding, [entries])),
-        ("sealed as a range", "malformed", _resealed("range", binding, [entries, []])),
+        ("sealed for other positions", "decryption", resealed("tombstone", [*binding[:4], 3], [entries, []])),
+        ("no ranges", "malformed", resealed("tombstone", binding, [entries])),
+        ("sealed as a range", "malformed", resealed("range", binding, [entries, []])),
     ):
         refused.append((name, code, listed(raw), raw))
     return [
@@ -247,9 +249,9 @@ def _tombstones() -> list[dict[str, Any]]:
     ]
 
 
-def _compacted() -> VaultManifest:
+def compacted() -> VaultManifest:
     """A fourth manifest, which lists a merged segment in the place of both."""
-    entry, _ = merging.seal_merged(KEY, BOB.signing_public, _parts())
+    entry, _ = segments.seal_merged(KEY, BOB.signing_public, parts_of_vault())
     return documents.rewritten_manifest(_folded(), KEY, NOW_US + 60, (), (entry,), (_tombstone()[0],))
 
 
@@ -257,7 +259,8 @@ def _named(named: SegmentRange) -> dict[str, Any]:
     return {"first": named.first, "last": named.last, "hash": named.hash.hex(), "size": named.size}
 
 
-def _entry(entry: SegmentEntry) -> dict[str, Any]:
+def described_entry(entry: SegmentEntry) -> dict[str, Any]:
+    """Return what a vector says of an entry."""
     return {
         "number": entry.number,
         "incarnation": entry.incarnation.hex(),
@@ -274,9 +277,9 @@ def _good(name: str, number: int, created_us: int, records: list[SegmentRecord])
     entry, content = documents.seal_segment(KEY, BOB.signing_public, number, INCARNATION, created_us, records, nonce)
     return {
         "name": name,
-        "object_key": documents.segment_key(KEY.vault_id, _NODE, number, INCARNATION),
+        "object_key": documents.segment_key(KEY.vault_id, NODE, number, INCARNATION),
         "nonce": nonce.hex(),
-        "entry": _entry(entry),
+        "entry": described_entry(entry),
         "records": [[each.received_at_us, each.message.hex()] for each in records],
         "content": content.hex(),
         "code": None,
@@ -293,34 +296,34 @@ def _segments() -> list[dict[str, Any]]:
         """The entry, were the manifest to list these bytes."""
         return replace(entry, size=len(raw), hash=crypto.digest(b"covey/1 segment", raw))
 
-    binding: list[object] = ["covey/1 segment", KEY.vault_id, _NODE, 1, INCARNATION]
+    binding: list[object] = ["covey/1 segment", KEY.vault_id, NODE, 1, INCARNATION]
     two = [[NOW_US, b"m"], [NOW_US, b"n"]]
     shapes = [
-        ("version 2", "malformed", _resealed("segment", binding, [2, NOW_US, two])),
-        ("a lying number of records", "malformed", _resealed("segment", binding, [1, NOW_US, two[:1]])),
-        ("a record without its time", "malformed", _resealed("segment", binding, [1, NOW_US, [[b"m"], [b"n"]]])),
-        ("a byte after it", "malformed", _resealed("segment", binding, cbor([1, NOW_US, two]) + b"\x00")),
+        ("version 2", "malformed", resealed("segment", binding, [2, NOW_US, two])),
+        ("a lying number of records", "malformed", resealed("segment", binding, [1, NOW_US, two[:1]])),
+        ("a record without its time", "malformed", resealed("segment", binding, [1, NOW_US, [[b"m"], [b"n"]]])),
+        ("a byte after it", "malformed", resealed("segment", binding, cbor([1, NOW_US, two]) + b"\x00")),
         (
             "sealed for another number",
             "decryption",
-            _resealed("segment", [*binding[:3], 2, INCARNATION], [1, 0, two]),
+            resealed("segment", [*binding[:3], 2, INCARNATION], [1, 0, two]),
         ),
         (
             "sealed for another node",
             "decryption",
-            _resealed("segment", [*binding[:2], bytes(16), *binding[3:]], [1, 0, two]),
+            resealed("segment", [*binding[:2], bytes(16), *binding[3:]], [1, 0, two]),
         ),
         (
             "sealed for another vault",
             "decryption",
-            _resealed("segment", [binding[0], bytes(16), *binding[2:]], [1, 0, two]),
+            resealed("segment", [binding[0], bytes(16), *binding[2:]], [1, 0, two]),
         ),
         (
             "sealed for another incarnation",
             "decryption",
-            _resealed("segment", [*binding[:4], bytes(8)], [1, 0, two]),
+            resealed("segment", [*binding[:4], bytes(8)], [1, 0, two]),
         ),
-        ("sealed as a manifest", "malformed", _resealed("manifest", binding, [1, NOW_US, two])),
+        ("sealed as a manifest", "malformed", resealed("manifest", binding, [1, NOW_US, two])),
         ("sealed with another vault key", "decryption", _segment(1, OTHER_KEY)[1]),
         ("a bit of the ciphertext flipped, and listed so", "decryption", flip(content, -1)),
         ("a bit of the nonce flipped, and listed so", "decryption", flip(content, _HEADER_BYTES)),
@@ -337,25 +340,44 @@ def _segments() -> list[dict[str, Any]]:
         ("another segment's bytes", "decryption", entry, _segment(2)[1]),
     ]
     return entries + [
-        {"name": name, "entry": _entry(listed_as), "content": raw.hex(), "code": code}
+        {"name": name, "entry": described_entry(listed_as), "content": raw.hex(), "code": code}
         for name, code, listed_as, raw in refused
     ]
 
 
-def _signed_manifest(fields: list[object], signer: Identity = _COLLECTOR) -> bytes:
+def signed_manifest(fields: list[object], signer: Identity = _COLLECTOR) -> bytes:
+    """Sign and seal any fields as a manifest would be."""
     document = cbor(fields)
     signed = cbor([crypto.sign(b"covey/1 vault manifest", document, signer), document])
-    return _resealed("manifest", ["covey/1 vault manifest", KEY.vault_id, _NODE], signed)
+    return resealed("manifest", ["covey/1 vault manifest", KEY.vault_id, NODE], signed)
+
+
+def manifest_fields(listed: list[Any]) -> dict[str, object]:
+    """Return a manifest's fields, in order: the second of the node's, listing these entries."""
+    return {
+        "version": 1,
+        "vault_id": KEY.vault_id,
+        "node_id": NODE,
+        "signing_public": BOB.signing_public,
+        "incarnation": INCARNATION,
+        "manifest_seq": 2,
+        "prev": _manifests()[1].prev,
+        "created_at_us": NOW_US,
+        "ranges": [],
+        "segments": listed,
+        "tombstones": [],
+        "capabilities": {"format_version": 0, "supports": ["segments", "tombstones"]},
+    }
 
 
 def _manifest_entries() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
-    for manifest in (*_manifests(), _folded(), _compacted()):
+    for manifest in (*_manifests(), _folded(), compacted()):
         label = f"manifest {manifest.manifest_seq}"
         entries.append(
             {
                 "name": label,
-                "object_key": documents.manifest_key(KEY.vault_id, _NODE),
+                "object_key": documents.manifest_key(KEY.vault_id, NODE),
                 "nonce": _nonce(label).hex(),
                 "incarnation": INCARNATION.hex(),
                 "manifest_seq": manifest.manifest_seq,
@@ -363,7 +385,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
                 "hash": manifest.hash.hex(),
                 "created_at_us": manifest.created_at_us,
                 "ranges": [_named(named) for named in manifest.ranges],
-                "segments": [_entry(entry) for entry in manifest.segments],
+                "segments": [described_entry(entry) for entry in manifest.segments],
                 "tombstones": [each.to_wire() for each in manifest.tombstones] and [_tombstones()[0]["tombstone"]],
                 "floor": manifest.manifest_seq,
                 "content": documents.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
@@ -372,20 +394,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
         )
     second = _manifests()[1]
     listed = [entry.to_wire() for entry in second.segments]
-    good: dict[str, object] = {
-        "version": 1,
-        "vault_id": KEY.vault_id,
-        "node_id": _NODE,
-        "signing_public": BOB.signing_public,
-        "incarnation": INCARNATION,
-        "manifest_seq": 2,
-        "prev": second.prev,
-        "created_at_us": NOW_US,
-        "ranges": [],
-        "segments": listed,
-        "tombstones": [],
-        "capabilities": {"format_version": 0, "supports": ["segments", "tombstones"]},
-    }
+    good = manifest_fields(listed)
 
     def changed(**fields: object) -> list[object]:
         return list((good | fields).values())
@@ -405,76 +414,76 @@ def _manifest_entries() -> list[dict[str, Any]]:
         ("rule 1: cut", "malformed", 0, content[:20]),
         ("rule 1: empty", "malformed", 0, b""),
         ("rule 1: a segment under this key", "malformed", 0, _segment(1)[1]),
-        ("rule 2: names another vault", "wrong_vault", 0, _signed_manifest(changed(vault_id=bytes(16)))),
-        ("rule 2: names another node", "wrong_vault", 0, _signed_manifest(changed(node_id=bytes(16)))),
+        ("rule 2: names another vault", "wrong_vault", 0, signed_manifest(changed(vault_id=bytes(16)))),
+        ("rule 2: names another node", "wrong_vault", 0, signed_manifest(changed(node_id=bytes(16)))),
         (
             "rule 3: a key that does not give this node id",
             "wrong_vault",
             0,
-            _signed_manifest(changed(signing_public=CAROL.signing_public), CAROL),
+            signed_manifest(changed(signing_public=CAROL.signing_public), CAROL),
         ),
-        ("rule 3: signed by another device", "signature", 0, _signed_manifest(changed(), CAROL)),
+        ("rule 3: signed by another device", "signature", 0, signed_manifest(changed(), CAROL)),
         ("rule 4: below what was seen", "rollback", 3, content),
-        ("rule 4: sequence 0", "rollback", 0, _signed_manifest(changed(manifest_seq=0))),
-        ("rule 5: a number missing", "malformed", 0, _signed_manifest(changed(segments=listed[1:]))),
-        ("rule 5: numbers descend", "malformed", 0, _signed_manifest(changed(segments=listed[::-1]))),
-        ("rule 5: a number twice", "malformed", 0, _signed_manifest(changed(segments=[listed[0], listed[0]]))),
+        ("rule 4: sequence 0", "rollback", 0, signed_manifest(changed(manifest_seq=0))),
+        ("rule 5: a number missing", "malformed", 0, signed_manifest(changed(segments=listed[1:]))),
+        ("rule 5: numbers descend", "malformed", 0, signed_manifest(changed(segments=listed[::-1]))),
+        ("rule 5: a number twice", "malformed", 0, signed_manifest(changed(segments=[listed[0], listed[0]]))),
         (
             "rule 5: a range that does not begin at 1",
             "malformed",
             0,
-            _signed_manifest(changed(ranges=[[2, 2, bytes(32), 1]], segments=[])),
+            signed_manifest(changed(ranges=[[2, 2, bytes(32), 1]], segments=[])),
         ),
         (
             "rule 5: a range that ends before it begins",
             "malformed",
             0,
-            _signed_manifest(changed(ranges=[[1, 0, bytes(32), 1]])),
+            signed_manifest(changed(ranges=[[1, 0, bytes(32), 1]])),
         ),
         (
             "rule 5: a range and a list that overlap",
             "malformed",
             0,
-            _signed_manifest(changed(ranges=[[1, 1, bytes(32), 1]])),
+            signed_manifest(changed(ranges=[[1, 1, bytes(32), 1]])),
         ),
         (
             "rule 5: a segment that covers nothing",
             "malformed",
             0,
-            _signed_manifest(changed(segments=[[*listed[0][:6], 0]])),
+            signed_manifest(changed(segments=[[*listed[0][:6], 0]])),
         ),
         (
             "rule 5: a segment that begins before the first",
             "malformed",
             0,
-            _signed_manifest(changed(segments=[[*listed[0][:6], 2]])),
+            signed_manifest(changed(segments=[[*listed[0][:6], 2]])),
         ),
         (
             "rule 5: a merged segment and one that it replaces",
             "malformed",
             0,
-            _signed_manifest(changed(segments=[listed[0], [*listed[1][:6], 2]])),
+            signed_manifest(changed(segments=[listed[0], [*listed[1][:6], 2]])),
         ),
         (
             "a tombstone of positions that nobody has",
             "malformed",
             0,
-            _signed_manifest(changed(tombstones=[[1, 3, bytes(32), 1, 0]])),
+            signed_manifest(changed(tombstones=[[1, 3, bytes(32), 1, 0]])),
         ),
-        ("version 2", "malformed", 0, _signed_manifest(changed(version=2))),
+        ("version 2", "malformed", 0, signed_manifest(changed(version=2))),
         (
             "another vault format",
             "malformed",
             0,
-            _signed_manifest(changed(capabilities={"format_version": 1, "supports": []})),
+            signed_manifest(changed(capabilities={"format_version": 1, "supports": []})),
         ),
-        ("capabilities without a format", "malformed", 0, _signed_manifest(changed(capabilities={"supports": []}))),
-        ("a field missing", "malformed", 0, _signed_manifest(changed()[:-1])),
+        ("capabilities without a format", "malformed", 0, signed_manifest(changed(capabilities={"supports": []}))),
+        ("a field missing", "malformed", 0, signed_manifest(changed()[:-1])),
         (
             "segment larger than allowed",
             "malformed",
             0,
-            _signed_manifest(changed(segments=[[1, INCARNATION, bytes(32), 2**26, 0, 1, 1]])),
+            signed_manifest(changed(segments=[[1, INCARNATION, bytes(32), 2**26, 0, 1, 1]])),
         ),
     ]
     return entries + [
@@ -488,7 +497,7 @@ def make() -> dict[str, Any]:
         "about": "docs/protocol.md, section 13.",
         "keys": keys(),
         "vault": {"vault_id": KEY.vault_id.hex(), "key": KEY.key.hex(), "key_id": KEY.key_id.hex()},
-        "node": {"device": "bob", "node_id": _NODE.hex()},
+        "node": {"device": "bob", "node_id": NODE.hex()},
         "segments": _segments(),
         "ranges": _ranges(),
         "merged": _merged(),

@@ -123,6 +123,14 @@ class Landing:
         row = self._database.first(query, (author,))
         return row[0], row[1], row[2]
 
+    def came_until(self, author: DeviceKey | None, until_us: int) -> int:
+        """Return how many messages wait for the vault that came until a moment: of an author, or of all."""
+        if author is None:
+            return int(self._database.one("SELECT count(*) FROM landing WHERE received_at <= ?", until_us))
+        query = "SELECT count(*) FROM landing WHERE author = ? AND received_at <= ?"
+        row = self._database.first(query, (author, until_us))
+        return int(row[0])
+
     def plan(self) -> LandingPlan | None:
         """Return the segment that is being written."""
         row = self._database.first("SELECT number, incarnation, last_id, created_at, nonce FROM landing_plan")

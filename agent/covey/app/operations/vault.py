@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +18,12 @@ from covey.errors import LocalError, MalformedError, UsageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from covey.app.device import Device
     from covey.app.roles.compactor import Compaction
     from covey.app.roles.node_keys import NodeKeys
+    from covey.app.roles.node_vault import NodeVault
     from covey.app.roles.vault_survey import NodeState, Progress, StoreMemory, VaultFinding, VaultSurvey
     from covey.core.vault.key_file import KeyFile
     from covey.core.vault.keys import KeyRing, VaultKey
@@ -207,20 +210,47 @@ def compact_vault(
 ) -> Compaction:
     """Merge this device's small segments, and delete what was replaced long ago; or return what would be done."""
     from covey.app.roles.compactor import Compactor
-    from covey.app.roles.node_vault import NodeVault
 
-    _require_keys(device)
-    objects = _open_store(device, location)
-    keys = _node_keys(device, objects)
-    if not dry_run:
-        keys.prepare(device.node.groups.joined(), device.now())
-    node = NodeVault(device.node.identity, keys, device.store, objects, secrets.token_bytes)
+    node = node_vault(device, location, prepare=not dry_run)
     compactor = Compactor(node, device.store, secrets.token_bytes)
     now_us = device.clock.wall_us()
     before_us = now_us - terms.older_us
     if dry_run:
         return compactor.plan(terms.target_bytes, before_us, terms.grace_us, now_us)
-    return compactor.compact(terms.target_bytes, before_us, terms.grace_us, now_us, progress)
+    with alone(device):
+        return compactor.compact(terms.target_bytes, before_us, terms.grace_us, now_us, progress)
+
+
+def node_vault(device: Device, location: str | None, *, prepare: bool) -> NodeVault:
+    """Return this device's part of a vault, with its keys as they hold now if something is to be sealed.
+
+    Raises:
+        LocalError: this device has no vault's keys.
+    """
+    from covey.app.roles.node_vault import NodeVault
+
+    _require_keys(device)
+    objects = _open_store(device, location)
+    keys = _node_keys(device, objects)
+    if prepare:
+        keys.prepare(device.node.groups.joined(), device.now())
+    return NodeVault(device.node.identity, keys, device.store, objects, secrets.token_bytes)
+
+
+@contextmanager
+def alone(device: Device) -> Iterator[None]:
+    """Keep others from writing this node's segments anew meanwhile.
+
+    Raises:
+        LocalError: somebody does.
+    """
+    descriptor = device.folder.lock_vault()
+    if descriptor is None:
+        raise LocalError("another command compacts or erases this device's segments", hint="let it end, try again")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def land_own(device: Device, location: str | None, progress: Progress) -> Landed:

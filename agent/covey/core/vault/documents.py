@@ -10,6 +10,8 @@ node's segments; it is signed by the node and sealed with the vault key. Whoever
     4. `manifest_seq` is not below the highest one seen (004.15, 004.16); the caller keeps that floor.
     5. Segment numbers ascend from 1 without a gap, so that a position is one number. A merged segment stands for all
        positions of those that it replaces (`vault/merging.py`).
+    6. It says what was erased, on whose word, and up to which position; a thinned segment, of which something was
+       erased, stands nowhere else (`core/erasing.py`).
 
 A manifest lists its newest segments one by one. The older ones stand in sealed, immutable ranges of 1,000, each named
 by first and last number and hash (004.11), so that a manifest stays small however long a node writes. Tombstones name
@@ -21,7 +23,7 @@ Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
 
 from covey.core import crypto
 from covey.core.crypto import Identity
@@ -37,34 +39,35 @@ from covey.core.ids import (
     node_id,
 )
 from covey.core.vault.entries import (
+    Erasure,
     SegmentEntry,
     SegmentPart,
     SegmentRange,
     SegmentRecord,
     Tombstone,
     entry_key,
+    last_of_segment_key,
     manifest_key,
     manifest_prefix,
     node_of_manifest_key,
     range_key,
     segment_key,
+    segment_prefix,
     tombstone_key,
 )
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.sealing import open_object, seal_object
+from covey.core.vault.segments import is_segment, open_parts, open_segment, open_whole, seal_segment
 from covey.core.wire import cbor
 from covey.errors import (
     DecryptionError,
-    LimitError,
     MalformedError,
     RollbackError,
     WrongVaultError,
 )
 from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES
-from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 from covey.limits.vault import (
-    MAXIMUM_SEGMENT_BYTES,
-    MAXIMUM_SEGMENT_PARTS,
-    MAXIMUM_SEGMENT_RECORDS,
+    MAXIMUM_VAULT_ERASURES,
     MAXIMUM_VAULT_ITEMS,
     MAXIMUM_VAULT_MANIFEST_BYTES,
     MAXIMUM_VAULT_RANGES,
@@ -73,6 +76,7 @@ from covey.limits.vault import (
 )
 
 __all__ = [
+    "Erasure",
     "SegmentEntry",
     "SegmentPart",
     "SegmentRange",
@@ -81,30 +85,28 @@ __all__ = [
     "VaultManifest",
     "entry_key",
     "is_segment",
+    "last_of_segment_key",
     "manifest_key",
     "manifest_prefix",
-    "merged_binding",
     "next_manifest",
     "node_of_manifest_key",
-    "open_object",
     "open_parts",
     "open_range",
     "open_segment",
     "open_vault_manifest",
+    "open_whole",
     "range_key",
     "rewritten_manifest",
-    "seal_object",
     "seal_range",
     "seal_segment",
     "seal_vault_manifest",
     "segment_key",
+    "segment_prefix",
     "tombstone_key",
 ]
 
-SEGMENT_MAGIC = b"HXSEG\x01"
 _MANIFEST_MAGIC = b"HXMAN\x01"
 _RANGE_MAGIC = b"HXRNG\x01"
-_HEADER_BYTES = 6 + 8
 _MANIFEST_DOMAIN = b"covey/1 vault manifest"
 _HASH_DOMAIN = b"covey/1 vm hash"
 _NO_HASH = bytes(32)
@@ -124,6 +126,7 @@ class VaultManifest:
     ranges: tuple[SegmentRange, ...]
     segments: tuple[SegmentEntry, ...]
     tombstones: tuple[Tombstone, ...] = ()
+    erasures: tuple[Erasure, ...] = ()
     raw: bytes = b""
 
     @property
@@ -146,138 +149,18 @@ class VaultManifest:
         """The number of the newest segment that a range names, or 0."""
         return self.ranges[-1].last if self.ranges else 0
 
+    @property
+    def erased_upto(self) -> int:
+        """The last position from which something may have been erased, or 0."""
+        return max((each.last for each in self.erasures), default=0)
+
 
 def _range_binding(vault_id: VaultId, node: NodeId, first: int, last: int) -> bytes:
     return cbor.encode(["covey/1 range", vault_id, node, first, last])
 
 
-def _segment_binding(vault_id: VaultId, node: NodeId, number: int, incarnation: Incarnation) -> bytes:
-    return cbor.encode(["covey/1 segment", vault_id, node, number, incarnation])
-
-
-def merged_binding(vault_id: VaultId, node: NodeId, first: int, last: int) -> bytes:
-    """Return what a merged segment is bound to."""
-    return cbor.encode(["covey/1 merged segment", vault_id, node, first, last])
-
-
 def _manifest_binding(vault_id: VaultId, node: NodeId) -> bytes:
     return cbor.encode(["covey/1 vault manifest", vault_id, node])
-
-
-def seal_object(magic: bytes, key: VaultKey, binding: bytes, nonce: bytes, plaintext: bytes) -> bytes:
-    """Return `header || nonce || sealed`, as all objects of a vault are."""
-    header = magic + key.key_id
-    return header + nonce + crypto.aead_seal(plaintext, header + binding, nonce, key.key)
-
-
-def open_object(magic: bytes, key: VaultKey, binding: bytes, content: bytes, maximum: int) -> bytes:
-    """Return what `seal_object` sealed.
-
-    Raises:
-        RemoteError: too long, of another kind, or sealed with another key or for another place.
-    """
-    if len(content) > maximum:
-        raise LimitError(f"a vault object longer than {maximum} bytes")
-    header, nonce = content[:_HEADER_BYTES], content[_HEADER_BYTES : _HEADER_BYTES + crypto.NONCE_BYTES]
-    if len(nonce) != crypto.NONCE_BYTES or not header.startswith(magic):
-        raise MalformedError("not a vault object of this kind")
-    if header != magic + key.key_id:
-        raise DecryptionError("sealed with another vault key")
-    return crypto.aead_open(content[_HEADER_BYTES + crypto.NONCE_BYTES :], header + binding, nonce, key.key)
-
-
-def seal_segment(
-    key: VaultKey,
-    signing_public: DeviceKey,
-    number: int,
-    incarnation: Incarnation,
-    created_at_us: int,
-    records: list[SegmentRecord],
-    nonce: bytes,
-) -> tuple[SegmentEntry, bytes]:
-    """Return a segment's entry and content. The same arguments give the same bytes, so a crash can repeat it."""
-    node = node_id(signing_public)
-    plaintext = cbor.encode([1, created_at_us, [[each.received_at_us, each.message] for each in records]])
-    content = seal_object(
-        SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext
-    )
-    entry = SegmentEntry(
-        number,
-        incarnation,
-        crypto.digest(b"covey/1 segment", content),
-        len(content),
-        created_at_us,
-        len(records),
-    )
-    return entry, content
-
-
-def is_segment(entry: SegmentEntry, content: bytes) -> bool:
-    """Say whether these are the sealed bytes that a manifest lists; no key is needed."""
-    return len(content) == entry.size and crypto.same(crypto.digest(b"covey/1 segment", content), entry.hash)
-
-
-def open_segment(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes) -> tuple[SegmentRecord, ...]:
-    """Open a segment that a manifest lists.
-
-    Raises:
-        RemoteError: another segment's bytes, tampered with, or malformed.
-    """
-    return tuple([record for part in open_parts(key, node, entry, content) for record in part.records])
-
-
-def open_parts(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes) -> tuple[SegmentPart, ...]:
-    """Open a segment that a manifest lists; a merged one has several parts.
-
-    Raises:
-        RemoteError: another segment's bytes, tampered with, or malformed.
-    """
-    if not is_segment(entry, content):
-        raise DecryptionError("the segment is not the one that the manifest lists")
-    if entry.covers == 1:
-        binding = _segment_binding(key.vault_id, node, entry.number, entry.incarnation)
-    else:
-        binding = merged_binding(key.vault_id, node, entry.first, entry.number)
-    plaintext = open_object(SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)
-    value = cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES)
-    parts = _read_plain(entry, value) if entry.covers == 1 else _read_merged(entry, value)
-    if sum(len(part.records) for part in parts) != entry.records:
-        raise MalformedError("segment: a lying number of records")
-    return parts
-
-
-def _read_plain(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
-    records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
-    version, created_at_us, found = cbor.record(value, "segment", cbor.uint(255), cbor.uint(), records)
-    if version != 1:
-        raise MalformedError(f"segment version {version}: a newer Covey?")
-    return (_part(entry.number, created_at_us, found),)
-
-
-def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
-    version, parts = cbor.record(value, "merged segment", cbor.uint(255), cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS))
-    if version != 2:
-        raise MalformedError(f"merged segment version {version}: a newer Covey?")
-    if [part.number for part in parts] != list(range(entry.first, entry.number + 1)):
-        raise MalformedError("the merged segment does not hold the positions that it stands for")
-    return tuple(parts)
-
-
-def _read_part(value: object) -> SegmentPart:
-    records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
-    return _part(*cbor.record(value, "part", cbor.uint(), cbor.uint(), records))
-
-
-def _part(number: int, created_at_us: int, records: tuple[list[Any], ...]) -> SegmentPart:
-    placed = [SegmentRecord(received, message, number, index) for index, (received, message) in enumerate(records)]
-    return SegmentPart(number, created_at_us, tuple(placed))
-
-
-def _read_record(value: object) -> list[Any]:
-    return cbor.record(value, "record", *_RECORD_READERS)
-
-
-_RECORD_READERS = (cbor.uint(), cbor.octets_to(MAXIMUM_MESSAGE_BYTES))
 
 
 def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identity, nonce: bytes) -> bytes:
@@ -290,7 +173,7 @@ def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identi
 def _manifest_document(manifest: VaultManifest) -> bytes:
     return cbor.encode(
         [
-            1,
+            2 if manifest.erasures else 1,
             manifest.vault_id,
             manifest.node_id,
             manifest.signing_public,
@@ -302,6 +185,7 @@ def _manifest_document(manifest: VaultManifest) -> bytes:
             [entry.to_wire() for entry in manifest.segments],
             [each.to_wire() for each in manifest.tombstones],
             {"format_version": 0, "supports": list(SUPPORTS)},
+            *([[each.to_wire() for each in manifest.erasures]] if manifest.erasures else []),
         ]
     )
 
@@ -325,26 +209,20 @@ def open_vault_manifest(key: VaultKey, node: NodeId, content: bytes, floor: int 
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_VAULT_MANIFEST_BYTES),
     )
-    fields = cbor.record(
-        cbor.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS),
-        "vault manifest document",
-        cbor.uint(255),
-        cbor.octets(VAULT_ID_BYTES),
-        cbor.octets(NODE_ID_BYTES),
-        cbor.octets(KEY_BYTES),
-        cbor.octets(INCARNATION_BYTES),
-        cbor.uint(),
-        cbor.octets(32),
-        cbor.uint(),
-        cbor.many(SegmentRange.from_wire, MAXIMUM_VAULT_RANGES),
-        cbor.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS),
-        cbor.many(Tombstone.from_wire, MAXIMUM_VAULT_TOMBSTONES),
-        _read_capabilities,
-    )
-    (
-        version,
+    value = cbor.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS)
+    has_erasures = isinstance(value, list) and len(value) > len(_MANIFEST_READERS) and value[-1] != []
+    readers = (*_MANIFEST_READERS, _ERASURES) if has_erasures else _MANIFEST_READERS
+    version, vault_id, named_node, signing_public, *rest = cbor.record(value, "vault manifest document", *readers)
+    incarnation, manifest_seq, prev, created_at, ranges, segments, tombstones, _, *erasures = rest
+    if version != (2 if has_erasures else 1):
+        raise MalformedError(f"vault manifest version {version}: a newer Covey?")
+    if vault_id != key.vault_id or named_node != node or node_id(signing_public) != node:
+        raise WrongVaultError("the manifest belongs under another key")
+    crypto.verify(_MANIFEST_DOMAIN, document, signature, signing_public)
+    if manifest_seq < max(floor, 1):
+        raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
+    manifest = VaultManifest(
         vault_id,
-        named_node,
         signing_public,
         incarnation,
         manifest_seq,
@@ -353,19 +231,11 @@ def open_vault_manifest(key: VaultKey, node: NodeId, content: bytes, floor: int 
         ranges,
         segments,
         tombstones,
-        _,
-    ) = fields
-    if version != 1:
-        raise MalformedError(f"vault manifest version {version}: a newer Covey?")
-    if vault_id != key.vault_id or named_node != node or node_id(signing_public) != node:
-        raise WrongVaultError("the manifest belongs under another key")
-    crypto.verify(_MANIFEST_DOMAIN, document, signature, signing_public)
-    if manifest_seq < max(floor, 1):
-        raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
-    manifest = VaultManifest(
-        vault_id, signing_public, incarnation, manifest_seq, prev, created_at, ranges, segments, tombstones, document
+        erasures[0] if erasures else (),
+        document,
     )
     _check_numbers(manifest)
+    _check_erasures(manifest)
     return manifest
 
 
@@ -379,6 +249,17 @@ def _check_numbers(manifest: VaultManifest) -> None:
     _check_run(manifest.segments, expected)
     if any(not 1 <= each.first <= each.last <= manifest.last_number for each in manifest.tombstones):
         raise MalformedError("a tombstone of positions that nobody has")
+
+
+def _check_erasures(manifest: VaultManifest) -> None:
+    """Apply rule 6."""
+    names = [each.author or b"" for each in manifest.erasures]
+    if any(before >= after for before, after in pairwise(names)):
+        raise MalformedError("erasures must ascend by author, and the one of all comes first")
+    if manifest.erased_upto > manifest.last_number:
+        raise MalformedError("an erasure of positions that nobody has")
+    if any(entry.is_thinned and entry.number > manifest.erased_upto for entry in manifest.segments):
+        raise MalformedError("a thinned segment that no erasure reaches")
 
 
 def _check_run(entries: tuple[SegmentEntry, ...], expected: int) -> None:
@@ -446,7 +327,9 @@ def next_manifest(
         ranges = (*ranges, folded)
         listed = tuple([entry for entry in listed if entry.number > folded.last])
     tombstones = before.tombstones if before else ()
-    return _following(before, key, signing_public, incarnation, created_at_us, ranges, (*listed, *added), tombstones)
+    erasures = before.erasures if before else ()
+    objects = ranges, (*listed, *added), tombstones, erasures
+    return _following(before, key, signing_public, incarnation, created_at_us, *objects)
 
 
 def rewritten_manifest(
@@ -456,10 +339,12 @@ def rewritten_manifest(
     ranges: tuple[SegmentRange, ...],
     segments: tuple[SegmentEntry, ...],
     tombstones: tuple[Tombstone, ...],
+    erasures: tuple[Erasure, ...] | None = None,
 ) -> VaultManifest:
     """Return the manifest that follows `before` and names the same positions by other objects."""
-    own = before.signing_public
-    return _following(before, key, own, before.incarnation, created_at_us, ranges, segments, tombstones)
+    said = before.erasures if erasures is None else erasures
+    own, objects = before.signing_public, (ranges, segments, tombstones, said)
+    return _following(before, key, own, before.incarnation, created_at_us, *objects)
 
 
 def _following(
@@ -471,6 +356,7 @@ def _following(
     ranges: tuple[SegmentRange, ...],
     segments: tuple[SegmentEntry, ...],
     tombstones: tuple[Tombstone, ...],
+    erasures: tuple[Erasure, ...],
 ) -> VaultManifest:
     manifest = VaultManifest(
         key.vault_id,
@@ -482,5 +368,23 @@ def _following(
         ranges,
         segments,
         tombstones,
+        erasures,
     )
     return replace(manifest, raw=_manifest_document(manifest))
+
+
+_MANIFEST_READERS = (
+    cbor.uint(255),
+    cbor.octets(VAULT_ID_BYTES),
+    cbor.octets(NODE_ID_BYTES),
+    cbor.octets(KEY_BYTES),
+    cbor.octets(INCARNATION_BYTES),
+    cbor.uint(),
+    cbor.octets(32),
+    cbor.uint(),
+    cbor.many(SegmentRange.from_wire, MAXIMUM_VAULT_RANGES),
+    cbor.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS),
+    cbor.many(Tombstone.from_wire, MAXIMUM_VAULT_TOMBSTONES),
+    _read_capabilities,
+)
+_ERASURES = cbor.many(Erasure.from_wire, MAXIMUM_VAULT_ERASURES)

@@ -5,17 +5,38 @@ Keys are built from checked ids alone, never from text of a store.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
-from covey.core.ids import INCARNATION_BYTES, NODE_ID_BYTES, Incarnation, NodeId, VaultId, from_hex
+from covey.core.ids import (
+    INCARNATION_BYTES,
+    KEY_BYTES,
+    NODE_ID_BYTES,
+    DeviceKey,
+    Incarnation,
+    NodeId,
+    OperationId,
+    VaultId,
+    from_hex,
+)
 from covey.core.wire import cbor
 from covey.errors import MalformedError
+from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.vault import (
     MAXIMUM_SEGMENT_BYTES,
     MAXIMUM_SEGMENT_PARTS,
     MAXIMUM_SEGMENT_RECORDS,
     MAXIMUM_VAULT_MANIFEST_BYTES,
 )
+
+MERGED = Incarnation(bytes(8))
+"""In the place of an incarnation, in the entry of a merged segment..."""
+
+THINNED = Incarnation(b"\xff" * 8)
+"""...and in that of a thinned one: it stands for positions of which some may be empty."""
+
+_POSITION = re.compile("[0-9a-f]{16}")
+_PLAIN_NAME = 16 + 1 + 2 * INCARNATION_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +69,16 @@ class SegmentEntry:
         """The first position that it stands for."""
         return self.number - self.covers + 1
 
+    @property
+    def is_thinned(self) -> bool:
+        """Whether something was erased from it."""
+        return self.incarnation == THINNED
+
+    @property
+    def parts(self) -> int:
+        """How many parts it has, at most."""
+        return min(self.covers, self.records) if self.is_thinned else self.covers
+
     def to_wire(self) -> list[object]:
         """Return the entry's array."""
         return [self.number, self.incarnation, self.hash, self.size, self.created_at_us, self.records, self.covers]
@@ -69,10 +100,10 @@ class SegmentEntry:
                 cbor.uint(MAXIMUM_SEGMENT_BYTES),
                 cbor.uint(),
                 cbor.uint(MAXIMUM_SEGMENT_RECORDS),
-                cbor.uint(MAXIMUM_SEGMENT_PARTS),
+                cbor.uint(),
             )
         )
-        if not 1 <= entry.covers <= entry.number:
+        if not 1 <= entry.covers <= (entry.number if entry.is_thinned else min(entry.number, MAXIMUM_SEGMENT_PARTS)):
             raise MalformedError("segment entry: positions that it cannot stand for")
         return entry
 
@@ -135,6 +166,37 @@ class Tombstone:
 
 
 @dataclass(frozen=True, slots=True)
+class Erasure:
+    """What a node's owner has had erased: of one device, or of all, what had come by some moment.
+
+    `note` is the operation in a group's history that says so; None where nobody has noted it. While `completed_at_us`
+    is 0, some of it may still be there.
+    """
+
+    author: DeviceKey | None
+    until_us: int
+    """Of all: readings, losses and what no reader understands, that came before; of one: all that it has signed."""
+    last: int
+    """The last position that it reaches."""
+    note: OperationId | None = None
+    completed_at_us: int = 0
+
+    def to_wire(self) -> list[object]:
+        """Return the erasure's array."""
+        return [self.author, self.until_us, self.last, self.note, self.completed_at_us]
+
+    @classmethod
+    def from_wire(cls, value: object) -> Erasure:
+        """Parse an erasure.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        author, note = cbor.optional(cbor.octets(KEY_BYTES)), cbor.optional(cbor.octets(32))
+        return cls(*cbor.record(value, "erasure", author, cbor.uint(), cbor.uint(), note, cbor.uint()))
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentPart:
     """What was landed at one position."""
 
@@ -169,16 +231,29 @@ def node_of_manifest_key(key: str) -> NodeId:
     return NodeId(from_hex(name.removesuffix(".hxman"), NODE_ID_BYTES))
 
 
+def segment_prefix(vault_id: VaultId, node: NodeId) -> str:
+    """Return the prefix under which all of a node's segments lie."""
+    return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/"
+
+
+def last_of_segment_key(key: str) -> int:
+    """Return the last position of the segment that lies under a key; of a key that is no segment's, beyond all."""
+    name, _, kind = key.rpartition("/")[2].partition(".")
+    numbers = [int(each, 16) for each in name.split("-") if _POSITION.fullmatch(each)]
+    plain = len(name) == _PLAIN_NAME
+    return (numbers[0] if plain else numbers[1]) if kind == "hxseg" and len(numbers) > 1 else MAXIMUM_COUNTER
+
+
 def segment_key(vault_id: VaultId, node: NodeId, number: int, incarnation: Incarnation) -> str:
     """Return the key of a segment."""
-    return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{number:016x}-{incarnation.hex()}.hxseg"
+    return f"{segment_prefix(vault_id, node)}{number:016x}-{incarnation.hex()}.hxseg"
 
 
 def entry_key(vault_id: VaultId, node: NodeId, entry: SegmentEntry) -> str:
-    """Return the key of a segment that a manifest lists; a merged one is named by its content, too."""
-    if entry.covers == 1:
+    """Return the key of a segment that a manifest lists; a merged or thinned one is named by its content, too."""
+    if entry.covers == 1 and not entry.is_thinned:
         return segment_key(vault_id, node, entry.number, entry.incarnation)
-    return f"vaults/{vault_id.hex()}/objects/segments/{node.hex()}/{_span(entry.first, entry.number, entry.hash)}.hxseg"
+    return f"{segment_prefix(vault_id, node)}{_span(entry.first, entry.number, entry.hash)}.hxseg"
 
 
 def range_key(vault_id: VaultId, node: NodeId, named: SegmentRange) -> str:

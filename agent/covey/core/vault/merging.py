@@ -6,21 +6,21 @@ next manifest names. `app/roles/compactor.py` reads and writes.
     2. The same parts give the same bytes under the same key: the nonce is a keyed hash of what is sealed. So an
        interrupted merge that is repeated writes over itself.
     3. What is replaced stands in a tombstone, and is deleted when no reader can be planning with it any more.
+       (What something was erased from is deleted at once: `erasing.py`.)
     4. The newest segment is never merged: the collector compares it with its plan after a crash.
 """
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from covey.core import crypto
-from covey.core.ids import DeviceKey, Incarnation, NodeId, VaultId, node_id
-from covey.core.vault import documents
-from covey.core.vault.entries import SegmentEntry, SegmentPart, SegmentRange, Tombstone
+from covey.core.ids import DeviceKey, NodeId, VaultId, node_id
+from covey.core.vault.entries import SegmentEntry, SegmentRange, Tombstone
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.sealing import content_nonce, open_object, seal_object
 from covey.core.wire import cbor
 from covey.errors import DecryptionError
 from covey.limits.vault import (
@@ -47,11 +47,11 @@ class Replaced:
     ranges: tuple[SegmentRange, ...]
 
 
-def groups(entries: Sequence[SegmentEntry], target_bytes: int, before_us: int) -> Iterator[Group]:
+def groups(entries: Sequence[SegmentEntry], target_bytes: int, before_us: int, erased_upto: int = 0) -> Iterator[Group]:
     """Yield what to merge of a node's segments: neighbours, older than `before_us`, up to `target_bytes` together.
 
-    A segment of half the target or more stays as it is: each message is so written few times, however often this is
-    done.
+    What an erasure reaches and what none does is not merged with each other. A segment of half the target or more stays
+    as it is: each message is so written few times, however often this is done.
     """
     group: list[SegmentEntry] = []
     for entry in entries[:-1]:
@@ -60,7 +60,8 @@ def groups(entries: Sequence[SegmentEntry], target_bytes: int, before_us: int) -
                 yield tuple(group)
             group = []
             continue
-        if group and not _fits([*group, entry], target_bytes):
+        apart = bool(group) and group[-1].number <= erased_upto < entry.number
+        if group and (apart or not _fits([*group, entry], target_bytes)):
             if len(group) > 1:
                 yield tuple(group)
             group = []
@@ -73,32 +74,8 @@ def _fits(group: list[SegmentEntry], target_bytes: int) -> bool:
     return (
         sum(entry.size for entry in group) <= target_bytes
         and sum(entry.records for entry in group) <= MAXIMUM_SEGMENT_RECORDS
-        and sum(entry.covers for entry in group) <= MAXIMUM_SEGMENT_PARTS
+        and sum(entry.parts for entry in group) <= MAXIMUM_SEGMENT_PARTS
     )
-
-
-def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:
-    """Return a merged segment's entry and content (rules 1 and 2)."""
-    first, last = parts[0].number, parts[-1].number
-    binding = documents.merged_binding(key.vault_id, node_id(signing_public), first, last)
-    plaintext = cbor.encode([2, [part.to_wire() for part in parts]])
-    content = documents.seal_object(documents.SEGMENT_MAGIC, key, binding, _nonce(key, binding, plaintext), plaintext)
-    entry = SegmentEntry(
-        last,
-        Incarnation(bytes(8)),
-        crypto.digest(b"covey/1 segment", content),
-        len(content),
-        max(part.created_at_us for part in parts),
-        sum(len(part.records) for part in parts),
-        last - first + 1,
-    )
-    return entry, content
-
-
-def _nonce(key: VaultKey, binding: bytes, plaintext: bytes) -> bytes:
-    hashed = hashlib.blake2b(key=key.key, digest_size=crypto.NONCE_BYTES, person=b"covey/1 merge")
-    hashed.update(len(binding).to_bytes(8, "big") + binding + plaintext)
-    return hashed.digest()
 
 
 def seal_tombstone(
@@ -112,7 +89,7 @@ def seal_tombstone(
     plaintext = cbor.encode(
         [[each.to_wire() for each in replaced.segments], [each.to_wire() for each in replaced.ranges]]
     )
-    content = documents.seal_object(_TOMBSTONE_MAGIC, key, binding, _nonce(key, binding, plaintext), plaintext)
+    content = seal_object(_TOMBSTONE_MAGIC, key, binding, content_nonce(key, binding, plaintext), plaintext)
     return Tombstone(first, last, crypto.digest(_TOMBSTONE_DOMAIN, content), len(content), created_at_us), content
 
 
@@ -125,7 +102,7 @@ def open_tombstone(key: VaultKey, node: NodeId, named: Tombstone, content: bytes
     if len(content) != named.size or not crypto.same(crypto.digest(_TOMBSTONE_DOMAIN, content), named.hash):
         raise DecryptionError("the tombstone is not the one that the manifest names")
     binding = _tombstone_binding(key.vault_id, node, named.first, named.last)
-    plaintext = documents.open_object(_TOMBSTONE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
+    plaintext = open_object(_TOMBSTONE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
     segments, ranges = cbor.record(
         cbor.decode(plaintext, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS),
         "tombstone",

@@ -7,6 +7,7 @@ damaged, rolled back or forked is reported and changes nothing.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -131,7 +132,8 @@ class VaultReader:
 
         1. It is not below the floor, nor another one of the same sequence.
         2. The next sequence names the one before by its hash.
-        3. It lists all that the one before listed, or merged segments in its place.
+        3. It lists all that the one before listed, or merged segments in its place, or thinned ones as far as its
+           erasures reach; these reach no less far than before.
         """
         key = manifest_key(self._keys.vault_id, NodeId(bytes.fromhex(node)))
         content = b""
@@ -194,6 +196,8 @@ class VaultReader:
                 return opened
             found += opened
         found += manifest.segments
+        if any(entry.is_thinned and entry.number > manifest.erased_upto for entry in found):
+            return Trouble(MalformedError.code, manifest.hash.hex()[:8])
         return tuple([entry for entry in found if entry.first <= last and entry.number >= first])
 
     def range_entries(self, node: str, named: SegmentRange) -> tuple[SegmentEntry, ...] | Trouble:
@@ -300,17 +304,20 @@ def _check_descent(manifest: VaultManifest, floor: Floor, before: VaultManifest 
 
 
 def _lists_all_of(manifest: VaultManifest, before: VaultManifest) -> bool:
-    """Say whether what both list one by one is listed alike, but for merged segments in the place of what they replace.
+    """Say whether what both list one by one is listed alike, but for merged and thinned segments in its place.
 
     What stands in ranges is not opened for this: only the node itself could have signed anything else.
     """
-    now = {entry.first: entry for entry in manifest.segments}
-    merged_upto = 0
+    if manifest.erased_upto < before.erased_upto:
+        return False
+    firsts = [entry.first for entry in manifest.segments]
     for entry in before.segments:
-        if entry.number <= manifest.last_in_ranges or entry.number <= merged_upto:
+        if entry.number <= manifest.last_in_ranges:
             continue
-        listed = now.get(entry.first)
-        if listed is None or (listed != entry and listed.number <= entry.number):
+        place = bisect_right(firsts, entry.first) - 1
+        listed = manifest.segments[place] if place >= 0 else None
+        if listed is None or listed.number < entry.number:
             return False
-        merged_upto = listed.number
+        if listed != entry and listed.covers <= entry.covers and not listed.is_thinned:
+            return False
     return True

@@ -301,3 +301,14 @@ def test_a_layout_names_each_position_once_in_ranges_of_a_bounded_size(  # accep
         listed += [_entry(number, number) for number in range(following, following + chance.randint(0, 5))]
     small = [len(entries) < 5 for _, entries in ranges]
     assert not any(one and other for one, other in itertools.pairwise(small)), "small ranges melt"
+
+
+def test_a_merge_over_the_edge_of_a_range_is_no_rollback(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.app.roles.collector.VAULT_RANGE_SEGMENTS", 3)
+    _land(site, *BODIES)
+    assert _manifest(site).last_in_ranges == 3
+    reader, node = VaultReader(site.objects, KeyRing((KEY,))), node_id(site.gate.key).hex()
+    assert isinstance(reader.manifest(node, Floor()), VaultManifest)
+    _compact(site)
+    assert _numbers(site) == [(1, 7), (8, 8)]
+    assert isinstance(reader.manifest(node, Floor()), VaultManifest), "what both list stands in the merged one"

@@ -9,7 +9,7 @@ import pytest
 from covey.core.crypto import Identity
 from covey.core.ids import Incarnation, NodeId, VaultId
 from covey.core.landed_records import verify_record
-from covey.core.vault import documents, merging
+from covey.core.vault import documents, merging, segments
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord, Tombstone
 from covey.core.vault.keys import VaultKey
 from covey.errors import LimitError, MalformedError, RemoteError, RollbackError
@@ -127,8 +127,47 @@ def test_merged_segments(vector: dict[str, Any]) -> None:
     ] == vector["parts"]
     records = documents.open_segment(_KEY, _NODE, entry, content)
     assert [(each.number, each.index) for each in records] == [(1, 0), (1, 1), (2, 0)], "each where it was landed"
-    assert merging.seal_merged(_KEY, _COLLECTOR.signing_public, parts) == (entry, content)
+    assert segments.seal_merged(_KEY, _COLLECTOR.signing_public, parts) == (entry, content)
     assert documents.entry_key(_KEY.vault_id, _NODE, entry) == vector["object_key"]
+
+
+@pytest.mark.parametrize("vector", vectors("erasures", "segments"))
+def test_thinned_segments(vector: dict[str, Any]) -> None:
+    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["content"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            segments.open_whole(_KEY, _NODE, entry, content)
+        assert caught.value.code == vector["code"]
+        return
+    opened = segments.open_whole(_KEY, _NODE, entry, content)
+    assert opened.erased_at_us == vector["erased_at_us"]
+    assert [
+        [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
+        for part in opened.parts
+    ] == vector["parts"]
+    assert [
+        [each.author.hex(), each.incarnation.hex(), [list(span) for span in each.numbers]] for each in opened.erased
+    ] == vector["erased"]
+    span = entry.first, entry.number
+    sealed = segments.seal_thinned(_KEY, _COLLECTOR.signing_public, span, entry.created_at_us, opened)
+    assert sealed == (entry, content)
+    assert documents.entry_key(_KEY.vault_id, _NODE, entry) == vector["object_key"]
+
+
+@pytest.mark.parametrize("vector", vectors("erasures", "manifests"))
+def test_erasures(vector: dict[str, Any]) -> None:
+    content = bytes.fromhex(vector["content"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            documents.open_vault_manifest(_KEY, _NODE, content)
+        assert caught.value.code == vector["code"]
+        return
+    manifest = documents.open_vault_manifest(_KEY, _NODE, content)
+    said = [(each.author, each.until_us, each.last, each.note, each.completed_at_us) for each in manifest.erasures]
+    spelled = [[each.hex() if isinstance(each, bytes) else each for each in one] for one in said]
+    assert spelled == [[*each.values()] for each in vector["erasures"]]
+    assert (manifest.prev.hex(), manifest.hash.hex()) == (vector["prev"], vector["hash"])
+    assert documents.seal_vault_manifest(_KEY, manifest, _COLLECTOR, bytes.fromhex(vector["nonce"])) == content
 
 
 @pytest.mark.parametrize("vector", vectors("vault", "tombstones"))

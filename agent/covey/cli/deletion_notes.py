@@ -1,0 +1,50 @@
+"""What is deleted for good is noted in a group's history, signed by the device of this machine: before, and after.
+
+1. Before anything goes, a note says what is to go. Where it cannot be written nothing is deleted.
+2. Another one, about that one, says what went. Where only the first stands, the deletion was interrupted, or it failed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.app.operations.history_writing import write_note
+from covey.cli.grammar import Parser, group_option
+from covey.errors import ConfigurationError, LocalError, StorageError
+
+if TYPE_CHECKING:
+    from covey.app.device import Device
+    from covey.core.history.operation import Operation
+
+
+def add_note_options(parser: Parser) -> None:
+    """Add --group and --no-note."""
+    group_option(parser)
+    parser.add_argument("--no-note", action="store_true", help="say nothing of it in a group's history")
+
+
+def note_intent(device: Device, group: str | None, what: str) -> Operation:
+    """Say in a group's history what is to be deleted (rule 1).
+
+    Raises:
+        ConfigurationError: it cannot be said.
+    """
+    try:
+        line = f"about to delete {what}"
+        return write_note(device, device.pick_group(group), line.encode(), "text/plain", None, None, typed=True)
+    except (LocalError, StorageError) as error:
+        raise unnoted(error) from error
+
+
+def note_result(device: Device, group: str | None, intent: Operation, what: str) -> None:
+    """Say what was deleted (rule 2)."""
+    line, about = f"deleted {what}", intent.id.hex()
+    write_note(device, device.pick_group(group), line.encode(), "text/plain", about, None, typed=True)
+
+
+def unnoted(error: Exception) -> ConfigurationError:
+    """Return what to say where there is nobody to sign a note."""
+    return ConfigurationError(
+        f"what is deleted is noted in a group's history, and that cannot be done here: {error}",
+        hint="on a machine with a device in a group, say which by --group; or leave the note out by --no-note",
+    )

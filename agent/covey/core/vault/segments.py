@@ -1,0 +1,254 @@
+"""Segments of a vault: landed messages exactly as they came (docs/protocol.md, "Vault"). Pure.
+
+1. A plain segment holds what was landed at one position.
+2. A merged one stands for contiguous positions, and keeps each message at its own.
+3. A thinned one stands for contiguous positions, too, and some of what was landed there was erased: positions of
+   which nothing is left have no part. It says which numbers of whose telemetry are gone, so that no reader takes
+   them for lost.
+4. Merged and thinned ones are named by their content and sealed under a nonce that follows from it: what was
+   interrupted and is repeated writes over itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from covey.core import crypto
+from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, DeviceKey, Incarnation, NodeId, VaultId, node_id
+from covey.core.vault.entries import MERGED, THINNED, SegmentEntry, SegmentPart, SegmentRecord
+from covey.core.vault.keys import VaultKey
+from covey.core.vault.sealing import content_nonce, open_object, seal_object
+from covey.core.wire import cbor
+from covey.errors import DecryptionError, LimitError, MalformedError
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
+from covey.limits.vault import (
+    MAXIMUM_ERASED_RANGES,
+    MAXIMUM_SEGMENT_BYTES,
+    MAXIMUM_SEGMENT_PARTS,
+    MAXIMUM_SEGMENT_RECORDS,
+    MAXIMUM_VAULT_ITEMS,
+)
+
+SEGMENT_MAGIC = b"HXSEG\x01"
+_MOST_RANGES = MAXIMUM_ERASED_RANGES
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedNumbers:
+    """Numbers of telemetry that an author gave in an incarnation, and that were erased: ranges, ascending, apart."""
+
+    author: DeviceKey
+    incarnation: Incarnation
+    numbers: tuple[tuple[int, int], ...]
+
+    def to_wire(self) -> list[object]:
+        """Return the array."""
+        return [self.author, self.incarnation, [list(span) for span in self.numbers]]
+
+    @classmethod
+    def from_wire(cls, value: object) -> ErasedNumbers:
+        """Parse it.
+
+        Raises:
+            RemoteError: malformed.
+        """
+        spans = cbor.many(_read_span, _MOST_RANGES)
+        found = cls(*cbor.record(value, "erased", cbor.octets(KEY_BYTES), cbor.octets(INCARNATION_BYTES), spans))
+        edges = [-1, *(edge for first, last in found.numbers for edge in (first - 1, last))]
+        if not found.numbers or not all(before < after for before, after in pairwise(edges)):
+            raise MalformedError("erased: the ranges ascend and do not touch")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSegment:
+    """What a segment holds, and, of a thinned one, when something was last erased from it, and which numbers."""
+
+    parts: tuple[SegmentPart, ...]
+    erased_at_us: int = 0
+    erased: tuple[ErasedNumbers, ...] = ()
+
+
+def _read_span(value: object) -> tuple[int, int]:
+    first, last = cbor.record(value, "range", cbor.uint(), cbor.uint())
+    return first, last
+
+
+def _segment_binding(vault_id: VaultId, node: NodeId, number: int, incarnation: Incarnation) -> bytes:
+    return cbor.encode(["covey/1 segment", vault_id, node, number, incarnation])
+
+
+def _spanning_binding(kind: str, vault_id: VaultId, node: NodeId, first: int, last: int) -> bytes:
+    return cbor.encode([f"covey/1 {kind} segment", vault_id, node, first, last])
+
+
+def _binding(vault_id: VaultId, node: NodeId, entry: SegmentEntry) -> bytes:
+    """Return what a segment is bound to."""
+    if entry.is_thinned:
+        return _spanning_binding("thinned", vault_id, node, entry.first, entry.number)
+    if entry.covers == 1:
+        return _segment_binding(vault_id, node, entry.number, entry.incarnation)
+    return _spanning_binding("merged", vault_id, node, entry.first, entry.number)
+
+
+def seal_segment(
+    key: VaultKey,
+    signing_public: DeviceKey,
+    number: int,
+    incarnation: Incarnation,
+    created_at_us: int,
+    records: list[SegmentRecord],
+    nonce: bytes,
+) -> tuple[SegmentEntry, bytes]:
+    """Return a segment's entry and content. The same arguments give the same bytes, so a crash can repeat it."""
+    node = node_id(signing_public)
+    plaintext = cbor.encode([1, created_at_us, [[each.received_at_us, each.message] for each in records]])
+    content = seal_object(
+        SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext
+    )
+    entry = SegmentEntry(
+        number,
+        incarnation,
+        crypto.digest(b"covey/1 segment", content),
+        len(content),
+        created_at_us,
+        len(records),
+    )
+    return entry, content
+
+
+def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:
+    """Return a merged segment's entry and content: it stands for all positions of these parts, without a gap."""
+    first, last = parts[0].number, parts[-1].number
+    plaintext = cbor.encode([2, [part.to_wire() for part in parts]])
+    created_at_us = max(part.created_at_us for part in parts)
+    return _seal_spanning(key, signing_public, "merged", (first, last), created_at_us, parts, plaintext)
+
+
+def seal_thinned(
+    key: VaultKey, signing_public: DeviceKey, span: tuple[int, int], created_at_us: int, thinned: OpenedSegment
+) -> tuple[SegmentEntry, bytes]:
+    """Return a thinned segment's entry and content: what was left of these positions, and the numbers that were not."""
+    parts = [part.to_wire() for part in thinned.parts]
+    plaintext = cbor.encode([3, thinned.erased_at_us, parts, [each.to_wire() for each in thinned.erased]])
+    return _seal_spanning(key, signing_public, "thinned", span, created_at_us, thinned.parts, plaintext)
+
+
+def _seal_spanning(
+    key: VaultKey,
+    signing_public: DeviceKey,
+    kind: str,
+    span: tuple[int, int],
+    created_at_us: int,
+    parts: Sequence[SegmentPart],
+    plaintext: bytes,
+) -> tuple[SegmentEntry, bytes]:
+    first, last = span
+    binding = _spanning_binding(kind, key.vault_id, node_id(signing_public), first, last)
+    content = seal_object(SEGMENT_MAGIC, key, binding, content_nonce(key, binding, plaintext), plaintext)
+    entry = SegmentEntry(
+        last,
+        THINNED if kind == "thinned" else MERGED,
+        crypto.digest(b"covey/1 segment", content),
+        len(content),
+        created_at_us,
+        sum(len(part.records) for part in parts),
+        last - first + 1,
+    )
+    return entry, content
+
+
+def is_segment(entry: SegmentEntry, content: bytes) -> bool:
+    """Say whether these are the sealed bytes that a manifest lists; no key is needed."""
+    return len(content) == entry.size and crypto.same(crypto.digest(b"covey/1 segment", content), entry.hash)
+
+
+def open_segment(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes) -> tuple[SegmentRecord, ...]:
+    """Open a segment that a manifest lists.
+
+    Raises:
+        RemoteError: another segment's bytes, tampered with, or malformed.
+    """
+    return tuple([record for part in open_parts(key, node, entry, content) for record in part.records])
+
+
+def open_parts(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes) -> tuple[SegmentPart, ...]:
+    """Open a segment that a manifest lists; a merged one has several parts.
+
+    Raises:
+        RemoteError: another segment's bytes, tampered with, or malformed.
+    """
+    return open_whole(key, node, entry, content).parts
+
+
+def open_whole(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes) -> OpenedSegment:
+    """Open a segment that a manifest lists, with what it says of what was erased from it.
+
+    Raises:
+        RemoteError: another segment's bytes, tampered with, or malformed.
+    """
+    if not is_segment(entry, content):
+        raise DecryptionError("the segment is not the one that the manifest lists")
+    plaintext = open_object(SEGMENT_MAGIC, key, _binding(key.vault_id, node, entry), content, MAXIMUM_SEGMENT_BYTES)
+    if entry.is_thinned:
+        opened = _read_thinned(entry, cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_ITEMS))
+    else:
+        value = cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES)
+        opened = OpenedSegment(_read_plain(entry, value) if entry.covers == 1 else _read_merged(entry, value))
+    if sum(len(part.records) for part in opened.parts) != entry.records:
+        raise MalformedError("segment: a lying number of records")
+    return opened
+
+
+def _read_plain(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
+    records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
+    version, created_at_us, found = cbor.record(value, "segment", cbor.uint(255), cbor.uint(), records)
+    if version != 1:
+        raise MalformedError(f"segment version {version}: a newer Covey?")
+    return (_part(entry.number, created_at_us, found),)
+
+
+def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
+    version, parts = cbor.record(value, "merged segment", cbor.uint(255), cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS))
+    if version != 2:
+        raise MalformedError(f"merged segment version {version}: a newer Covey?")
+    if [part.number for part in parts] != list(range(entry.first, entry.number + 1)):
+        raise MalformedError("the merged segment does not hold the positions that it stands for")
+    return tuple(parts)
+
+
+def _read_thinned(entry: SegmentEntry, value: object) -> OpenedSegment:
+    parts_of, erased_of = cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS), cbor.many(ErasedNumbers.from_wire, _MOST_RANGES)
+    version, erased_at_us, parts, erased = cbor.record(
+        value, "thinned segment", cbor.uint(255), cbor.uint(), parts_of, erased_of
+    )
+    if version != 3:
+        raise MalformedError(f"thinned segment version {version}: a newer Covey?")
+    numbers = [entry.first - 1, *(part.number for part in parts), entry.number + 1]
+    if not all(before < after for before, after in pairwise(numbers)) or not all(part.records for part in parts):
+        raise MalformedError("the thinned segment holds other positions than it stands for, or empty ones")
+    if not all((one.author, one.incarnation) < (other.author, other.incarnation) for one, other in pairwise(erased)):
+        raise MalformedError("the thinned segment names what was erased out of order")
+    if sum(len(each.numbers) for each in erased) > _MOST_RANGES:
+        raise LimitError(f"more than {_MOST_RANGES} ranges of numbers that were erased")
+    return OpenedSegment(tuple(parts), erased_at_us, tuple(erased))
+
+
+def _read_part(value: object) -> SegmentPart:
+    records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
+    return _part(*cbor.record(value, "part", cbor.uint(), cbor.uint(), records))
+
+
+def _part(number: int, created_at_us: int, records: tuple[list[Any], ...]) -> SegmentPart:
+    placed = [SegmentRecord(received, message, number, index) for index, (received, message) in enumerate(records)]
+    return SegmentPart(number, created_at_us, tuple(placed))
+
+
+def _read_record(value: object) -> list[Any]:
+    return cbor.record(value, "record", *_RECORD_READERS)
+
+
+_RECORD_READERS = (cbor.uint(), cbor.octets_to(MAXIMUM_MESSAGE_BYTES))
