@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from covey.app.command_orders import PinnedCommands
 from covey.app.operations.export_files import export_files, import_files
@@ -31,6 +32,7 @@ from covey.core.history.orders import Obeying
 from covey.core.ids import Incarnation, key_text
 from covey.core.now import Now
 from covey.core.orders.authority import Pins
+from covey.limits.group import MAXIMUM_MANIFEST_BYTES
 from covey.ports import ProgramEnd
 from tests.fleet import START, Device, identity
 from tests.staging import Staged
@@ -147,6 +149,8 @@ class ReleaseWorld:
     def __init__(self, folder: Path, seed: int, devices: int, by_stick: int) -> None:
         self.chance = random.Random(seed)
         self.loss = 0.05
+        self._one_memory = patch("covey.core.group.manifest.REMEMBERED_MANIFEST_BYTES", MAXIMUM_MANIFEST_BYTES)
+        self._one_memory.start()  # a thousand devices in one process need not parse the same manifest a thousand times
         self.now = START
         pins = Pins(frozenset({identity("operator").signing_public}))
         self.operator = Pump("operator", folder, pins)
@@ -164,6 +168,7 @@ class ReleaseWorld:
 
     def close(self) -> None:
         """End everybody's process: each has files open."""
+        self._one_memory.stop()
         for each in (self.operator, *self.devices):
             each.stop()
 

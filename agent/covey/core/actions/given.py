@@ -65,19 +65,24 @@ class GroupCommands:
         self._manifests = manifests
         self._group = group
         members = {member.keys.signing_public for member in group.members}
+        nodes = list(operations.nodes(group.group_id))
         weighed: WeighedOrders = weigh_orders(
-            operations, group.group_id, pins, members, void, kind=OperationKind.COMMAND
+            operations, group.group_id, pins, members, void, kind=OperationKind.COMMAND, nodes=nodes
         )
         self.operators = weighed.operators
         self.counting = tuple(order.id for order in weighed.orders if order.counts)
         """The commands that count, for whomever they are, in the history's order."""
-        self.halted = _halted(operations, group.group_id, pins, members, void)
+        self.halted = NOTHING_HALTED
+        if any(node.kind == OperationKind.RELEASE for node in nodes):
+            self.halted = _halted(operations, group.group_id, pins, members, void, nodes)
         """The releases that do not go on."""
 
     def new(
         self, member: Member, since: ObeyedSince, knows: Callable[[OperationId], bool], moment: Moment
     ) -> NewCommands:
         """Return what a member that obeys since an operation has not taken yet."""
+        if all(knows(each) for each in self.counting):  # as mostly: what it follows need not be read
+            return NewCommands(iter(()), iter(()))
         following, obeyed_before, forgotten = self._ancestry(member.keys.signing_public, since)
         given: list[OperationId] = []
         lost: list[OperationId] = []
@@ -161,14 +166,13 @@ def _halted(
     pins: Pins,
     members: Collection[DeviceKey],
     void: Collection[OperationId],
+    nodes: list[OrderNode],
 ) -> Halted:
     """Return the releases of a group that do not go on."""
-    if all(node.kind != OperationKind.RELEASE for node in operations.nodes(group_id)):
-        return NOTHING_HALTED
     from covey.core.history.releases import ReleaseState  # few ever stop one: it spares the memory
     from covey.core.orders.release_standing import release_standings
 
-    standings = release_standings(operations, group_id, pins, members, void)
+    standings = release_standings(operations, group_id, pins, members, void, nodes)
     paused, aborted = (
         frozenset((group_id, once) for once, each in standings.items() if each.state is state)
         for state in (ReleaseState.PAUSED, ReleaseState.ABORTED)

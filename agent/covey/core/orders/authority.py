@@ -88,11 +88,12 @@ def weigh_orders(
     members: Collection[DeviceKey],
     void: Collection[OperationId] = (),
     kind: OperationKind | None = None,
+    nodes: list[OrderNode] | None = None,
 ) -> WeighedOrders:
-    """Judge the orders of a kind in a group; None: only who is an operator."""
+    """Judge the orders of a kind in a group, of its `nodes` if they are at hand; no kind: only who is an operator."""
     if not pins.operators:
         return WeighedOrders({}, (), ())
-    nodes = list(records.nodes(group_id))
+    nodes = list(records.nodes(group_id)) if nodes is None else nodes
     found = _weighed(records, group_id, nodes, pins, members, void, kind)
     if not void or kind is not OperationKind.SETTING:
         return found

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from covey.core.history.operation import Log
 from covey.core.ids import DeviceKey, GroupId, OperationId
 
 
-@dataclass(frozen=True, slots=True)
-class OrderNode:
-    """An operation that bears on orders, or joins some that do.
+class OrderNode(NamedTuple):
+    """An operation that bears on orders, or joins some that do. A tuple: each judgement makes one of every node.
 
     `arrival` is a number of this device's own. `follows` are the arrivals of nodes: all nodes that this operation
     follows are these, and what they follow. `subject` is the key that it sets, the operation that it approves, or the
