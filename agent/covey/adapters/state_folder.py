@@ -111,6 +111,8 @@ class StateFolder:
         """
         import shutil
 
+        if not self.path.is_dir():
+            return
         identity = self._identity_path
         others = [each for each in self.path.iterdir() if each.name not in names and each != identity]
         try:

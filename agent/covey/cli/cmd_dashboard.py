@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--since", metavar="TIME", default="1d", help="look so far back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
-    interval_option(parser, 1.0)
+    interval_option(parser, 0.5)
 
 
 def run(options: argparse.Namespace) -> int:

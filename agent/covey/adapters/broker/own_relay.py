@@ -78,7 +78,10 @@ def _hint(error: OSError) -> str:
         case ssl.SSLCertVerificationError(verify_message=message) if "not yet valid" in message:
             return "is this machine's clock right?"
         case ssl.SSLCertVerificationError():
-            return "name the authority: covey relay --ca-file FILE; the URL's host must be the certificate's"
+            return (
+                "name the authority: --ca-file FILE, or covey relay --ca-file FILE; "
+                "the URL's host must be the certificate's"
+            )
         case ssl.SSLError() if refuses_tls13(error):
             return (
                 "let the broker speak TLS 1.3 (mosquitto: tls_version tlsv1.3); if it cannot, and as long as it "

@@ -66,7 +66,11 @@ def device_to_join(folder: StateFolder, label: str) -> Iterator[None]:
         yield
         return
     before = folder.names()
-    create_device(folder, label, "", "", with_passphrase=False)
+    try:
+        create_device(folder, label, "", "", with_passphrase=False)
+    except CoveyError:  # a full disk, say
+        folder.remove_others(before)
+        raise
     try:
         yield
     except (CoveyError, KeyboardInterrupt):
