@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "import sys\nsys.path.append('.')\nimport sleep_simulation\nsleep_simulation.run()\n"
 NIGHT = {"interval_seconds": 0.6, "batch_seconds": 1.5, "sensors": [["counter", {}]]}
-HEAP_KIB = 96  # what it keeps is encoded whole
+HEAP_KIB = 80  # what it keeps is encoded whole
 
 
 def test_sleeps_are_the_same_everywhere(board: Driver) -> None:

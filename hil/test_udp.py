@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 READINGS = 60
-HEAP_KIB = 96  # sockets take some kilobytes of it
+HEAP_KIB = 72
 QUICK = {"interval_seconds": 0.05, "batch_seconds": 0.3, "sensors": [["counter", {}]]}
 
 

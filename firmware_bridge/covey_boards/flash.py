@@ -18,6 +18,7 @@ from covey.core.ids import printable
 from covey.errors import LocalError, MissingPackageError
 from covey_boards.compiling import MPY_VERSION, compiled, compiler
 from covey_boards.device.updating import architecture_of
+from covey_boards.plain_numbers import with_numbers
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE
 from covey_boards.short_names import shortened
@@ -73,7 +74,7 @@ def firmware() -> dict[str, bytes]:
         for path in sorted((_HERE / folder).glob("*.py"))
         if path.name not in _NOT_FOR_BOARDS
     }
-    ordered = sorted(shortened(found).items(), key=lambda item: (item[0] == _START, item[0]))
+    ordered = sorted(shortened(with_numbers(found)).items(), key=lambda item: (item[0] == _START, item[0]))
     return {name: source.encode() for name, source in ordered}
 
 

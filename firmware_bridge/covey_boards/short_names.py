@@ -3,7 +3,9 @@
 A name takes its letters and six bytes, and MicroPython doubles the table of names when it is full: with the names of
 people, the whole firmware fills two kilobytes with letters, and passes the 620th name, which costs four more.
 
-1. What begins with one underscore, a constant, function or attribute, is renamed the same in all files.
+1. What begins with one underscore, a constant, function or attribute, is renamed the same in all files: to a word that
+   every port has in its flash, and that means nothing else there, as long as there are any; then to one or two letters.
+   A constant (`_X = const(...)`) takes letters: it is compiled away, as long as it begins with an underscore.
 2. A name that one file alone has shares its short one with those of other files. So no class may inherit from one of
    another file; `tests/unit/covey_boards/test_short_names.py` looks.
 3. A parameter is private if nothing but its function can mean it: no call of any file names it, it is neither a
@@ -16,6 +18,7 @@ from __future__ import annotations
 import ast
 import builtins
 import io
+import re
 import string
 import tokenize
 from collections import Counter
@@ -25,21 +28,54 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+_IN_FLASH = """
+abs all any append bytecode callable chr classmethod clear close copy count dir divmod end endswith eval exec
+extend find format get globals hash id index insert isalpha isdigit islower isspace issubclass isupper items
+iter join key keys little locals lower lstrip map next open ord pop popitem pow print read readinto readline
+remove replace repr reverse rfind rindex round rsplit rstrip send sep set setdefault sort sorted split start
+startswith staticmethod step stop strip sum throw update upper values write zip array binascii calcsize
+collect collections crc32 deque disable dumps enable gc hexlify ilistdir implementation isenabled json listdir
+load loads mem_alloc mem_free mkdir modify namedtuple os pack path platform poll register rename rmdir select
+sleep sleep_ms sleep_us stat statvfs struct sys threshold ticks_add ticks_cpu ticks_diff ticks_ms ticks_us
+time unhexlify unpack unregister urandom version
+"""
+_WORDS = _IN_FLASH.split()
+"""Those of `static_qstr_list` in MicroPython's py/makeqstrdata.py, which the format of `.mpy` files implies, that are
+no type's and nothing that an exception has; then names of modules that the firmware needs anyway, and in them."""
+
+_CONSTANT = re.compile(r"^(_\w+) = const\(", re.MULTILINE)
+
+
 def shortened(sources: Mapping[str, str]) -> dict[str, str]:
     """Return Python sources by file name, with short private names."""
     private = {name: _private_names(source) for name, source in sources.items()}
     files = Counter(each for names in private.values() for each in names)
-    names = _short_names()
-    shared = {each: next(names) for each in sorted(files) if files[each] > 1}
+    used = {name: _used(source) for name, source in sources.items()}
+    everywhere = set().union(*used.values())
+    constants = {each for source in sources.values() for each in _CONSTANT.findall(source)}
+    words = [word for word in _WORDS if word not in everywhere]
+    shared = _named(sorted(each for each in files if files[each] > 1), constants, words, set())
     trees = {name: ast.parse(source) for name, source in sources.items()}
     named = {each for tree in trees.values() for each in _named_in_calls(tree)}
     result = {}
     for name, source in sources.items():
         wanted = sorted(private[name] - shared.keys()) + sorted(_private_parameters(trees[name]) - named)
         taken = {shared[each] for each in private[name] & shared.keys()}
-        own = (each for each in _short_names() if each not in taken)
-        result[name] = _renamed(source, shared | dict(zip(wanted, own, strict=False)))
+        free = [word for word in _WORDS if word not in used[name] and word not in shared.values()]
+        result[name] = _renamed(source, shared | _named(wanted, constants, free, taken))
     return result
+
+
+def _named(wanted: list[str], constants: set[str], words: list[str], taken: set[str]) -> dict[str, str]:
+    """Return a short name for each: of these words, as long as there are any, and letters that are not taken."""
+    endings = (each for each in _short_names() if each not in taken)
+    free = iter(words)
+    return {each: next(endings) if each in constants else next(free, None) or next(endings) for each in wanted}
+
+
+def _used(source: str) -> set[str]:
+    """Return the words that a source has, in texts, too."""
+    return set(re.findall(r"\w+", source))
 
 
 def _short_names() -> Iterator[str]:

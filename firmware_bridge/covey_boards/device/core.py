@@ -14,6 +14,7 @@
 9. A restart that is asked for waits until the gateway has what was measured, as long as it takes something.
 10. What no gateway takes is noted on flash, as little as will do (`losses.py`): the next life admits it.
 11. Operators that enrolment pinned may order (`orders.py`); a gateway brings that, and can neither write nor repeat it.
+    Where the heap has no room for one, all of this makes room for it, and starts anew afterwards (`attending.py`).
 12. So for firmware (`updating.py`), which stays if the collector's acknowledgement comes through it (`slots.py`).
 """
 
@@ -46,7 +47,7 @@ _WAIT_US = const(1_000_000)  # before the line's full queue is tried again
 _STUMBLES_MAX = const(10)
 _AHEAD = const(2)  # batches closed before the line has taken one, or one more than it has under way
 _CARRY_BYTES = const(320)  # what a CARRY has beside the message, padding apart
-_ORDER_BYTES = const(14_000)  # that are free, or no order is dealt with: half of it is loaded
+_ORDER_BYTES = const(14_000)  # that are free, or an order has to wait for a heap of its own: half of it is loaded
 _TURN_US = const(10_000_000)  # a gateway that takes nothing for so long stops no batch
 
 
@@ -85,7 +86,7 @@ class Core:
     """
 
     def __init__(self, identity, storage, sensors, settings):
-        self.restart_wanted = False  # or True, or why the board gives up, as a line for people
+        self.restart_wanted = False  # or True, why the board gives up as a line for people, or (time, order) for `attending`
         self.identity = identity
         self.outbox = Outbox(settings.outbox_bytes, _between)
         self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu)
@@ -114,6 +115,7 @@ class Core:
         self._event = None  # of the line, under way
         self._stumbles = 0  # errors, and times that the heap ended, since the line took something
         self._restarting = None  # what a restart that was asked for waits for
+        self._order = None  # what `restart_wanted` is then, if not True
         self._losses = None  # of earlier lives, and of this one's outages
         if storage.read(messages.LOSSES_FILE):
             self._load_losses()
@@ -167,7 +169,7 @@ class Core:
         if self.sleeping is not None:
             self.sleeping.turn(now_us)
         if self._restarting is not None and not self.restart_wanted and self._restarting.due(self, now_us):
-            self.restart_wanted = True
+            self.restart_wanted = self._order or True
             self._note_losses(True)
 
     def out_of_memory(self):
@@ -416,7 +418,11 @@ class Core:
             if is_order:  # rules 11 and 12
                 gc.collect()
                 if self.update is None and hasattr(gc, "mem_free") and gc.mem_free() < _ORDER_BYTES:
-                    self.reporting.trouble = "no heap for an order"
+                    if content[1:2] != b"\x15":
+                        self.reporting.trouble = "no heap for a firmware"
+                    elif self.trial is None:  # which no start is to be taken from
+                        self._order = self._order or (self._time, content)
+                        self.restart(now_us)
                     return None
                 clock = self._clock(now_us)
                 return _late("downward").take(self, self._storage, self._settings, clock, content, now_us)

@@ -33,7 +33,7 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
         return entries.index(entry) + 1 if entry in entries else 0
 
     box, link, links, losses, sampling = board.outbox, board.link, board._links, board._losses, board._sampling
-    whole = link.state == link_machine.UP and not link.queued_bytes() and not link._assembled and not link._held
+    whole = link.state == link_machine.UP and not link.queued_bytes() and not link._fragments and not link._held
     fields = [
         [1, now_us, sleeping._power.now_us(), wait_us, sleeping.flash_us, sleeping._alone],
         [board._incarnation, board._boot_id, board._time and board._time[:2], sorted(board.counters.items())],

@@ -10,21 +10,24 @@
 5. Where what was kept cannot be read, all is `unknown`, and nothing is done until the board is enrolled anew.
 6. What became of it is signed. What is no order of ours leaves nothing on flash.
 7. Of settings the last order for a key holds, by height, then id (`setting_orders.py`).
+8. An order is let go of in each form as soon as it is there in the next one: it may have 2 KiB, and a heap some 10.
 """
 
+import gc
 import sys
 
 try:
     from covey_boards.shared import cbor, line_orders, messages
     from covey_boards.shared import tweetnacl as nacl
 
-    from .blake2b import blake2b_256
+    from . import blake2b
 except ImportError:
     import cbor
     import line_orders
     import messages
     import tweetnacl as nacl
-    from blake2b import blake2b_256
+
+    blake2b = None
 try:
     from micropython import const
 except ImportError:
@@ -47,37 +50,78 @@ _OPERATION = (
 )  # fmt: skip
 
 
-def obey(board, storage, settings, clock, raws, now_us):
+def name_of(raw):
+    """Return the id of an operation."""
+    module = blake2b or __import__("blake2b")
+    sys.modules.pop("blake2b", None)
+    return module.blake2b_256(raw, _ID_DOMAIN)
+
+
+def obey(board, storage, settings, clock, raws, now_us, order=None):
     """Deal with an order and what others have signed of it; return its result and the board's signature of that.
 
     Args:
-        board, storage, settings: `core.Core` and what it has.
+        board, storage, settings: `core.Core` and what it has; no settings where nothing measures.
         clock: (microseconds since 1970 as far as the board knows, whether that can be believed).
-        raws: the order's bytes, then those of approvals of it.
+        raws: the order's bytes, then those of approvals of it; a list, which is empty afterwards.
+        order: its id, where that is known.
 
     Raises:
         WireError: it is none.
     """
-    return OrderTaking(board, storage, settings, clock, now_us).take(raws)
+    if order is None:
+        order = name_of(raws[0])
+        gc.collect()
+    fields = _operation(raws)
+    enough = _is_signed(order, fields[2], raws, storage)
+    return OrderTaking(board, storage, settings, clock, now_us).take(order, fields, enough)
+
+
+def refuse(board, storage, clock, order):
+    """Return (result, signature) that no heap has room for an order, by its id; other arguments as `obey` has them."""
+    taking = OrderTaking(board, storage, None, clock, 0)
+    state, refused = _REFUSED, Refused("action_not_started", "this board's heap has no room for it")
+    if [entry for entry in taking._kept if entry[0] == order and entry[4]]:
+        state, refused = _UNKNOWN, Refused("action_went_down", "this board's heap ended while it was being done")
+    return taking.signed(taking._result(order, state, refused))
 
 
 class Refused(Exception):
     """An order is not followed: a code for programs, and why, for people."""
 
 
-def _operation(raw):
-    """Return the fields of an operation, once its author's signature holds.
+def _operation(raws):
+    """Take the first of some operations, and return its fields, once its author's signature holds.
 
     Raises:
         WireError: it is none.
     """
-    signature, document = cbor.record(cbor.decode(raw, messages.MESSAGE_BYTES_MAX), 64, bytes)
-    fields = cbor.record(cbor.decode(document, messages.MESSAGE_BYTES_MAX), *_OPERATION)
+    signature, signed = cbor.record(cbor.decode(raws.pop(0), messages.MESSAGE_BYTES_MAX), 64, bytes)
+    signed = _DOMAIN + signed
+    reader = cbor.Reader(signed)
+    if reader.take(len(_DOMAIN) + 1)[-1] != 0x8C:
+        raise cbor.WireError("malformed")
+    fields = [reader.item(1) for _ in range(3)]
+    author = cbor.record(fields, (1, 1), 32, 32)[2]
     try:
-        nacl.crypto_sign_verify_detached(signature, _DOMAIN + document, fields[2])
+        nacl.crypto_sign_verify_detached(signature, signed, author)
     except nacl.CryptoError:
         raise cbor.WireError("signature")
-    return fields
+    fields += [reader.item(1) for _ in range(9)]
+    if reader.place != len(signed):
+        raise cbor.WireError("malformed")
+    return cbor.record(fields, *_OPERATION)
+
+
+def _is_signed(order, author, approvals, storage):
+    """Rule 1."""
+    threshold, pinned = line_orders.read_pinned(storage)
+    signers = {author}
+    while approvals:
+        fields = _operation(approvals)
+        if fields[10] == _APPROVAL and fields[11] == cbor.encode([order]) and fields[2] in pinned:
+            signers.add(fields[2])
+    return author in pinned and len(signers) >= threshold
 
 
 def _command(body):
@@ -128,12 +172,15 @@ class OrderTaking:
             except cbor.WireError:
                 self._readable = False
 
-    def take(self, raws):
-        """Return the result of an order, and the board's signature of it."""
-        order = blake2b_256(raws[0], _ID_DOMAIN)
+    def take(self, order, fields, enough):
+        """Return the result of an order, and the board's signature of it; `enough` have signed it, or not."""
         body = self._found(order)
         if not body:
-            body = self._judged(order, raws)
+            body = self._judged(order, fields, enough)
+        return self.signed(body)
+
+    def signed(self, body):
+        """Return a result, and the board's signature of it."""
         return body, nacl.crypto_sign_detached(_RESULT_DOMAIN + body, self._identity.signing_secret)
 
     def _found(self, order):
@@ -145,16 +192,16 @@ class OrderTaking:
                 return entry[3]
         return None
 
-    def _judged(self, order, raws):
-        fields = _operation(raws[0])
+    def _judged(self, order, fields, enough):
         author, height = fields[2], fields[7]
         try:
-            self._check_signers(order, author, raws)
+            if not enough:
+                raise Refused("action_revoked", "it is not signed by enough of the operators that this board has pinned")
             if fields[10] == _SETTING:
                 return self._let_hold(order, height, fields[11])
             if fields[10] != _COMMAND:
                 raise cbor.WireError("malformed")
-            keys, name, arguments, once, deadline = _command(fields[11])
+            keys, name, arguments, once, deadline = _command(fields.pop())
             if self._identity.signing_public not in keys:
                 raise cbor.WireError("not_for_us")
         except Refused as refused:
@@ -173,17 +220,6 @@ class OrderTaking:
                 return entry[5]
             return self._result(order, state, refused)
         return self._do(entry, action, arguments)
-
-    def _check_signers(self, order, author, raws):
-        """Rule 1."""
-        threshold, pinned = line_orders.read_pinned(self._storage)
-        signers = {author}
-        for raw in raws[1:]:
-            fields = _operation(raw)
-            if fields[10] == _APPROVAL and fields[11] == cbor.encode([order]) and fields[2] in pinned:
-                signers.add(fields[2])
-        if author not in pinned or len(signers) < threshold:
-            raise Refused("action_revoked", "it is not signed by enough of the operators that this board has pinned")
 
     def _let_hold(self, order, height, body):
         """Let a setting hold, unless a later order for its key does."""
@@ -206,7 +242,10 @@ class OrderTaking:
 
                 for name in ("setting_orders", "opening", "wiring"):
                     sys.modules.pop(name, None)
-            wrong = let_hold(self._board, self._storage, self._settings, key, value)
+            try:
+                wrong = let_hold(self._board, self._storage, self._settings, key, value)
+            except MemoryError:
+                wrong = "setting_value", "no heap for it"
             state = _DONE if wrong is None else _REFUSED
             body = self._result(order, state, wrong and Refused(*wrong), None if wrong else 0, b"", key)
             self._set = [each for each in self._set if each[0] != key][-_SET + 1 :] + [[key, height, order, body]]

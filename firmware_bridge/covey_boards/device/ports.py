@@ -117,13 +117,14 @@ def _once(name, *fields):
         gc.collect()
 
 
-def _serve(files, settings, wrong, line, clock, watchdog, seconds):
-    """Be a board until a restart; return why it gives up, or nothing. What it held is let go of with this frame."""
+def _serve(line, clock, watchdog, seconds, name, *fields):
+    """Run a board of a module; return what its restart waits for, or why it fails. What it held goes with this frame."""
     try:
-        for name in _MODULES:  # below what only the start needs, and one by one: the heap is to stay whole
-            __import__(name)
-            gc.collect()
-        board = _once("starting", files, settings, wrong, clock)
+        if name == "starting":
+            for each in _MODULES:  # below what only the start needs, and one by one: the heap is to stay whole
+                __import__(each)
+                gc.collect()
+        board = _once(name, *fields)
         run(board, line, clock, watchdog, seconds)
         return board.restart_wanted
     except EOFError:
@@ -138,10 +139,13 @@ def main(seconds=None):
     line, watchdog, settings, wrong = _once("opening", files, Console, clock)
     if line is None:
         return
-    reason = _serve(files, settings, wrong, line, clock, watchdog, seconds)
+    on = line, clock, watchdog
+    reason = _serve(*on, seconds, "starting", files, settings, wrong, clock)
     gc.collect()
+    if isinstance(reason, tuple):  # an order needs the heap
+        reason = _serve(*on, None, "attending", files, clock.now_us(), *reason)
     if isinstance(reason, str):
-        run(_once("failing", reason, clock.now_us(), settings.get("rest_seconds")), line, clock, watchdog)
+        _serve(*on, None, "failing", reason, clock.now_us(), settings.get("rest_seconds"))
     if seconds is None:
         import machine
 

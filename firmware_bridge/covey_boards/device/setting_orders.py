@@ -3,6 +3,7 @@
 1. Operators set `board.sensors` (JSON, as `covey.json` has it) and how often a board measures and sends, nothing else.
 2. What they set lies in a file of its own above `covey.json`, so that without a value the owner's holds again.
 3. Sensors that cannot be opened are refused, and those of before go on.
+4. Where nothing measures, what is set holds with the next start.
 """
 
 import json
@@ -22,7 +23,7 @@ def let_hold(board, storage, settings, key, value):
     """Let a value of a key hold; None: what holds without operators. Return (code, why) where it does not, else None.
 
     Args:
-        board, storage, settings: `core.Core` and what it has.
+        board, storage, settings: `core.Core` and what it has; no settings where nothing measures.
     """
     name = key[6:] if key[:6] == "board." else ""
     if name != "sensors" and name not in _SECONDS:
@@ -44,6 +45,8 @@ def let_hold(board, storage, settings, key, value):
         if failed:
             return "setting_value", ", ".join(failed)
     storage.write(ORDERED_FILE, raw)
+    if settings is None:
+        return None
     if name in _SECONDS:
         unit = name[:-8] + "_us"
         default = getattr(type(settings)(), unit)

@@ -47,6 +47,7 @@ _MTU_MIN = const(48)  # bursts that a micro:bit's receive ring takes whole
 MTU_MAX = 4_096
 MESSAGE_BYTES_MAX = 4_096  # covey/limits/board.py: the longest message of a board
 _QUEUE_BYTES_MAX = const(8_192)
+_FRAGMENTS_MAX = const(128)  # of a message: the longest in frames of 48 bytes has 111
 _WINDOW_MAX = const(8)  # DATA ahead of their ACK, whatever a peer says: a tenth of a second at 115,200 baud with 200 bytes each
 
 _HELLO = const(1)
@@ -230,7 +231,7 @@ class Link:
         """Forget sequences and halves; keep the queue."""
         both = min(self.boot_id, peer) + max(self.boot_id, peer)
         self._tag = (crc32(both) & 0xFFFF).to_bytes(2, "little")
-        self._assembled = bytearray()
+        self._fragments = []  # of the message that comes: no piece of the heap has to hold it all before it is whole
         self._peer = peer
         self._send_sequence = self._receive_sequence = 0
         self._held = []  # sequences of the DATA_LAST that our owner has not acknowledged
@@ -339,20 +340,25 @@ class Link:
             if ahead <= self._passed:
                 self._emit(_RESEND, self._receive_sequence, b"")
             self._passed = ahead
-        elif waiting < self.window and len(self._assembled) + len(payload) <= self.message_bytes_max:
+        elif (
+            waiting < self.window
+            and len(self._fragments) < _FRAGMENTS_MAX
+            and sum([len(each) for each in self._fragments]) + len(payload) <= self.message_bytes_max
+        ):
             self._passed = 127
             following = (sequence + 1) & 255
             if kind == _DATA:
-                self._assembled += payload
+                self._fragments.append(payload)
                 self._receive_sequence = following
                 if not waiting:
                     self._emit(_ACK, sequence, b"")
             else:
                 held = self._held + [sequence]
-                self._events.append(Message(bytes(self._assembled) + payload, (self.statistics.sessions, sequence)))
+                whole = b"".join(self._fragments + [payload]) if self._fragments else payload
+                self._events.append(Message(whole, (self.statistics.sessions, sequence)))
                 self._held, self._receive_sequence = held, following
                 self.statistics.messages_received += 1
-                self._assembled = bytearray()
+                self._fragments = []
         else:
             self.statistics.strays += 1  # more than our window before the first was acknowledged, or one without end
 

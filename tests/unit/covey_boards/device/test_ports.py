@@ -190,6 +190,34 @@ def test_the_loop_ends_when_a_restart_is_asked_for(flat: Loader) -> None:
     flat("ports").run(board, Line(), SimpleNamespace(now_us=lambda: 0))
 
 
+def test_an_order_that_needs_the_heap_is_dealt_with_in_the_place_of_all_else(
+    monkeypatch: pytest.MonkeyPatch, flat: Loader
+) -> None:
+    ports, given = flat("ports"), []
+
+    def starts(name: str, wanted: object) -> None:
+        def start(*fields: object) -> Echo:
+            given.append((name, *fields[-2:]))
+            if isinstance(wanted, Exception):
+                raise wanted
+            board = Echo()
+            board.restart_wanted = wanted  # type: ignore[assignment]
+            return board
+
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(start=start))
+
+    opened = Line(), None, {"rest_seconds": 3}, []
+    clock = SimpleNamespace(now_us=lambda: 7)
+    monkeypatch.setattr(ports, "_MODULES", ())
+    monkeypatch.setattr(ports, "Clock", lambda: clock)
+    starts("starting", ("time", b"order"))
+    starts("attending", OSError(5))
+    starts("failing", True)
+    monkeypatch.setitem(sys.modules, "opening", SimpleNamespace(start=lambda *_fields: opened))
+    ports.main(seconds=1)
+    assert given == [("starting", [], clock), ("attending", "time", b"order"), ("failing", 7, 3)]
+
+
 def test_the_console_takes_what_is_there_and_no_more_than_its_buffer(
     monkeypatch: pytest.MonkeyPatch, flat: Loader
 ) -> None:

@@ -179,7 +179,15 @@ def test_a_message_without_end_is_not_kept() -> None:
     for sequence in range(256):
         body = bytes([2, sequence]) + a._tag + bytes(40)
         b.receive_bytes(framing.encode(body), 0)
-    assert len(b._assembled) <= link_machine.MESSAGE_BYTES_MAX
+    assert sum(map(len, b._fragments)) <= link_machine.MESSAGE_BYTES_MAX
+
+
+def test_a_message_of_small_fragments_is_not_kept() -> None:
+    """Each costs a board more heap than it holds."""
+    a, b = pair()
+    for sequence in range(256):
+        b.receive_bytes(framing.encode(bytes([2, sequence]) + a._tag + b"x"), 0)
+    assert len(b._fragments) == link_machine._FRAGMENTS_MAX
 
 
 def test_a_frame_of_another_session_is_answered_with_hello_and_changes_nothing() -> None:

@@ -1,0 +1,171 @@
+"""What deals with an order on a board whose heap has no room for it beside what measures. docs/protocol.md, section 18, "Orders".
+
+Loaded when it is needed, in the place of `core`, whose face it has as far as `ports.run` asks for it.
+
+1. What the board had measured is with its gateway by then, or noted on flash; until it starts anew it measures nothing.
+2. An order is dealt with as anywhere else (`orders.py`): it is done once, and what became of it is on flash before it is
+   told. So a power cut here is one like any other, and the gateway brings the order again until it has the result.
+3. The board says who it is, then what became of the order, and stays for a moment: the next one may be on its way.
+4. It starts anew when the gateway has all that and says nothing more, or takes nothing. An order that the heap ends in
+   all the same is refused by the board's signature, so that nobody brings it for good.
+5. What else comes is acknowledged and let go of, as if it had come while the board was off.
+"""
+
+import gc
+import sys
+
+try:
+    from covey_boards.shared import cbor, line_orders, link_machine, messages
+    from covey_boards.shared import tweetnacl as nacl
+
+    from . import identity, orders
+except ImportError:
+    import cbor
+    import line_orders
+    import link_machine
+    import messages
+    import tweetnacl as nacl
+
+    identity = orders = None
+try:
+    from micropython import const
+except ImportError:
+    const = int
+
+# What measures, and is let go of.
+_LOADED = (
+    "batch outbox reporting sampling core losses inbox received restarting link_keys sensors my_sensors hardware"
+)
+_BUSY_MS = const(4_000)
+_STAYS_US = const(1_000_000)  # a gateway has the next order within a second of a result
+_PATIENCE_US = const(20_000_000)  # with a gateway that takes nothing
+
+
+class Attending:
+    """A board that deals with orders, and does nothing else.
+
+    Args:
+        identity: of the board.
+        storage: as `core.Core` has it.
+        time: (wall, now, synchronised) of the last TIME, or None.
+        order: of the line.
+        now_us: microseconds since boot.
+    """
+
+    sleeping = None
+
+    def __init__(self, identity, storage, time, order, now_us):
+        self.restart_wanted = False
+        self.identity = identity
+        self.link = link_machine.Link(nacl.randombytes(8))
+        self._storage, self._time, self._order = storage, time, order
+        self._results = []  # that wait until the gateway knows who we are
+        self._announced = True  # nobody is there yet who would have to be told that this takes long
+        self._until_us = now_us + _PATIENCE_US
+
+    def feed(self, raw, now_us):
+        """Take bytes from the line."""
+        self.link.receive_bytes(raw, now_us // 1000)
+
+    def tick(self, now_us):
+        """Do what is due, and return the bytes for the line."""
+        now = now_us // 1000
+        deadline = self.link.next_deadline()
+        if deadline is not None and now >= deadline:
+            self.link.handle_deadline(now)
+        event = self.link.next_event()
+        while event is not None:
+            self._handle(event, now_us)
+            event = self.link.next_event()
+        if self._order is not None:
+            if self._announced:
+                self._deal(now_us)
+            else:
+                self.link.busy(_BUSY_MS)
+            self._announced = not self._announced
+        elif self.link.state == link_machine.UP:
+            for result in self._results:
+                self.reporting.say(line_orders.RESULT, *result)
+            self._results = []
+        self.restart_wanted = self.restart_wanted or now_us >= self._until_us
+        return self.link.bytes_to_send(now)
+
+    @property
+    def reporting(self):
+        """What says something to the gateway: itself."""
+        return self
+
+    def say(self, *fields):
+        """Queue a message for the gateway."""
+        self.link.send(messages.to_line(*fields))
+
+    def restart(self, now_us):
+        """Start anew, as an order wants it: that happens in any case."""
+
+    def _handle(self, event, now_us):
+        if isinstance(event, link_machine.LinkUp):
+            keys = self.identity.signing_public, self.identity.noise_public, self.identity.proof
+            self.say(messages.IDENTIFY, *keys, self._enrolled(), messages.SOFTWARE)
+        elif isinstance(event, link_machine.Message):
+            self._receive(event, now_us)
+        if isinstance(event, (link_machine.Delivered, link_machine.Message)) and not self._results:
+            self._until_us = now_us + (_PATIENCE_US if self.link.queued_bytes() else _STAYS_US)
+
+    def _enrolled(self):
+        return cbor.record(cbor.decode(self._storage.read(messages.COLLECTOR_FILE), 128), (1, 1), 32, 32, 32)[2]
+
+    def _receive(self, event, now_us):
+        if event.data[1:2] == b"\x15":
+            self._order = event.data
+        else:
+            try:
+                fields = messages.from_line(event.data)
+                if fields[0] == messages.TIME:
+                    self._time = fields[1], now_us, fields[2]
+            except cbor.WireError:
+                pass
+        self.link.acknowledge(event.token)
+
+    def _clock(self, now_us):
+        if self._time is None:
+            return now_us, False
+        return self._time[0] + now_us - self._time[1], self._time[2]
+
+    def _deal(self, now_us):
+        raw, self._order = self._order, None
+        gc.collect()
+        try:
+            raws, raw = line_orders.from_line(raw)[1], None
+            order = orders.name_of(raws[0])
+            gc.collect()
+            try:
+                result = orders.obey(self, self._storage, None, self._clock(now_us), raws, now_us, order)
+            except MemoryError:  # rule 4
+                raws = None
+                gc.collect()
+                result = orders.refuse(self, self._storage, self._clock(now_us), order)
+            self._results.append(result)
+        except cbor.WireError:
+            pass
+        self._until_us = now_us + _PATIENCE_US if self._results else now_us + _STAYS_US
+
+    def out_of_memory(self):
+        """Start anew: less than this there is not."""
+        self.restart_wanted = True
+
+    def failed(self, reason):
+        """Start anew."""
+        self.restart_wanted = True
+
+
+def start(storage, now_us, time, order):
+    """Return what deals with an order in the place of a board."""
+    global orders
+    owner = identity
+    if owner is None:
+        for name in _LOADED.split():
+            sys.modules.pop(name, None)
+        gc.collect()
+        owner, orders = __import__("identity"), __import__("orders")
+        del sys.modules["identity"]
+    return Attending(owner.load_identity(storage), storage, time, order, now_us)
