@@ -80,6 +80,16 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     assert "sealed for others" in barn.fails("get", "for one", "-o", str(tmp_path / "of another"), code=1)
     barn.ok("content", "fetch", "for one")
     assert "sealed for others" in barn.fails("get", "for one", "-o", str(tmp_path / "of another"), code=1)
+    later = tmp_path / "later"
+    later.write_bytes(model.read_bytes() + b"and a secret")
+    words = ("--base", "for one", "--for", shed.author, "--wait", "--timeout", "120")
+    assert "% of the whole" in hub.ok("put", str(later), *words)
+    shed.ok("get", "later", "-o", str(tmp_path / "later of one"))
+    assert (tmp_path / "later of one").read_bytes() == later.read_bytes()
+    here = [each["name"] for each in shed.json("content", "ls") if each["state"] == "here"]
+    assert any(name.endswith(".covey-patch") for name in here), "it came as a patch"
+    patch = next(each["id"] for each in barn.json("content", "ls") if each["name"].endswith(".covey-patch"))
+    assert "sealed for others" in barn.fails("get", patch, "-o", str(tmp_path / "of another"), code=1)
     assert not (tmp_path / "of another").exists()
     assert "nobody is to fetch it" in hub.fails("put", str(model), "--secret", code=2)
 
