@@ -28,6 +28,11 @@ RIVALS_OF_ONE = 8
 """Manifests of one issuer none of which follows another. An honest device issues two only where its state was restored;
 more are taken where somebody else's follow them."""
 
+RIVALS_REPLACED = 64
+"""Of these, how many give way to others of their issuer before everybody's later versions follow them. Two devices that
+are given rivals in other orders replace a few dozen until they hold the same; one that means ill could go on for good,
+and everybody would exchange what it has issued."""
+
 MAXIMUM_OPEN_MANIFESTS = 512
 """Versions of a group since the last one that everybody's later ones follow, beyond which only what removes somebody or
 follows several is taken: each is kept in memory, and compared with the others."""

@@ -92,6 +92,10 @@ class GroupTables:
             (group_id, version, manifest_hash, _OPEN, raw, now_us),
         )
 
+    def drop_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
+        """Forget an accepted manifest that others of its issuer have replaced."""
+        self._database.run("DELETE FROM group_manifest WHERE group_id = ? AND hash = ?", (group_id, manifest_hash))
+
     def lowest_version(self, group_id: GroupId) -> int:
         """Return the lowest version of a group's accepted manifests; 0 where there are none."""
         return self._database.one(

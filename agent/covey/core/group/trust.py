@@ -19,7 +19,9 @@
        new secret, the same has the same.
 
    10. Nobody can fill the graph. Of one issuer's manifests at most `RIVALS_OF_ONE` are held that know nothing of each
-       other, except for what another member's follows: who asks for it holds it. Beyond `MAXIMUM_OPEN_MANIFESTS`, or
+       other, except for what another member's follows: who asks for it holds it. Which ones does not depend on the
+       order in which they come: one takes the place of the last by version and hash that nothing follows, up to
+       `RIVALS_REPLACED` times. Beyond `MAXIMUM_OPEN_MANIFESTS`, or
        their bytes, a manifest is taken if it removes somebody or follows several, up to four times as many. One that
        leaves fewer heads than before is always taken: so any conflict can be ended, whoever made it.
 
@@ -56,6 +58,7 @@ from covey.limits.group import (
     MAXIMUM_OPEN_BYTES,
     MAXIMUM_OPEN_MANIFESTS,
     RIVALS_OF_ONE,
+    RIVALS_REPLACED,
 )
 
 
@@ -89,6 +92,7 @@ class GroupTrust:
     _leading: GroupManifest | None
     _bits: int
     _bytes: int
+    _replaced: int
 
     def __init__(self, group_id: GroupId, current: GroupManifest | None) -> None:
         """Begin with nothing, or with a manifest that is trusted already."""
@@ -274,7 +278,7 @@ class GroupTrust:
         return self.offer(self.read(raw))
 
     def offer(self, manifest: GroupManifest, *, wanted: bool = False) -> Verdict:
-        """Take another manifest of this group that was read before (rules 5 to 10).
+        """Take another manifest of this group that was read before (rules 5 to 10); others may be held no more then.
 
         `wanted` says that the bounds of rule 10 do not hold for it: another member's follows it.
 
@@ -289,8 +293,7 @@ class GroupTrust:
             raise GenesisError("another genesis of this group")
         parents = self._parents(manifest)
         past = _past(parents)
-        if not wanted:
-            self._check_rivals(manifest, past)
+        replaced = [] if wanted else self._in_place_of(manifest, past)
         before = self._state_after(parents)
         state = GroupState.of(manifest)
         change = difference(before, state)
@@ -307,6 +310,7 @@ class GroupTrust:
         bit = 1 << self._bits
         named = tuple(parent.bit for parent in parents)
         step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, named, before, change)
+        self._drop(manifest.issuer, replaced)
         self._place(_Placed(manifest, manifest.hash, state, bit, past, step))
         return Verdict.ACCEPTED
 
@@ -342,7 +346,7 @@ class GroupTrust:
     def _clear(self) -> None:
         self._placed, self._heads, self._tips = {}, {}, {}
         self._leading = None
-        self._bits = self._bytes = 0
+        self._bits = self._bytes = self._replaced = 0
 
     def _begin(self, manifest: GroupManifest) -> None:
         self._root = _Placed(manifest, manifest.hash, GroupState.of(manifest), 1, 0, None)
@@ -375,10 +379,37 @@ class GroupTrust:
         version = max(manifest.version for manifest in manifests)
         return state.write(replace(newest, version=version, votes=(), raw=b""))
 
-    def _check_rivals(self, manifest: GroupManifest, past: int) -> None:
-        """Rule 10, for one issuer."""
-        if not self._leaves_fewer_heads(manifest) and len(self._unknown_tips(manifest.issuer, past)) >= RIVALS_OF_ONE:
-            raise LimitError(f"more than {RIVALS_OF_ONE} manifests by one issuer that know nothing of each other")
+    def _in_place_of(self, manifest: GroupManifest, past: int) -> list[_Placed]:
+        """Return which of its issuer's go for a manifest, each after what follows it (rule 10).
+
+        Raises:
+            LimitError: it is the last of them, by version and hash, or enough were replaced.
+        """
+        gone: list[_Placed] = []
+        tips = [] if self._leaves_fewer_heads(manifest) else self._unknown_tips(manifest.issuer, past)
+        while len(tips) >= RIVALS_OF_ONE:
+            kept = [each for each in self._placed.values() if each not in gone]
+            followed = {parent for each in kept for parent in each.manifest.prev}
+            ends = [tip for tip in tips if tip.hash not in followed]
+            last = max(ends, key=lambda tip: (tip.manifest.version, tip.hash), default=None)
+            is_full = self._replaced + len(gone) == RIVALS_REPLACED
+            if last is None or is_full or (last.manifest.version, last.hash) < (manifest.version, manifest.hash):
+                raise LimitError(f"more than {RIVALS_OF_ONE} manifests by one issuer that know nothing of each other")
+            gone.append(last)
+            own = [each for each in kept if each.manifest.issuer == manifest.issuer and each is not last]
+            tips = [each for each in _tips_of(own) if not each.bit & past]
+        return gone
+
+    def _drop(self, issuer: DeviceKey, gone: Iterable[_Placed]) -> None:
+        """Hold some of an issuer's no more, each of which nothing follows then."""
+        for each in gone:
+            del self._placed[each.hash], self._heads[each.hash]
+            self._bytes -= len(each.manifest.raw)
+            self._replaced += 1
+            followed = {parent for other in self._placed.values() for parent in other.manifest.prev}
+            ends = [parent for parent in each.manifest.prev if parent in self._placed and parent not in followed]
+            self._heads |= {parent: self._placed[parent] for parent in ends}
+            self._tips[issuer] = _tips_of([own for own in self._placed.values() if own.manifest.issuer == issuer])
 
     def _check_room(self, manifest: GroupManifest, *, removes: bool) -> None:
         """Rule 10, for all issuers together."""
@@ -446,6 +477,14 @@ class GroupTrust:
         if manifest.group_id != self.group_id:
             raise GenesisError("a manifest of another group")
         return manifest
+
+
+def _tips_of(held: Sequence[_Placed]) -> list[_Placed]:
+    """Return what none of an issuer's own follows, of what is held of it; not the one that all follow."""
+    past = 0
+    for each in held:
+        past |= each.past
+    return [each for each in held if each.step is not None and not each.bit & past]
 
 
 def _past(parents: Iterable[_Placed]) -> int:

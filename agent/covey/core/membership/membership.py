@@ -412,16 +412,15 @@ class Membership:
                 waiting[known] = trust.read(raw)
         offered_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
         looked_back = any(each.version <= trust.root.version for each in waiting.values())
-        for manifest in offered_now.news:
-            self._save(manifest, now_us)
+        self._keep(trust, offered_now, now_us)
         if looked_back and (found := reopened(trust.group_id, waiting, self._records.groups)) is not None:
             trust = found
             self.groups.hold(trust)
             reopened_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
-            for manifest in reopened_now.news:
-                self._save(manifest, now_us)
+            self._keep(trust, reopened_now, now_us)
             refused = offered_now.refused or reopened_now.refused
-            offered_now = Offered([*offered_now.news, *reopened_now.news], refused, reopened_now.unfinished)
+            news = [*offered_now.news, *reopened_now.news]
+            offered_now = Offered(news, [], refused, reopened_now.unfinished)
         if offered_now.unfinished:
             self.unfinished.add(trust.group_id)
         for placed in kept.keys() - waiting.keys():
@@ -435,6 +434,12 @@ class Membership:
         if offered_now.refused is not None and not waiting:
             raise offered_now.refused
         return []
+
+    def _keep(self, trust: GroupTrust, offered: Offered, now_us: int) -> None:
+        for manifest in offered.news:
+            self._save(manifest, now_us)
+        for replaced in offered.replaced:
+            self._records.groups.drop_manifest(trust.group_id, replaced)
 
     def _save(self, manifest: GroupManifest, now_us: int) -> None:
         self._records.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)

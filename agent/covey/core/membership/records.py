@@ -60,6 +60,9 @@ class ManifestRecords(Protocol):
     ) -> None:
         """Keep an accepted manifest for good."""
 
+    def drop_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
+        """Forget an accepted manifest that others of its issuer have replaced."""
+
     def reopen_manifests(self, group_id: GroupId, version: int) -> None:
         """Note that what is at or above a version may have rivals."""
 

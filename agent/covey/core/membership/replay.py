@@ -27,9 +27,11 @@ _LOOK_BACK = (1, 8, 64, MAXIMUM_OPEN_MANIFESTS)
 
 @dataclass(slots=True)
 class Offered:
-    """What became of manifests: those accepted, why one was refused, and whether work was left over (rule 4)."""
+    """What became of manifests: those accepted, what they replaced (`trust.py`, rule 10), why one was refused, and
+    whether work was left over (rule 4)."""
 
     news: list[GroupManifest] = field(default_factory=list)
+    replaced: list[ManifestHash] = field(default_factory=list)
     refused: RemoteError | None = None
     unfinished: bool = False
 
@@ -42,6 +44,7 @@ def offer_all(
     `admits` is asked of each that could be placed, whether it may be now.
     """
     outcome = Offered()
+    held = [each.hash for each in trust.held()]
     wanted = _wanted(trust, waiting)
     steps = 0
     for manifest in sorted(waiting.values(), key=lambda each: (each.version, each.hash)):
@@ -66,6 +69,8 @@ def offer_all(
         else:
             outcome.news += [manifest] if verdict is Verdict.ACCEPTED else []
             del waiting[manifest.hash]
+    outcome.news = [each for each in outcome.news if trust.holds(each.hash)]
+    outcome.replaced = [each for each in held if not trust.holds(each)]
     return outcome
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from covey.core.group.manifest import Mode, read_manifest
-from covey.core.group.trust import GroupTrust
+from covey.core.group.manifest import GroupManifest, Mode, read_manifest, sign_manifest
+from covey.core.group.trust import GroupTrust, Verdict
 from covey.core.ids import DeviceKey, GroupId
-from covey.errors import GenesisError, MalformedError, RemoteError
+from covey.errors import GenesisError, LimitError, MalformedError, RemoteError, VersionGapError
+from covey.limits.group import RIVALS_OF_ONE, RIVALS_REPLACED
 from tests.replay import replay
 from tests.vectors import load, vectors
+from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID
+from tests.vectors.makers.groups import WITH_CAROL
 
 _FILE = load("group_manifests")
 _RAW = {entry["name"]: bytes.fromhex(entry["manifest"]) for entry in _FILE["manifests"]}
@@ -109,3 +113,52 @@ def test_a_device_that_joined_follows_the_ordinary_rules() -> None:
     with pytest.raises(RemoteError) as caught:
         trust.update(_RAW["genesis"])
     assert caught.value.code == "genesis"
+
+
+def _rivals(held: GroupManifest, count: int) -> list[GroupManifest]:
+    """Return Alice's manifests that all follow the same one, the last by version and hash first."""
+    alice = held.member(ALICE.signing_public)
+    assert alice is not None
+    made = [sign_manifest(held.changing(replace(alice, label=f"{number}")), ALICE) for number in range(count)]
+    return sorted(made, key=lambda each: each.hash, reverse=True)
+
+
+@pytest.mark.parametrize("followed", [False, True], ids=["alone", "followed by their issuer's own"])
+def test_which_of_an_issuers_rivals_are_held_does_not_depend_on_their_order(*, followed: bool) -> None:
+    """As all are offered again and again; what two devices hold would differ for good (seed 730028919)."""
+    last_first = _rivals(WITH_CAROL, 2 * RIVALS_OF_ONE)
+    later = [rival for each in last_first[:RIVALS_OF_ONE] for rival in _rivals(each, 2)] if followed else []
+    heads = []
+    for order in (last_first, last_first[::-1], last_first[1::2] + last_first[::2]):
+        trust = GroupTrust(GROUP_ID, WITH_CAROL)
+        for _ in range(3):
+            for each in [*order[:RIVALS_OF_ONE], *later, *order[RIVALS_OF_ONE:]]:
+                with suppress(LimitError, VersionGapError):
+                    trust.offer(each)
+        heads.append([each.hash for each in trust.heads()])
+        assert len(trust) == 1 + RIVALS_OF_ONE
+    assert heads[0] == heads[1] == heads[2] == sorted(each.hash for each in last_first)[:RIVALS_OF_ONE]
+
+
+def test_what_another_member_follows_is_not_replaced() -> None:
+    trust = GroupTrust(GROUP_ID, WITH_CAROL)
+    last_first = _rivals(WITH_CAROL, 2 * RIVALS_OF_ONE)
+    for each in last_first[:RIVALS_OF_ONE]:
+        trust.offer(each)
+    bob = last_first[0].member(BOB.signing_public)
+    assert bob is not None
+    followed = sign_manifest(last_first[0].changing(replace(bob, label="bob anew")), BOB)
+    trust.offer(followed)
+    for each in last_first[RIVALS_OF_ONE:-1]:
+        trust.offer(each)
+    assert trust.holds(last_first[0].hash)
+    assert {each.hash for each in trust.heads()} == {followed.hash, *(each.hash for each in last_first[-8:-1])}
+
+
+def test_who_means_ill_replaces_its_rivals_so_often_and_no_more() -> None:
+    trust = GroupTrust(GROUP_ID, WITH_CAROL)
+    accepted = 0
+    for each in _rivals(WITH_CAROL, 2 * RIVALS_REPLACED):
+        with suppress(LimitError):
+            accepted += trust.offer(each) is Verdict.ACCEPTED
+    assert accepted == RIVALS_OF_ONE + RIVALS_REPLACED

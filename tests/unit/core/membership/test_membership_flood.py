@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
-from covey.core.group.manifest import GroupManifest, Member, secret_id, sign_manifest
+from covey.core.group.manifest import GroupManifest, Member, manifest_hash, read_manifest, secret_id, sign_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_that_fit
 from covey.core.ids import GroupId
 from covey.core.membership.membership import Edit
@@ -135,6 +135,26 @@ def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
         ben.node.actions.leave(group_id, ben.now)
     carry(ann, ben)
     assert _members(ann, group_id) == {ann.key}
+
+
+def test_void_rivals_that_came_in_other_orders_are_the_same_ones_in_the_end(make: Make) -> None:
+    """Nobody ends that, as it is no conflict; those who hold other ones would ask each other for good."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    rivals = _rivals(ann.node.groups.group(group_id), mal, 4 * RIVALS_OF_ONE)
+    _remove(ann, mal, group_id)
+    carry(ann, ben)
+    _send(mal, ann, group_id, rivals[: 2 * RIVALS_OF_ONE])
+    _send(mal, ben, group_id, rivals[2 * RIVALS_OF_ONE :])
+    assert ann.node.groups.trust(group_id).heads() != ben.node.groups.trust(group_id).heads()
+    ann.blob(group_id, b"an acknowledgement tells of other heads")
+    _maintain((ann, ben), 4)
+    for device in (ann, ben):
+        lowest = sorted(map(manifest_hash, rivals))[:RIVALS_OF_ONE]
+        assert {head.hash for head in device.node.groups.trust(group_id).heads() if head.issuer == mal.key} == {*lowest}
+        stored = [read_manifest(raw, verify=False) for raw in device.store.groups.manifests_from(group_id, 1, 100)]
+        assert sorted(each.hash for each in stored if each.issuer == mal.key) == lowest
+        assert _members(device, group_id) == {ann.key, ben.key}
 
 
 def test_more_heads_than_one_may_follow_do_not_leave_the_removal_out(make: Make) -> None:
