@@ -10,19 +10,19 @@ reads Parquet reads it, and its size depends on the number of devices alone (abo
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
+import pyarrow.dataset as ds
 
 from covey_ingest import gaps
 from covey_ingest.decode import Integers
+from covey_ingest.messages import database
 from covey_ingest.schema import TIMESTAMP
-from covey_ingest.session import spark_path
 from covey_ingest.state_file import read_state, replace_state
 
 BOOTS_REMEMBERED = 32
@@ -55,6 +55,40 @@ SCHEMA = pa.schema(
         ("gateway", pa.string()),  # of a board: the device that it was last attached to, as that one says
     ]
 )
+_COLUMNS = pa.schema(
+    [
+        *(
+            (name, pa.string())
+            for name in ("author", "incarnation", "boot", "collector", "time_quality", "name", "text")
+        ),
+        ("seq", pa.int64()),
+        ("index", pa.int32()),
+        ("time", TIMESTAMP),
+        ("received_at", TIMESTAMP),
+    ]
+)
+_SUMMARY = """
+    SELECT author, min(received) AS first_seen, max(received) AS last_seen, max(taken) AS last_time,
+           max({'received': received, 'seq': seq, 'taken': taken, 'incarnation': incarnation,
+                'time_quality': time_quality, 'collector': collector}) AS latest,
+           list(DISTINCT boot) FILTER (boot IS NOT NULL) AS boot_ids,
+           count(*) FILTER ("index" = 0) AS messages, count(*) AS readings,
+           max({'received': received, 'seq': seq, 'index': "index", 'text': said}) FILTER (name = 'firmware') AS own,
+           list(DISTINCT {'received_at': received, 'name': name, 'text': said})
+               FILTER (regexp_full_match(name, $board)) AS boards
+    FROM (SELECT * EXCLUDE (name), epoch_us(received_at) AS received, epoch_us(time) AS taken,
+                 CASE WHEN text IS NOT NULL THEN name END AS name, substr(text, 1, $kept) AS said FROM given)
+    GROUP BY author"""
+_COMBINED = """
+    SELECT author, first_seen, last_seen, last_time, latest.incarnation AS incarnation, latest.seq AS last_seq,
+           latest.time_quality AS time_quality, latest.collector AS collector,
+           (latest.received - latest.taken) / 1e6 AS lag_seconds, boot_ids, messages, readings, own.text AS firmware,
+           boards
+    FROM (SELECT author, min(first_seen) AS first_seen, max(last_seen) AS last_seen, max(last_time) AS last_time,
+                 max(latest) AS latest, list_sort(list_distinct(flatten(list(boot_ids)))) AS boot_ids,
+                 sum(messages)::BIGINT AS messages, sum(readings)::BIGINT AS readings, max(own) AS own,
+                 list_distinct(flatten(list(coalesce(boards, []))))[:$boards] AS boards
+          FROM parts GROUP BY author)"""
 _LATEST = ("incarnation", "last_seq", "time_quality", "collector", "lag_seconds")
 
 
@@ -63,14 +97,20 @@ def path_in(tables: Path) -> Path:
     return tables / "devices" / "devices.parquet"
 
 
-def update(spark: SparkSession, tables: Path, readings: Path, batch_id: int) -> None:
-    """Take a committed batch of readings into the table; does nothing if it is in there already."""
+def update(tables: Path, batch_id: int, parts: Callable[[], list[pa.Table]]) -> None:
+    """Take a committed batch of readings into the table, by its summaries; does nothing if it is in there already."""
     path = path_in(tables)
     before, last = read_state(path, SCHEMA)
     if last < batch_id:
-        summary = _summary(spark, readings)
+        summary = combined(parts())
         merged = with_boards(merge(_as_now(before), summary.drop_columns(["boards"])), summary)
         replace_state(path, _with_open_gaps(merged, gaps.open_gaps(tables)), batch_id)
+
+
+def summaries_in(folder: Path) -> list[pa.Table]:
+    """Return the summary of a folder of readings, if there are any."""
+    files = sorted(folder.glob("*.parquet"))
+    return [summary(files)] if files else []
 
 
 def _as_now(before: pa.Table) -> pa.Table:
@@ -87,37 +127,30 @@ def _with_open_gaps(devices: pa.Table, lacking: pa.Table) -> pa.Table:
     return devices.append_column("open_gaps", counts)
 
 
-def _summary(spark: SparkSession, readings: Path) -> pa.Table:
-    """Summarise one batch: partial aggregates in the scan, then a shuffle of one row for each device."""
-    latest = F.struct(
-        "incarnation",
-        F.col("seq").alias("last_seq"),
-        "time_quality",
-        "collector",
-        ((F.unix_micros("received_at") - F.unix_micros("time")) / 1e6).alias("lag_seconds"),
-    )
-    text = F.substring("text", 1, TEXT_KEPT)
-    own, of_board = F.col("name") == "firmware", F.col("name").rlike(f"^{_BOARD.pattern}$")
-    own_text = F.when(own & text.isNotNull(), F.struct("received_at", "seq", "index", text.alias("text")))
-    board_text = F.when(of_board & text.isNotNull(), F.struct("received_at", "name", text.alias("text")))
-    return (
-        spark.read.parquet(spark_path(readings))
-        .groupBy("author")
-        .agg(
-            F.min("received_at").alias("first_seen"),
-            F.max("received_at").alias("last_seen"),
-            F.max("time").alias("last_time"),
-            F.max_by(latest, F.struct("received_at", "seq", "time")).alias("latest"),
-            F.array_sort(F.collect_set("boot")).alias("boot_ids"),
-            F.count_if(F.col("index") == 0).alias("messages"),
-            F.count("*").alias("readings"),
-            F.max(own_text)["text"].alias("firmware"),
-            F.slice(F.collect_set(board_text), 1, BOARDS_REPORTED).alias("boards"),
-        )
-        .select("*", "latest.*")
-        .drop("latest")
-        .toArrow()
-    )
+def summary(readings: list[Path]) -> pa.Table:
+    """Summarise some files of readings: a row for each device, of which there may be several for `combined`."""
+    with database() as held:
+        held.register("given", ds.dataset([*map(str, readings)], _COLUMNS, format="parquet"))
+        return held.sql(_SUMMARY, params={"board": _BOARD.pattern, "kept": TEXT_KEPT}).to_arrow_table()
+
+
+def combined(parts: list[pa.Table]) -> pa.Table:
+    """Make one row of each device's summaries."""
+    with database() as held:
+        held.register("parts", pa.concat_tables(parts) if parts else summary_schema().empty_table())
+        found = held.sql(_COMBINED, params={"boards": BOARDS_REPORTED}).to_arrow_table()
+    for place, name in enumerate(found.column_names):
+        if name in SCHEMA.names:
+            found = found.set_column(place, name, found[name].cast(SCHEMA.field(name).type))
+    return found
+
+
+@cache
+def summary_schema() -> pa.Schema:
+    """Return what a summary's columns are."""
+    with database() as held:
+        held.register("given", _COLUMNS.empty_table())
+        return held.sql(_SUMMARY, params={"board": _BOARD.pattern, "kept": TEXT_KEPT}).to_arrow_table().schema
 
 
 def merge(before: pa.Table, batch: pa.Table) -> pa.Table:
@@ -133,7 +166,7 @@ def merge(before: pa.Table, batch: pa.Table) -> pa.Table:
 
 def with_boards(devices: pa.Table, summary: pa.Table) -> pa.Table:
     """Return the table with the boards' firmware; `boards` of a summary's rows are what each gateway reports."""
-    reported: dict[str, tuple[datetime, str, str]] = {}
+    reported: dict[str, tuple[int, str, str]] = {}
     for gateway, said in zip(summary["author"].to_pylist(), summary["boards"].to_pylist(), strict=True):
         for each in said:
             found = _BOARD.fullmatch(each["name"])

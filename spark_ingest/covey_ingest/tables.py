@@ -34,8 +34,6 @@ How a kill at any moment leaves each reading once:
 
 Spark's own Parquet sink lets other readers see the files of failed attempts. With `Sink.DELTA` each table has a
 transaction log that follows these files: `delta_log`; here, or in an object store: `publisher`.
-
-No readings are shuffled but those of messages that a micro-batch holds twice.
 """
 
 from __future__ import annotations
@@ -43,170 +41,47 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession, Window
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
 from covey.adapters.files import remove_leftovers, replace_file, synchronise
 from covey.core.ids import VaultId
-from covey.errors import ConfigurationError, StorageError, TransientError
-from covey_ingest import (
-    clocks,
-    dedup,
-    deletions,
-    devices,
-    gaps,
-    members,
-    memberships,
-    merging,
-    repairs,
-    rollups,
-    seen_orders,
-)
+from covey.errors import ConfigurationError, StorageError
+from covey_ingest import clocks, dedup, devices, gaps, members, merging, repairs, rollups, seen_orders
 from covey_ingest.committed import batch_folder, folder_numbers
-from covey_ingest.dedup import MessageKey, Repeats
+from covey_ingest.dedup import Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
-from covey_ingest.messages import MESSAGE, messages_in
-from covey_ingest.orders import KEYS
+from covey_ingest.messages import messages_in
+from covey_ingest.micro_batch import (
+    DIGEST,
+    OTHERS,
+    BatchWritten,
+    admitted,
+    by_table,
+    changed_meanwhile,
+    counted_rows,
+    once,
+    others,
+    readings,
+    rebased,
+)
 from covey_ingest.publisher import PublishTarget, TablePublisher, is_published, open_log
-from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
-from covey_ingest.seen_orders import EXCESS, Excess
 from covey_ingest.session import spark_path
 from covey_ingest.table_files import table_files
 from covey_ingest.table_lock import locked
 
-_READINGS = """
-    SELECT author, device, get(names, series) AS name, get(units, series) AS unit, time,
-           IF(truth, NULL, number) AS value, NULLIF(get(wholes, index), 0) AS whole,
-           IF(truth, number != 0, NULL) AS flag,
-           get(texts, index - size(values)) AS text, get(data, index - size(values) - size(texts)) AS data,
-           time_quality, clock_offset, incarnation, seq, index, batch_number, boot, collector, received_at, `group`
-    FROM (SELECT *, get(series_of, index) AS series, get(values, index) AS number,
-                 index >= booleans_from AND index < booleans_until AS truth
-          FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time)
-                FROM (SELECT *, substr(author, 1, 8) AS device FROM {messages})))
-"""
+__all__ = ["BatchWritten", "Sink", "Tables", "readings"]
 
 _LAYOUT = 2
 """Of tables and checkpoint, in both `covey.json`; one without it is 1. Raise it where earlier code would go wrong: from
 2 on offsets name what is read again."""
-
-_LOSSES = [
-    *("author", "incarnation", "first", "last", "first_number", "last_number"),
-    *("reason", "seq", "collector", "received_at"),
-]
-_QUARANTINE = [
-    *("reason", "detail", "collector", "node", "segment", "record"),
-    *("author", "incarnation", "seq", "received_at"),
-]
-_SPAN = {"first": "first_segment", "last": "last_segment"}
-"""Of `quarantine`: the positions, where a whole segment failed or was repaired."""
-_NO_LISTS = [column.name for column in MESSAGE_SCHEMA if not pa.types.is_list(column.type)]
-_DIGEST = "digest"
-
-
-def readings(messages: DataFrame) -> DataFrame:
-    """Explode the source's message rows: one row for each reading, in the JVM. Key: `dedup.MESSAGE` and index."""
-    return messages.sparkSession.sql(_READINGS, messages=messages)
-
-
-def losses(messages: DataFrame) -> DataFrame:
-    """Return the loss records among the source's rows."""
-    return messages.where(F.col("kind") == RowKind.LOSS.value).select(*_LOSSES)
-
-
-def quarantine(messages: DataFrame) -> DataFrame:
-    """Return what failed among the source's rows, and what was repaired."""
-    kinds = F.col("kind").isin(RowKind.QUARANTINE.value, RowKind.REPAIRED.value)
-    return messages.where(kinds).select(*_QUARANTINE, *(F.col(name).alias(alias) for name, alias in _SPAN.items()))
-
-
-_ORDERS = (RowKind.ORDER.value, RowKind.RESULT.value, RowKind.SETTING.value)
-_ORDERED = ["group", "author", "ordered.*", "collector", "received_at"]
-_REPORT = ["group", "author", "collector", "received_at"]
-_OF_COMMANDS = [
-    *("operation", "state", "code", "why", "exit", "output", "cut"),
-    *("taken_at", "started_at", "ended_at", "synchronised", "reported_at"),
-]
-_OF_SETTINGS = ["operation", "key", "state", "value", "code", "why", "reported_at"]
-
-
-def orders(messages: DataFrame) -> DataFrame:
-    """Return what was ordered among the source's rows."""
-    return messages.where(F.col("kind") == RowKind.ORDER.value).select(*_ORDERED)
-
-
-def commands(messages: DataFrame) -> DataFrame:
-    """Return what has become of commands among the source's rows."""
-    found = messages.where(F.col("kind") == RowKind.RESULT.value)
-    return found.select(*_REPORT, *(f"reported.{name}" for name in _OF_COMMANDS))
-
-
-def settings(messages: DataFrame) -> DataFrame:
-    """Return what has become of settings among the source's rows."""
-    found = messages.where(F.col("kind") == RowKind.SETTING.value)
-    return found.select(*_REPORT, *(f"reported.{name}" for name in _OF_SETTINGS))
-
-
-def said_of_groups(messages: DataFrame) -> DataFrame:
-    """Return what manifests and profiles say among the source's rows."""
-    found = messages.where(F.col("kind") == RowKind.MEMBERSHIP.value)
-    return found.select("group", "author", "membership.*", "collector", "received_at")
-
-
-_OTHERS = {
-    "losses": losses,
-    "quarantine": quarantine,
-    "orders": orders,
-    "commands": commands,
-    "settings": settings,
-    memberships.TABLE: said_of_groups,
-}
-
-
-def _counted(messages: DataFrame) -> tuple[DataFrame, Observation]:
-    """Return the rows, and what is known once they have been read: counts, and a digest of what failed."""
-    counts, kind = Observation(), F.col("kind")
-    return messages.observe(
-        counts,
-        F.count_if(kind == RowKind.TELEMETRY.value).alias("messages"),
-        F.coalesce(F.sum(F.size("times")), F.lit(0)).alias("readings"),
-        F.count_if(kind == RowKind.LOSS.value).alias("losses"),
-        F.count_if(kind.isin(*_ORDERS)).alias("orders"),
-        F.count_if(kind == RowKind.MEMBERSHIP.value).alias("memberships"),
-        F.count_if(kind == RowKind.QUARANTINE.value).alias("quarantined"),
-        F.count_if(kind == RowKind.REPAIRED.value).alias("repaired"),
-        F.count_if(F.col("reason").isin("signature", "decryption")).alias("unverified"),
-        F.max(F.unix_micros("received_at")).alias("newest_us"),
-        F.bit_xor(F.xxhash64("kind", "reason", "node", "segment", "record", "author", "seq")).alias(_DIGEST),
-    ), counts
-
-
-def _reported(rows: DataFrame, excess: list[Excess]) -> DataFrame:
-    """Return rows of `quarantine` that tell what was left out, and of whom."""
-    columns = "reason string, detail string, author string, received_at timestamp"
-    reported = [
-        (
-            EXCESS,
-            f"{each.table}: {each.rows} left out, beyond {seen_orders.ROWS_A_DAY[each.table]} of one author and day",
-            each.author,
-            datetime.fromtimestamp(each.latest_us / 1e6, UTC),
-        )
-        for each in excess
-    ]
-    return rows.sparkSession.createDataFrame(reported, columns)
-
-
-def _messages(rows: DataFrame, keys: list[MessageKey]) -> DataFrame:
-    columns = "author string, incarnation string, seq bigint, boot string, batch_number bigint"
-    return rows.sparkSession.createDataFrame(keys, columns)
 
 
 class Sink(StrEnum):
@@ -216,31 +91,6 @@ class Sink(StrEnum):
     """Files in folders, which only ever become more: for whoever follows the folder, and for a while."""
     DELTA = "delta"
     """The same with a transaction log: for many readers, with merged files, and for years."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchWritten:
-    """What one micro-batch brought; zeros where it had been committed by an earlier run."""
-
-    batch_id: int
-    messages: int = 0
-    readings: int = 0
-    losses: int = 0
-    orders: int = 0
-    """Of orders, and of what devices report of them, repeats included."""
-    memberships: int = 0
-    """Members that signed manifests list, and profiles of groups."""
-    quarantined: int = 0
-    repaired: int = 0
-    """Segments that an earlier micro-batch had to pass over."""
-    repeats: int = 0
-    """Messages left out of `readings`, since they are in there already."""
-    unverified: int = 0
-    """What is quarantined since a signature or a seal does not hold."""
-    newest_us: int | None = None
-    """The newest arrival at a collector."""
-    bytes: int = 0
-    """Of the files of `readings`."""
 
 
 class Tables:
@@ -339,7 +189,8 @@ class Tables:
                 written = self._write_new(messages, batch_id)
             gaps.update(self.root, batch_id)
             clocks.update(self.root, batch_id)
-            devices.update(messages.sparkSession, self.root, self.folder("readings", batch_id), batch_id)
+            readings = self.folder("readings", batch_id)
+            devices.update(self.root, batch_id, lambda: devices.summaries_in(readings))
             seen_orders.update(self.root, batch_id)
             members.update(self.root, batch_id)
             repairs.update(self.root, batch_id)
@@ -352,13 +203,13 @@ class Tables:
         return written
 
     def _write_new(self, messages: DataFrame, batch_id: int) -> BatchWritten:
-        for table in (*_OTHERS, rollups.TABLE):
+        for table in (*OTHERS, rollups.TABLE):
             shutil.rmtree(self.folder(table, batch_id), ignore_errors=True)  # rule 3
-        messages = self._admitted(messages)
-        counted, counts = _counted(messages)
+        messages = admitted(messages, self.root)
+        counted, counts = counted_rows(messages)
         staged = self._stage(readings(counted), "readings", batch_id)
         seen = counts.get
-        written = BatchWritten(batch_id, **{name: count for name, count in seen.items() if name != _DIGEST})
+        written = BatchWritten(batch_id, **{name: count for name, count in seen.items() if name != DIGEST})
         came = messages_in(staged)
         found = dedup.find(self.root, came, batch_id - 1)
         if found.copies:
@@ -366,18 +217,13 @@ class Tables:
             written = replace(written, messages=written.messages - found.copies, readings=left, repeats=found.copies)
         staged = self._rebased(staged, came, messages.sparkSession, batch_id)
         written = replace(written, bytes=sum(file.stat().st_size for file in staged.glob("*.parquet")))
-        if any((written.losses, written.orders, written.memberships, written.quarantined, written.repaired)):
+        if written.has_others:
             more = self._write_others(messages, seen, batch_id)
             written = replace(written, quarantined=written.quarantined + more)
         self._roll_up(sorted(staged.glob("*.parquet")), batch_id)
         self._commit(staged, "readings", batch_id)
         shutil.rmtree(self._staging, ignore_errors=True)
         return written
-
-    def _admitted(self, messages: DataFrame) -> DataFrame:
-        """Leave out what was deleted: it does not come back (`deletions`)."""
-        refused = deletions.read(self.root).refused()
-        return messages if refused is None else messages.where(f"NOT ({refused})")
 
     def _roll_up(self, readings: list[Path], batch_id: int) -> None:
         minutes = self._staging / f"{rollups.TABLE}-{uuid.uuid4().hex}"
@@ -395,20 +241,13 @@ class Tables:
         known = clocks.known_for(self.root, came, batch_id - 1)
         if not len(known):
             return staged
-        rows = spark.read.parquet(spark_path(staged))
-        joined = rows.join(F.broadcast(spark.createDataFrame(known)), clocks.BOOT, "left")
-        better = [f"{clocks.REBASED.get(name, f'`{name}`')} AS `{name}`" for name in rows.columns]
-        return self._stage(joined.selectExpr(*better), "readings", batch_id)
+        return self._stage(rebased(spark.read.parquet(spark_path(staged)), known), "readings", batch_id)
 
     def _without(self, found: Repeats, staged: DataFrame, batch_id: int) -> tuple[Path, int]:
-        """Stage once more what no other message says; of messages that are in there twice, the one that came first."""
+        """Stage once more what no other message says."""
         counts = Observation(f"once-{batch_id}")
-        known, doubled = (F.broadcast(_messages(staged, keys)) for keys in (found.known, found.doubled))
-        others = staged.join(known, MESSAGE, "left_anti").join(doubled, MESSAGE, "left_anti")
-        copies = Window.partitionBy(*MESSAGE, "index").orderBy("received_at", "collector")
-        first = staged.join(doubled, MESSAGE, "left_semi").withColumn("copy", F.row_number().over(copies))
-        once = others.unionByName(first.where("copy = 1").drop("copy"))
-        path = self._stage(once.observe(counts, F.count("*").alias("readings")), "readings", batch_id)
+        left = once(staged, found).observe(counts, F.count("*").alias("readings"))
+        path = self._stage(left, "readings", batch_id)
         return path, int(counts.get["readings"])
 
     def _write_others(self, messages: DataFrame, seen: dict[str, Any], batch_id: int) -> int:
@@ -416,40 +255,16 @@ class Tables:
 
         Return how many rows of quarantine there are beside those of the vault.
         """
-        counted, counts = _counted(messages)
-        others = counted.where(F.col("kind") != RowKind.TELEMETRY.value).select(*_NO_LISTS)
-        staged = messages.sparkSession.read.parquet(spark_path(self._stage(others, "others", batch_id)))
+        counted, counts = counted_rows(messages)
+        path = self._stage(others(counted), "others", batch_id)
         if counts.get != seen:
-            raise TransientError(
-                "the vault changed while a micro-batch was read: a segment failed one time, and not the other",
-                hint="start again: nothing of it was committed",
-            )
-        found = {table: of(staged) for table, of in _OTHERS.items()}
-        excess: list[Excess] = []
-        for table in KEYS if seen["orders"] else ():
-            found[table], left_out = self._once(found[table], table, batch_id - 1)
-            excess += left_out
-        if excess:
-            found["quarantine"] = found["quarantine"].unionByName(_reported(staged, excess), allowMissingColumns=True)
+            raise changed_meanwhile()
+        staged = messages.sparkSession.read.parquet(spark_path(path))
+        found, more = by_table(staged, self.root if seen["orders"] else None, batch_id - 1)
         for table, rows in found.items():
             if not rows.isEmpty():
                 self._commit(self._stage(rows, table, batch_id), table, batch_id)
-        return len(excess)
-
-    def _once(self, rows: DataFrame, table: str, newest: int) -> tuple[DataFrame, list[Excess]]:
-        """Return the rows that the table takes: those that it lacks, and not too many of one author; then the others.
-
-        Of rows that say the same, it is the one that came first.
-        """
-        key = list(KEYS[table])
-        copies = Window.partitionBy(*key).orderBy("received_at", "collector", "group")
-        first = rows.withColumn("copy", F.row_number().over(copies)).where("copy = 1").drop("copy")
-        asked = first.select(*seen_orders.columns(table)).orderBy("received_at", *key).toArrow()
-        sifted = seen_orders.sift(self.root, table, asked, newest)
-        if not sifted.dropped:
-            return first, []
-        dropped = rows.sparkSession.createDataFrame(asked.take(sifted.dropped).select(key))
-        return first.join(F.broadcast(dropped), key, "left_anti"), sifted.excess
+        return more
 
     def _stage(self, rows: DataFrame, table: str, batch_id: int) -> Path:
         """Write rows beside the tables: one file for each core, not one for each task."""

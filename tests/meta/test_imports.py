@@ -165,7 +165,7 @@ _SOLE_IMPORTERS = {
     "blake3": ("covey.core.crypto",),
     "pymodbus": ("covey.adapters.sensors.modbus",),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
-    "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "devices")),
+    "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "micro_batch")),
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),
     "pandas": ("covey_ingest",),
