@@ -303,6 +303,10 @@ class ContentPlace(Protocol):
     def name(self) -> str:
         """What a person calls it."""
 
+    @property
+    def on_this_network(self) -> bool:
+        """Whether no link is between: what comes from there twice costs nobody anything."""
+
     def read(self, content: bytes, position: int, end: int) -> Iterator[bytes | memoryview] | None:
         """Give the bytes of what has a hash, in pieces that hold until the next one; None where it is not there.
 

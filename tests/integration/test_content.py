@@ -130,5 +130,13 @@ def test_mistakes_have_one_line_and_a_hint(fleet: list[Gateway], original: Path,
     hub.ok("content", "drop", put["id"], "--yes")
     assert hub.json("content", "ls")[0]["state"] == "offered"
     assert not [*hub.state.glob("state.content/*")]
+    loose = tmp_path / "loose"
+    loose.write_bytes(b"newer ones may take its room")
+    hub.ok("put", str(loose), "--pin")
+    hub.ok("put", str(loose), "--no-pin", "--name", "looser")
+    assert {each["name"]: each["pinned"] for each in hub.json("content", "ls") if each["state"] == "here"} == {
+        "loose": True,
+        "looser": False,
+    }
     hub.ok("config", "set", "content.maximum_mb", "1")
     assert "content.maximum_mb" in hub.fails("put", str(original), code=1)

@@ -47,6 +47,7 @@ _OUR_OWN = {
     "REFUSED_US": "a sender's patience",
     "EXPIRED_BLOBS_AT_ONCE": "this device's rhythm",
     "MAILBOX_LOOK_US": "this device's rhythm",
+    "DISK_WAIT_US": "this device's rhythm",
     "SYNC_SHARE": "this device's rhythm",
     "LAN_FOUND_US": "this device's rhythm",
     "GIVEN_CHUNKS": "this device's rhythm",

@@ -202,8 +202,8 @@ def test_a_file_comes_whole_past_a_liar_and_a_bad_relay(tmp_path: Path, seed: in
     _run(tmp_path, seed)
 
 
-def _keeps_unverified(self: FileProgress, pieces: list[bytes]) -> list[memoryview]:
-    return [memoryview(each) for each in pieces]
+def _believes_what_comes(self: FileProgress, pieces: list[bytes]) -> list[tuple[list[bytes], bytes]]:
+    return [(pieces, self._hash_at(self.position))]
 
 
 _TAKE = Fetch.take
@@ -219,7 +219,7 @@ def _ends_no_turn(self: Fetch) -> None:
 
 
 MISTAKES: dict[str, tuple[tuple[object, str], Callable[..., Any]]] = {
-    "a chunk is kept unverified": ((FileProgress, "_verified"), _keeps_unverified),
+    "a chunk is kept unverified": ((FileProgress, "_chunks"), _believes_what_comes),
     "a part is taken for the next one wherever it begins": ((Fetch, "take"), _takes_any_position),
     "a liar's turn never ends": ((Fetch, "_end_turn"), _ends_no_turn),
     "a restart forgets what was kept": ((Fetch, "_position"), property(lambda _: 0)),  # type: ignore[dict-item]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from queue import Queue
 from typing import Any
 
 from covey.adapters.content_files import ContentFiles
@@ -24,7 +25,8 @@ class ContentParts:
     def __init__(self, files: ContentFiles) -> None:
         self._files = files
         self._hashed: dict[ContentHash, _Hashed] = {}
-        self._synchronising: dict[ContentHash, _Synchronising] = {}
+        self._disk = _Disk()
+        self._begun: dict[ContentHash, _Synchronising] = {}
 
     def index(self, wanted: WantedFile) -> bytes | None:
         """Return the hashes of a file's chunks, verified; None where they are not here."""
@@ -49,7 +51,7 @@ class ContentParts:
         return self._files.fetched(wanted.hash, index, wanted.sealed_size)
 
     def append(self, wanted: WantedFile, position: int, pieces: Sequence[memoryview]) -> bool:
-        """Keep more chunks, durably from the next `synchronise` on; False where the disk refuses."""
+        """Keep one more chunk, durably from the next `synchronise` on; False where the disk refuses."""
         try:
             self._files.write(wanted.hash, position, *pieces)
         except StorageError:
@@ -63,24 +65,29 @@ class ContentParts:
             self._hashed.pop(oldest, None)  # another thread may just have taken it
         return True
 
-    def synchronise(self, wanted: WantedFile, *, wait: bool) -> int | None:
-        """Begin to bring the chunks of a file to the disk, or wait for it; return how long the last one took.
-
-        Returns None where the disk refuses.
-        """
-        before = self._synchronising.pop(wanted.hash, None)
-        took_us = before.end() if before is not None else 0
+    def synchronise(self, wanted: WantedFile) -> int | None:
+        """Begin to bring the chunks of a file to the disk; return how long the last one took, None where it refuses."""
+        took_us = self._ended(wanted)
         try:
             self._files.need_room(SYNC_GROUP_BYTES)
         except StorageError:
             return None
-        if took_us is None:
-            return None
-        begun = _Synchronising(lambda: self._files.synchronise_part(wanted.hash))
-        if wait:
-            return begun.end()
-        self._synchronising[wanted.hash] = begun
+        if took_us is not None:
+            self._begun[wanted.hash] = self._disk.begin(lambda: self._files.synchronise_part(wanted.hash))
         return took_us
+
+    def has_ended(self, wanted: WantedFile, wait_us: int) -> bool:
+        """Say whether what was begun last has ended, or does within so long."""
+        begun = self._begun.get(wanted.hash)
+        return begun is None or begun.ends_within(wait_us)
+
+    def settle(self, wanted: WantedFile) -> bool:
+        """Wait for the end of what was begun last; False where the disk has refused."""
+        return self._ended(wanted) is not None
+
+    def _ended(self, wanted: WantedFile) -> int | None:
+        begun = self._begun.pop(wanted.hash, None)
+        return 0 if begun is None else begun.end()
 
     def take_proof(self, wanted: WantedFile) -> bool:
         """Say whether all of a file has come in this process and has the hash that it should; once."""
@@ -105,22 +112,53 @@ class _Hashed:
             self.position += len(piece)
 
 
+class _Disk:
+    """Brings files to the disk in a thread of its own, begun with the first one, one after the other."""
+
+    def __init__(self) -> None:
+        self._tasks: Queue[_Synchronising] = Queue()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, synchronise: Callable[[], int]) -> _Synchronising:
+        """Begin to bring one there, when those before it are."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="files to disk", daemon=True)
+            self._thread.start()
+        begun = _Synchronising(synchronise)
+        self._tasks.put(begun)
+        return begun
+
+    def _run(self) -> None:
+        while True:
+            self._tasks.get().run()
+
+
 class _Synchronising:
-    """One, in a thread of its own, begun when it is made."""
+    """One that was begun."""
 
     def __init__(self, synchronise: Callable[[], int]) -> None:
         self._synchronise = synchronise
         self._took_us: int | None = None
-        self._thread = threading.Thread(target=self._run, name="file to disk", daemon=True)
-        self._thread.start()
+        self._running = threading.Lock()
+        self._running.acquire()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Do it."""
         try:
             self._took_us = self._synchronise()
         except StorageError:
             self._took_us = None
+        finally:
+            self._running.release()
+
+    def ends_within(self, wait_us: int) -> bool:
+        """Say whether it has ended, or does within so long."""
+        ended = self._running.acquire(timeout=wait_us / 1e6)
+        if ended:
+            self._running.release()
+        return ended
 
     def end(self) -> int | None:
         """Wait for its end; return the microseconds that it took, None where the disk refused."""
-        self._thread.join()
-        return self._took_us
+        with self._running:
+            return self._took_us

@@ -32,6 +32,12 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--base", metavar="REF", help="offer a patch, too, for those who have this earlier version: its name, or id"
     )
+    parser.add_argument(
+        "--pin",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="it stays here until it is dropped, for nobody else may have it yet; else newer files may take its room",
+    )
     selector_option(parser, default=None)
     parser.add_argument(
         "--secret",
@@ -60,7 +66,13 @@ def _put(device: Device, options: argparse.Namespace) -> int:
     base = None if options.base is None else pick_offer(device, manifest, options.base)
     with ProgressLine() as line:
         offer = put_file(
-            device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"), readers
+            device,
+            manifest,
+            path,
+            options.name,
+            lambda done: line.show(f"sealed {size_text(done)}"),
+            readers,
+            pinned=options.pin,
         )
     entry = described(device, manifest, offer)
     patch = None if base is None else offer_patch(device, manifest, base, offer, readers)

@@ -50,9 +50,9 @@ def add_arguments(parser: Parser) -> None:
     )
     create.add_argument(
         "--waves",
-        default="1,10%,100%",
+        default="1,1%,10%,100%",
         metavar="WAVES",
-        help="how many devices have it in each wave, as numbers or percents (default: 1,10%%,100%%)",
+        help="how many devices have it in each wave, as numbers or percents (default: 1,1%%,10%%,100%%)",
     )
     create.add_argument(
         "--stop-at",

@@ -10,9 +10,14 @@ MAXIMUM_CONTENT_BYTES = 100 * MIB
 CHUNK_BYTES = 64 * 1024
 """What is verified, and kept, at once."""
 
+DISK_WAIT_US = 2_000
+"""How long a chunk that a link brings waits for the one before it to be on the disk. So a power cut has at most one
+fetched twice where the disk takes one in that time, however quick the link is, and with a slower disk where the link
+brings none in what it takes longer; a relay on a machine that is busy is not held up by more than this."""
+
 SYNC_SHARE = 2
-"""Times as long as it took, before what has come since is brought to the disk again: so that takes a third of the
-time at most, and a link that brings less than a chunk meanwhile has at most one fetched twice after a power cut."""
+"""Times as long as it took, before what a peer of the network has given since is brought to the disk again: so that
+takes a third of the time at most, and a network goes on."""
 
 SYNC_GROUP_BYTES = 4 * MIB
 """The most that comes before what came before it is on the disk: a power cut has at most twice that fetched twice, from

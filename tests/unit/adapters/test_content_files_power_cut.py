@@ -1,6 +1,6 @@
 """A file on its way under power cuts at any write: what is fetched twice is bounded, and no other file comes of it.
 
-On a link that brings less than a chunk while the disk takes one, that is one chunk; on a quicker one, two groups.
+By a link that is one chunk, where the disk takes one in the time that a link waits; else, and by a network, two groups.
 
 The disk is one that remembers (`tests/powercut.py`): a cut keeps what was synchronised, and of what was written since
 any part, down to its sectors. Each state is opened as at a start, and the fetch goes on from there to its end.
@@ -13,6 +13,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -34,6 +35,7 @@ _STATES = 300
 _SEALED = random.Random(4).randbytes(5 * CHUNK_BYTES + 99)
 _INDEX = b"".join(blake3_hash(_SEALED[at : at + CHUNK_BYTES]) for at in range(0, len(_SEALED), CHUNK_BYTES))
 _HASH, _INDEX_HASH = ContentHash(blake3_hash(_SEALED)), ContentHash(blake3_hash(_INDEX))
+_WANTED = WantedFile(_HASH, _INDEX_HASH, len(_SEALED), GroupId(bytes(32)), DeviceKey(bytes(32)))
 
 
 class _System:
@@ -65,102 +67,92 @@ def _recorded(name: str, chance: random.Random) -> Iterator[Recording]:
         yield recording
 
 
-def _fetch(files: ContentFiles, position: int, recording: Recording | None = None) -> int:
-    """Fetch what is not here; return how many chunks came."""
-    came = 0
-    while position < len(_SEALED):
-        chunk = _SEALED[position : position + CHUNK_BYTES]
-        files.write(_HASH, position, chunk)
-        files.synchronise_part(_HASH)
-        position += len(chunk)
-        came += 1
-        if recording is not None:
-            recording.mark(position)
-    return came
+@dataclass(frozen=True, slots=True)
+class _Fetching:
+    """What a fetch has written: `begun` is the folder before it; after how many events which byte was kept."""
+
+    begun: Path
+    events: Recording
+    kept: tuple[tuple[int, int], ...]
+
+    def cut(self, seed: int, folder: Path) -> tuple[ContentFiles, int, int]:
+        """Cut the power somewhere; return what a start finds, how much was kept, and how much of it is there."""
+        chance = random.Random(seed)
+        cut = chance.randint(0, len(self.events.events))
+        shutil.copytree(self.begun, folder)
+        for name, content in self.events.states_at(cut, chance).items():
+            (folder / name).write_bytes(content)
+        had = max((position for place, position in self.kept if place <= cut), default=0)
+        begun = {event.offset // CHUNK_BYTES for event in self.events.events[:cut] if isinstance(event, Write)}
+        files = ContentFiles(folder)
+        assert files.index(_HASH, _INDEX_HASH) == _INDEX
+        here = files.fetched(_HASH, _INDEX, len(_SEALED))
+        assert cut < len(self.events.events) or here == len(_SEALED), "all is on the disk at the end"
+        return files, max([had, *((each + 1) * CHUNK_BYTES for each in begun)]), here
+
+
+def _fetched(folder: Path, *, in_groups: bool) -> _Fetching:
+    """Fetch all of the file as a way brings it, recorded."""
+    content = Device("ben", folder).store.content
+    content.parts.save_index(_WANTED, _INDEX)
+    begun = content.files.path(_HASH).parent.with_name("begun")
+    shutil.copytree(content.files.path(_HASH).parent, begun)
+    kept: list[tuple[int, int]] = []
+    with _recorded(f"{_HASH.hex()}.part", random.Random(8)) as recording:
+        progress = FileProgress(_WANTED, content.parts)
+        progress.in_groups = in_groups
+        while not progress.is_complete:
+            assert progress.keep([_SEALED[progress.position : progress.position + progress.next_bytes]], 1)
+            kept.append((len(recording.events), progress.position))
+        assert progress.synchronise()
+        kept.append((len(recording.events), progress.position))
+    assert content.files.complete(_HASH)
+    return _Fetching(begun, recording, tuple(kept))
+
+
+def _fetch_rest(files: ContentFiles, position: int) -> None:
+    """Fetch what is not here, and see that it is the file."""
+    for begin in range(position, len(_SEALED), CHUNK_BYTES):
+        files.write(_HASH, begin, _SEALED[begin : begin + CHUNK_BYTES])
+    assert files.complete(_HASH)
+    assert files.path(_HASH).read_bytes() == _SEALED
 
 
 @pytest.fixture(scope="module")
-def fetching(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recording]:
-    """The folder as it is when the index has come, and what fetching writes then."""
-    folder = tmp_path_factory.mktemp("fetching") / "state.content"
-    files = ContentFiles(folder)
-    files.save_index(_HASH, _INDEX)
-    begun = folder.with_name("begun")
-    shutil.copytree(folder, begun)
-    with _recorded(f"{_HASH.hex()}.part", random.Random(8)) as recording:
-        _fetch(files, 0, recording)
-    assert files.complete(_HASH)
-    return begun, recording
+def by_link(tmp_path_factory: pytest.TempPathFactory) -> _Fetching:
+    """Each chunk comes as soon as the one before it is taken: no link is quicker. The disk takes one in time."""
+    with patch("covey.core.content.progress.DISK_WAIT_US", 60_000_000):
+        return _fetched(tmp_path_factory.mktemp("by-link"), in_groups=False)
 
 
 @pytest.mark.parametrize("seed", range(_STATES))
-def test_at_most_one_chunk_comes_twice(fetching: tuple[Path, Recording], tmp_path: Path, seed: int) -> None:
-    begun, recording = fetching
-    chance = random.Random(seed)
-    cut = chance.randint(0, len(recording.events))
-    folder = tmp_path / "state.content"
-    shutil.copytree(begun, folder)
-    for name, content in recording.states_at(cut, chance).items():
-        (folder / name).write_bytes(content)
-    kept = max((int(str(what)) for place, what in recording.marks if place <= cut), default=0)
-    files = ContentFiles(folder)
-    assert files.index(_HASH, _INDEX_HASH) == _INDEX
-    here = files.fetched(_HASH, _INDEX, len(_SEALED))
-    assert here >= kept, "what counted was lost"
-    chunks = len(_INDEX) // HASH_BYTES
-    begun_chunks = sum(isinstance(event, Sync) for event in recording.events[:cut]) + 1
-    assert _fetch(files, here) + begun_chunks <= chunks + 1, "more than one chunk came twice"
-    assert files.complete(_HASH)
-    assert files.path(_HASH).read_bytes() == _SEALED
+def test_at_most_one_chunk_comes_twice(by_link: _Fetching, tmp_path: Path, seed: int) -> None:
+    files, had, here = by_link.cut(seed, tmp_path / "state.content")
+    assert had - here <= CHUNK_BYTES, "more than one chunk comes twice"
+    _fetch_rest(files, here)
 
 
 _GROUP_CHUNKS = 2
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recording, list[tuple[int, int]]]:
-    """The same, as a network brings it that is quicker than the disk; and where each chunk had come."""
-    content = Device("ben", tmp_path_factory.mktemp("quick")).store.content
-    wanted = WantedFile(_HASH, _INDEX_HASH, len(_SEALED), GroupId(bytes(32)), DeviceKey(bytes(32)))
-    content.parts.save_index(wanted, _INDEX)
-    begun = content.files.path(_HASH).parent.with_name("begun")
-    shutil.copytree(content.files.path(_HASH).parent, begun)
-    come: list[tuple[int, int]] = []
+@pytest.fixture(scope="module", params=[True, False], ids=["a network", "a link, and a disk that is slower"])
+def quick(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> _Fetching:
+    """The same, quicker than the disk, with small groups."""
     with (
         patch("covey.core.content.progress.SYNC_GROUP_BYTES", _GROUP_CHUNKS * CHUNK_BYTES),
         patch("covey.core.content.progress.SYNC_SHARE", 10**9),  # after the first one, groups alone count
-        _recorded(f"{_HASH.hex()}.part", random.Random(8)) as recording,
+        patch("covey.core.content.progress.DISK_WAIT_US", 0),
     ):
-        progress = FileProgress(wanted, content.parts)
-        while not progress.is_complete:
-            assert progress.keep([_SEALED[progress.position : progress.position + progress.next_bytes]], 1)
-            come.append((len(recording.events), progress.position))
-        assert progress.synchronise()
-        come.append((len(recording.events), progress.position))
-    assert content.files.complete(_HASH)
-    return begun, recording, come
+        return _fetched(tmp_path_factory.mktemp("quick"), in_groups=request.param)
 
 
 @pytest.mark.parametrize("seed", range(_STATES // 3))
-def test_of_what_a_quick_network_brings_no_more_than_two_groups_come_twice(
-    quick: tuple[Path, Recording, list[tuple[int, int]]], tmp_path: Path, seed: int
+def test_of_what_comes_quicker_than_the_disk_takes_it_no_more_than_two_groups_come_twice(
+    quick: _Fetching, tmp_path: Path, seed: int
 ) -> None:
-    begun, recording, come = quick
-    chance = random.Random(seed)
-    cut = chance.randint(0, len(recording.events))
-    folder = tmp_path / "state.content"
-    shutil.copytree(begun, folder)
-    for name, content in recording.states_at(cut, chance).items():
-        (folder / name).write_bytes(content)
-    had = max((position for place, position in come if place <= cut), default=0)
-    files = ContentFiles(folder)
-    here = files.fetched(_HASH, _INDEX, len(_SEALED))
+    files, had, here = quick.cut(seed, tmp_path / "state.content")
     assert had - here <= 2 * _GROUP_CHUNKS * CHUNK_BYTES
-    if cut == len(recording.events):
-        assert here == len(_SEALED), "all is on the disk at the end"
-    _fetch(files, here)
-    assert files.complete(_HASH)
-    assert files.path(_HASH).read_bytes() == _SEALED
+    _fetch_rest(files, here)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -181,7 +173,6 @@ def test_a_disk_that_is_full_at_any_chunk_costs_none_of_those_before(tmp_path: P
         patch("covey.adapters.content_files.os", Full(Recording(), "", chance)),
         pytest.raises(DiskFullError),
     ):
-        _fetch(files, 0)
+        _fetch_rest(files, 0)
     assert files.fetched(_HASH, _INDEX, len(_SEALED)) == full_at * CHUNK_BYTES
-    _fetch(files, full_at * CHUNK_BYTES)
-    assert files.complete(_HASH)
+    _fetch_rest(files, full_at * CHUNK_BYTES)

@@ -22,6 +22,8 @@ class LanPeer:
     both look for a peer, the one with the greater salt waits for the other one. So all wait for one, which asks.
     """
 
+    on_this_network = True
+
     def __init__(self, host: str, port: int, own_salt: bytes) -> None:
         self._host, self._port = host, port
         self._own_salt = own_salt

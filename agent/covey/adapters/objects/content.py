@@ -19,6 +19,7 @@ class ContentStore:
     """Implements `ports.ContentPlace`, and puts files there. An object's key is `content/TAG/PART`."""
 
     name = "the object store"
+    on_this_network = False
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects

@@ -59,6 +59,8 @@ def put_file(
     name: str | None,
     moves: Callable[[int], None],
     readers: Collection[NoisePublic] = (),
+    *,
+    pinned: bool = True,
 ) -> GroupFile:
     """Seal a file for a group's members, and offer it to them; raises what `put_opened` raises, and:
 
@@ -66,7 +68,8 @@ def put_file(
         LocalError: it cannot be read.
     """
     with opened_file(path) as (source, size):
-        return put_opened(device, manifest, source, size, path.name if name is None else name, moves, readers)
+        name = path.name if name is None else name
+        return put_opened(device, manifest, source, size, name, moves, readers, pinned=pinned)
 
 
 def put_opened(
@@ -77,11 +80,14 @@ def put_opened(
     name: str,
     moves: Callable[[int], None],
     readers: Collection[NoisePublic] = (),
+    *,
+    pinned: bool = True,
 ) -> GroupFile:
     """Seal the `size` bytes of a descriptor for a group's members, and offer them; `moves` hears how many are done.
 
     Only `readers` and this device can open it, where there are any: by the noise keys that the manifest lists.
-    The file stays here, pinned, until somebody drops it: nobody else may have it yet.
+    `pinned`: the file stays here until somebody drops it, for nobody else may have it yet; else newer ones may take its
+    room.
 
     Raises:
         DiskFullError: no room for it.
@@ -110,7 +116,7 @@ def put_opened(
             take_up_others(device)
             operation = device.node.history.write(group_id, offer, device.now())
             store.content.put(group_id, author, content, device.now().wall_us)
-            store.content.pin(content.hash, pinned=True)
+            store.content.pin(content.hash, pinned=pinned)
             if readers:
                 save_secret(files, content.hash, operation.id, secret)
     return GroupFile(operation, offer)

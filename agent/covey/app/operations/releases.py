@@ -48,7 +48,7 @@ def read_waves(text: str) -> tuple[Wave, ...]:
     try:
         return tuple(_wave(each.strip()) for each in text.split(","))
     except (MalformedError, ValueError) as error:
-        raise UsageError(f"'{text[:64]}' names no waves", hint="--waves 1,10%,100%") from error
+        raise UsageError(f"'{text[:64]}' names no waves", hint="--waves 1,1%,10%,100%") from error
 
 
 def _wave(text: str) -> Wave:
@@ -77,7 +77,7 @@ def plan_release(
     try:
         return RollOut.from_wire(plan.to_wire())
     except MalformedError as error:
-        raise UsageError(str(error), hint="--waves 1,10%,100%") from error
+        raise UsageError(str(error), hint="--waves 1,1%,10%,100%") from error
 
 
 def begin(device: Device, manifest: GroupManifest, action: str, arguments: Mapping[str, str], plan: RollOut) -> Release:

@@ -1,22 +1,27 @@
 """What is here of one file, and what of it comes next: the index, by its own hash, then each chunk by the index.
 
-Whoever brings bytes, relay, peer or store, brings them here: a chunk is verified before it is kept. What is kept is
-brought to the disk in groups: as often as that takes no more than a share of the time, so that on a slow link each
-chunk is there before the next one comes, and a quick one is not held up by a disk that takes as long for a chunk as for
-a megabyte. A group is bounded; after a power cut the index tells what of it is there.
+Whoever brings bytes, relay, peer or store, brings them here: a chunk is verified before it is kept, and brought to the
+disk while the next one comes.
+
+1. What a link has brought once it is not to bring again: the next chunk waits until this one is on the disk, for
+   `DISK_WAIT_US` at most. So on a link that brings less than one while the disk takes one, and with a quick disk on
+   any, a power cut has at most one fetched twice, whenever it comes; the index tells at a start what is there.
+2. A network brings many while a disk takes one, and costs nothing twice: they go to the disk in groups, as often as
+   that takes no more than a share of the time. A group is bounded by either way; at most two come twice.
+
 The whole is hashed while it comes, by who keeps it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from covey.core.content.records import PartRecords, WantedFile
 from covey.core.crypto import blake3_hash, blake3_hasher, same
 from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash
 from covey.errors import WrongContentError
-from covey.limits.content import CHUNK_BYTES, SYNC_GROUP_BYTES, SYNC_SHARE
+from covey.limits.content import CHUNK_BYTES, DISK_WAIT_US, SYNC_GROUP_BYTES, SYNC_SHARE
 
 
 class FileProgress:
@@ -24,6 +29,8 @@ class FileProgress:
 
     def __init__(self, wanted: WantedFile, records: PartRecords) -> None:
         self.wanted = wanted
+        self.in_groups = False
+        """Whether what comes next comes from a network, not by a link (rule 2)."""
         self._records = records
         self._index = records.index(wanted)
         self.position = records.fetched(wanted) if self._index is not None else 0
@@ -73,19 +80,25 @@ class FileProgress:
         """
         if self._index is None:
             return self._keep_index(b"".join(pieces))
-        good, kept = self._verified(pieces), True
-        if good:
-            kept = self._records.append(self.wanted, self.position, good)
-            size = sum(map(len, good)) if kept else 0
-            self.position += size
-            self._open_bytes += size
-        if sum(map(len, good)) != sum(map(len, pieces)):
-            raise WrongContentError("a part of a file that is not of it")
-        if kept and (now_us >= self._sync_after_us or self._open_bytes >= SYNC_GROUP_BYTES):
-            took_us = self._records.synchronise(self.wanted, wait=False)
-            self._open_bytes, self._sync_after_us = 0, now_us + (took_us or 0) * SYNC_SHARE
-            return took_us is not None
-        return kept
+        for chunk, its_hash in self._chunks(pieces):
+            if not same(its_hash, self._hash_at(self.position)):
+                raise WrongContentError("a part of a file that is not of it")
+            if not self._keep_chunk(chunk, now_us):
+                return False
+        return True
+
+    def _keep_chunk(self, chunk: Sequence[memoryview], now_us: int) -> bool:
+        is_due = now_us >= self._sync_after_us if self.in_groups else self._records.has_ended(self.wanted, DISK_WAIT_US)
+        if not self._records.append(self.wanted, self.position, chunk):
+            return False
+        size = sum(map(len, chunk))
+        self.position += size
+        self._open_bytes += size
+        if not is_due and self._open_bytes < SYNC_GROUP_BYTES:
+            return True
+        took_us = self._records.synchronise(self.wanted)
+        self._open_bytes, self._sync_after_us = 0, now_us + (took_us or 0) * SYNC_SHARE
+        return took_us is not None
 
     def _keep_index(self, index: bytes) -> bool:
         if len(index) != self.end or not same(blake3_hash(index), self.wanted.index):
@@ -96,10 +109,9 @@ class FileProgress:
         self.position = self._records.fetched(self.wanted)
         return True
 
-    def _verified(self, pieces: Sequence[bytes | memoryview]) -> list[memoryview]:
-        """Return the pieces of the chunks that come next, up to one that is not what the index says."""
-        good, chunk, position = list[memoryview](), list[memoryview](), self.position
-        hasher, left = blake3_hasher(), self._chunk_bytes(position)
+    def _chunks(self, pieces: Sequence[bytes | memoryview]) -> Iterator[tuple[list[memoryview], bytes]]:
+        """Cut what comes next into chunks, and give the hash of each; of what is beyond the file's end as well."""
+        chunk, hasher, left = list[memoryview](), blake3_hasher(), self._chunk_bytes(self.position)
         for piece in pieces:
             rest = memoryview(piece)
             while rest:
@@ -108,18 +120,15 @@ class FileProgress:
                 chunk.append(some)
                 left -= len(some)
                 if not left:
-                    if not same(hasher.digest(), self._hash_at(position)):
-                        return good
-                    good += chunk
-                    position += sum(map(len, chunk))
-                    chunk, hasher, left = [], blake3_hasher(), self._chunk_bytes(position)
-                    if not left:
-                        return good
-        return good
+                    yield chunk, hasher.digest()
+                    chunk, hasher, left = [], blake3_hasher(), self._chunk_bytes(self.position)
 
     def synchronise(self) -> bool:
         """Wait until what is kept is on the disk; False where that refuses."""
-        return not self.position or self._records.synchronise(self.wanted, wait=True) is not None
+        if self._open_bytes and self._records.synchronise(self.wanted) is None:
+            return False
+        self._open_bytes = 0
+        return self._records.settle(self.wanted)
 
     def _chunk_bytes(self, position: int) -> int:
         return min(CHUNK_BYTES, self.wanted.sealed_size - position)

@@ -33,17 +33,23 @@ class PartRecords(Protocol):
         """Return how many bytes of a file, from its first on, are here and verified: a number of whole chunks."""
 
     def append(self, wanted: WantedFile, position: int, pieces: Sequence[memoryview]) -> bool:
-        """Keep more chunks, at the end of what is here, durably from the next `synchronise` on.
+        """Keep one more chunk, at the end of what is here, durably from the next `synchronise` on.
 
         Returns False where the disk refuses.
         """
 
-    def synchronise(self, wanted: WantedFile, *, wait: bool) -> int | None:
+    def synchronise(self, wanted: WantedFile) -> int | None:
         """Begin to bring the chunks of a file that are kept to the disk, when what was begun before has ended.
 
-        `wait`: until this one has ended, too. Returns the microseconds that the last one took which has ended, 0 for
-        none; None: the disk refuses, and what of the chunks is there, `fetched` of a new start tells.
+        Returns the microseconds that the last one took which has ended, 0 for none; None: the disk refuses, and what
+        of the chunks is there, `fetched` of a new start tells.
         """
+
+    def has_ended(self, wanted: WantedFile, wait_us: int) -> bool:
+        """Say whether what `synchronise` has begun last has ended, or does within so long."""
+
+    def settle(self, wanted: WantedFile) -> bool:
+        """Wait for the end of what `synchronise` has begun last; False where the disk has refused."""
 
 
 class ContentRecords(Protocol):

@@ -27,6 +27,7 @@ class Place:
 
     def __init__(self, name: str, objects: Mapping[bytes, bytes], spoil: Callable[[bytes], Iterator[bytes]]) -> None:
         self.name = name
+        self.on_this_network = True
         self.asked = 0
         self._objects, self._spoil = objects, spoil
 
