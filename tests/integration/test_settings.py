@@ -47,6 +47,7 @@ def test_an_operator_changes_settings_and_sees_what_becomes_of_it(new_gateway: C
     assert _becomes(kim, "telemetry.batch_seconds", "applied")["agrees"]
     holds = shed.json("config", "get", "telemetry.batch_seconds")
     assert (holds["value"], holds["origin"]) == (2.5, f"set by {kim.json('status')['device']}")
+    assert f"set by: {kim.json('status')['device']} kim\n" in shed.ok("config", "list", "telemetry.batch_seconds")
     kim.ok("setting", "set", "outbox.maximum_bytes", "5000000")
     refused = _becomes(kim, "outbox.maximum_bytes", "refused")
     assert (refused["code"], refused["agrees"]) == ("setting_not_allowed", False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from covey.adapters.keys.relay_credential import place
 from covey.adapters.mqtt.settings import publish_bytes
 from covey.core.group.messages import payload_bytes
 from covey.core.ids import DeviceKey
-from covey.core.membership.agreement import Agreement
+from covey.core.membership.agreement import Agreement, SaidHeads
 from covey.core.wire.topics import inbox_topic
 
 if TYPE_CHECKING:
@@ -24,17 +25,25 @@ def announced_payloads(relay: RelayConfig, store: SqliteStore) -> dict[str, int]
     return {name: int(payload) for name, payload in noted.items()} if all(noted.values()) else {}
 
 
-def too_large(relay: RelayConfig, store: SqliteStore, group: GroupManifest, agreement: Agreement) -> str:
+def fits(store: SqliteStore, group: GroupManifest, most: int) -> bool:
+    """Say whether each manifest of a group that is kept here goes through a relay that takes so much at once."""
+    return payload_bytes([store.groups.largest_manifest(group.group_id)]) <= most
+
+
+def too_large(
+    payloads: Mapping[str, int],
+    store: SqliteStore,
+    group: GroupManifest,
+    agreement: Agreement,
+    last_said: Mapping[DeviceKey, SaidHeads],
+) -> str:
     """Return how large a packet a group needs, and what the relays take, where that is less; empty elsewhere.
 
-    It is what the manifest of the moment needs, and those that members have said they lack. A relay that no agent has
-    reached yet takes all.
+    It is what the manifest of the moment needs, and those that members have said they lack. `payloads`: what each relay
+    has announced that it takes, of which there are some.
     """
-    payloads = announced_payloads(relay, store)
-    if not payloads:
-        return ""
-    lacked = store.groups.manifests_from(group.group_id, _lowest_held(store, group, agreement.others))
-    needed = max((payload_bytes([raw]) for raw in lacked), default=0)
+    lowest = _lowest_held(group, agreement.others, last_said)
+    needed = max((payload_bytes([len(raw)]) for raw in store.groups.manifests_from(group.group_id, lowest)), default=0)
     most, name = max((payload, name) for name, payload in payloads.items())
     if needed <= most:
         return ""
@@ -43,8 +52,10 @@ def too_large(relay: RelayConfig, store: SqliteStore, group: GroupManifest, agre
     return f"needs packets of {publish_bytes(topic_bytes, needed)} bytes, {name} takes {takes}"
 
 
-def _lowest_held(store: SqliteStore, group: GroupManifest, others: dict[DeviceKey, int]) -> int:
+def _lowest_held(
+    group: GroupManifest, others: Mapping[DeviceKey, int], last_said: Mapping[DeviceKey, SaidHeads]
+) -> int:
     """Return the lowest version that follows what these have last said they hold; ours if they said nothing."""
-    said = store.heads.all()
-    heads = [head for key in others if key in said for head in said[key].heads if head.group_id == group.group_id]
+    said = (last_said[key] for key in others if key in last_said)
+    heads = [head for each in said for head in each.heads if head.group_id == group.group_id]
     return min((head.version + 1 for head in heads if head.version < group.version), default=group.version)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.keys.relay_credential import place
-from covey.app.carriage import too_large
+from covey.app.carriage import announced_payloads, fits, too_large
 from covey.app.content_status import content_status
 from covey.app.documents import (
     DAY_S,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from covey.app.documents import MailboxStatus
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import GroupId
-    from covey.core.membership.agreement import SaidHeads
+    from covey.core.membership.agreement import Agreement, SaidHeads
 
 _NEVER = "never connected"
 _NO_AGENT = "agent not running"
@@ -61,7 +61,6 @@ class OwnCondition(NamedTuple):
     relay: RelayStatus
     relays: tuple[RelayStatus, ...]
     outbox: OutboxStatus
-    groups: tuple[GroupStatus, ...]
     boards: tuple[BoardStatus, ...]
     sensors: tuple[SensorStatus, ...]
     operators: OperatorsStatus
@@ -94,27 +93,29 @@ def own_condition(device: Device) -> OwnCondition:
         )
         for board in known
     )
-    last_said = store.heads.all()
-    groups = tuple(_group(device, group, last_said, now_us) for group in device.node.groups.joined())
     sensors = tuple(_sensors(device, now_us))
     return OwnCondition(
         running,
         relay,
         tuple(relays),
         outbox,
-        groups,
         boards,
         sensors,
         operators,
         len(unanswered(device.node.groups, store.requests, now_us)),
-        (*_troubles(relay, relays, outbox, groups, boards, sensors, running=running), *misnamed),
+        (
+            *_troubles(relay, relays, outbox, running=running),
+            *_troubles_of_groups(device),
+            *_troubles_of_parts(boards, sensors, running=running),
+            *misnamed,
+        ),
     )
 
 
 def status_of(device: Device) -> Status:
     """Return how a device is."""
     store, now_us, own = device.store, device.clock.wall_us(), own_condition(device)
-    labels = _labels(device)
+    labels, last_said = _labels(device), store.heads.all()
     kept, mailbox = _mailboxes(device)
     return Status(
         device=device_name(device.node.identity.signing_public),
@@ -136,7 +137,7 @@ def status_of(device: Device) -> Status:
             for queue in store.outbox.queues()
         ),
         members=tuple(_members(device, labels, now_us)),
-        groups=own.groups,
+        groups=tuple(_group(device, group, last_said, now_us) for group in device.node.groups.joined()),
         boards=own.boards,
         sensors=own.sensors,
         operators=own.operators,
@@ -168,27 +169,37 @@ def _mailboxes(device: Device) -> tuple[dict[DeviceKey, tuple[str, ...]], Mailbo
 
 
 def _group(device: Device, group: GroupManifest, last_said: dict[DeviceKey, SaidHeads], now_us: int) -> GroupStatus:
-    node, store = device.node, device.store
-    said_to = {each.keys.signing_public: node.heads.said_to(each.keys.signing_public) for each in group.members}
-    found = agreement(
-        node.groups.trust(group.group_id),
-        node.identity.signing_public,
-        said_to,
-        last_said,
-        store.groups.changed_at(group.group_id),
-    )
+    said_to = {each.keys.signing_public: device.node.heads.said_to(each.keys.signing_public) for each in group.members}
+    found = _agreement(device, group, said_to, last_said)
     others, never = _others(group, found.others, now_us), tuple(device_name(key) for key in found.never)
-    agrees = AgreementStatus(len(found.same), others, never)
     return GroupStatus(
         group.group_id.hex(),
         group.version,
         len(group.members),
-        agrees,
+        AgreementStatus(len(found.same), others, never),
         _history(device, group, said_to, last_said, now_us),
         group.epoch,
         int(group.mode),
-        too_large(device.config.relay, device.store, group, found),
+        _too_large(device, group),
     )
+
+
+def _agreement(
+    device: Device, group: GroupManifest, said_to: dict[DeviceKey, GroupId], last_said: dict[DeviceKey, SaidHeads]
+) -> Agreement:
+    trust, own = device.node.groups.trust(group.group_id), device.node.identity.signing_public
+    return agreement(trust, own, said_to, last_said, device.store.groups.changed_at(group.group_id))
+
+
+def _too_large(device: Device, group: GroupManifest) -> str:
+    """Return what no relay takes of a group; who agrees on it is asked only where something may be too large."""
+    payloads = announced_payloads(device.config.relay, device.store)
+    if not payloads or fits(device.store, group, max(payloads.values())):
+        return ""
+    last_said = device.store.heads.all()
+    said_to = {each.keys.signing_public: device.node.heads.said_to(each.keys.signing_public) for each in group.members}
+    found = _agreement(device, group, said_to, last_said)
+    return too_large(payloads, device.store, group, found, last_said)
 
 
 def _operators(device: Device) -> tuple[OperatorsStatus, tuple[str, ...]]:
@@ -269,7 +280,8 @@ def _relays(device: Device, now_us: int, *, running: bool) -> Iterator[RelayStat
 def _outbox(device: Device, now_us: int) -> OutboxStatus:
     messages, size = device.store.outbox.totals()
     sizes = {kind.name.lower(): each for kind, each in device.store.outbox.bytes_by_class().items()}
-    oldest_us = min((each.oldest_at_us for each in device.store.outbox.queues() if each.oldest_at_us), default=None)
+    queues = device.store.outbox.queues(waiting=True)
+    oldest_us = min((each.oldest_at_us for each in queues if each.oldest_at_us), default=None)
     return OutboxStatus(
         messages,
         size,
@@ -309,16 +321,7 @@ def _labels(device: Device) -> dict[DeviceKey, str]:
     return {member.keys.signing_public: member.label for group in groups for member in group.members}
 
 
-def _troubles(
-    relay: RelayStatus,
-    relays: list[RelayStatus],
-    outbox: OutboxStatus,
-    groups: tuple[GroupStatus, ...],
-    boards: tuple[BoardStatus, ...],
-    sensors: tuple[SensorStatus, ...],
-    *,
-    running: bool,
-) -> Iterator[str]:
+def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatus, *, running: bool) -> Iterator[str]:
     """Yield what is not well, one short line each; `covey check` says how to mend it."""
     away = sum(not each.up for each in relays)
     if not running:
@@ -331,9 +334,17 @@ def _troubles(
         yield "the outbox is nearly full"
     if outbox.waits_long:
         yield f"a message has waited for {(outbox.oldest_seconds or 0) // DAY_S} d"
-    for group in groups:
-        if group.too_large:
-            yield f"group {group.group_id[:8]} {group.too_large}"
+
+
+def _troubles_of_groups(device: Device) -> Iterator[str]:
+    for group in device.node.groups.joined():
+        if too_large := _too_large(device, group):
+            yield f"group {group.group_id.hex()[:8]} {too_large}"
+
+
+def _troubles_of_parts(
+    boards: tuple[BoardStatus, ...], sensors: tuple[SensorStatus, ...], *, running: bool
+) -> Iterator[str]:
     for board in boards:
         if not board.up:
             yield f"the board on {board.port} is silent"

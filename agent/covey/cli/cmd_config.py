@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Collection
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from covey.app.operations.settings import change_setting, check_meanings, in_use
 from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json
+from covey.config.file import ORDERED_BY
 from covey.config.settings import setting, settings, toml_value
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
 
 
 def add_arguments(parser: Parser) -> None:
@@ -42,17 +48,30 @@ def _get(options: argparse.Namespace) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    configuration = state_folder(options).configuration()
+    folder = state_folder(options)
+    configuration = folder.configuration()
     named = [about for about in settings().values() if about.key.startswith(options.beginning)]
     found = [in_use(configuration, about) for about in named or [setting(options.beginning)]]
     if options.json:
         print_json([asdict(each) for each in found])
         return
+    origin = _origin(folder, [each.origin for each in found])
     for each in found:
         unit = f" ({each.unit})" if each.unit else ""
         print(f"{each.key} = {toml_value(each.value)}")
         print(f"    {each.meaning}{unit}")
-        print(f"    default {toml_value(each.default)}, for example {toml_value(each.example)}; set by: {each.origin}")
+        values = f"default {toml_value(each.default)}, for example {toml_value(each.example)}"
+        print(f"    {values}; set by: {origin(each.origin)}")
+
+
+def _origin(folder: StateFolder, origins: Collection[str]) -> Callable[[str], str]:
+    """Return what says where a value comes from: of an operator, what the groups call it stands beside its key."""
+    if not any(each.startswith(ORDERED_BY) for each in origins):  # nothing is opened for it
+        return str
+    from covey.app.operations.known_labels import namer_of
+
+    named = namer_of(folder)
+    return lambda origin: named(origin.removeprefix(ORDERED_BY)) if origin.startswith(ORDERED_BY) else origin
 
 
 def _set(options: argparse.Namespace) -> None:
@@ -84,5 +103,6 @@ def _check(options: argparse.Namespace) -> None:
         print_json({"files": files, "set": configuration.origins})
         return
     print(f"{', '.join(files)}: no mistakes")
-    for key, origin in configuration.origins.items():
-        print(f"  {key} = {toml_value(configuration.value(key))}  ({origin})")
+    origin = _origin(folder, configuration.origins.values())
+    for key, named in configuration.origins.items():
+        print(f"  {key} = {toml_value(configuration.value(key))}  ({origin(named)})")

@@ -1,8 +1,11 @@
 """What looks at a fleet have found, in tables of SQLite's own temporary file: of a large fleet little is in memory.
 
 1. The file has no name and goes with the process. Beyond `_CACHE_KIB`, what is not being looked at is on the disk.
-2. A row is written where something in it is another than before, so that a look at a quiet fleet writes nothing.
-3. Any thread may ask at any time. Between two calls rows may be of two looks, each of them whole.
+2. A look makes the rows of stale devices anew, and of no others: of those of which something was written or read, that
+   the caller names, or whose time is over. So it costs what has happened since the last one.
+3. A row is written where something in it is another than before, so that a look at a quiet fleet writes nothing.
+4. What is counted is read from an index of those that are counted; a group is counted where a row of it was written.
+5. Any thread may ask at any time. Between two calls rows may be of two looks, each of them whole.
 """
 
 from __future__ import annotations
@@ -30,14 +33,22 @@ CREATE TABLE member (
 CREATE INDEX member_of ON member (of_group);
 CREATE TABLE device (
     device BLOB PRIMARY KEY, label TEXT NOT NULL, folded TEXT NOT NULL, is_board INTEGER NOT NULL,
-    groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER,
+    groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER, seen INTEGER, until INTEGER,
     lost INTEGER NOT NULL, waiting INTEGER NOT NULL, missing INTEGER NOT NULL, clock TEXT NOT NULL,
     gateway BLOB NOT NULL, version TEXT NOT NULL, rest TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX device_shown ON device (is_well, label, device);
+CREATE INDEX device_all ON device (is_well, label, device);
+CREATE INDEX device_present ON device (presence, since);
+CREATE INDEX device_until ON device (until) WHERE until IS NOT NULL;
+CREATE INDEX device_version ON device (version) WHERE version <> '';
 CREATE INDEX device_behind ON device (gateway) WHERE gateway <> x'';
 CREATE TABLE said (device BLOB PRIMARY KEY, summary TEXT NOT NULL, everything TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE board (device BLOB PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE stale (device BLOB PRIMARY KEY) WITHOUT ROWID;
+"""
+_GROWS_STALE = """
+CREATE TRIGGER {table}_written AFTER INSERT ON {table} BEGIN INSERT OR IGNORE INTO stale VALUES (new.device); END;
+CREATE TRIGGER {table}_dropped AFTER DELETE ON {table} BEGIN INSERT OR IGNORE INTO stale VALUES (old.device); END;
 """
 
 
@@ -53,7 +64,10 @@ class MemberRow(NamedTuple):
 
 
 class FoundDevice(NamedTuple):
-    """A device as a look has found it; `rest` is what nobody asks for by itself, in whatever form the caller likes."""
+    """A device as a look has found it, and `until_us` when that is to be looked at again, though nothing happens.
+
+    `rest` is what nobody asks for by itself, in whatever form the caller likes.
+    """
 
     device: DeviceKey
     label: str
@@ -63,6 +77,8 @@ class FoundDevice(NamedTuple):
     is_well: bool
     presence: str
     since_us: int | None
+    seen_us: int | None
+    until_us: int | None
     lost: int
     waiting: int
     missing: int
@@ -110,10 +126,15 @@ CONDITIONS = {
     "boards": "is_board",
 }
 """What may be asked for by name."""
+_RARE = ("lost", "waiting", "missing", "clock", "boards")
+"""Conditions of few devices, which have an index of their own; the others are found at either end of the whole list."""
+_INDEXES = "".join(
+    f"CREATE INDEX device_{name} ON device (is_well, label, device) WHERE {CONDITIONS[name]};\n" for name in _RARE
+)
 
 _COLUMNS = (
-    "device, label, folded, is_board, groups, is_well, presence, since, lost, waiting, missing, clock, gateway, "
-    "version, rest"
+    "device, label, folded, is_board, groups, is_well, presence, since, seen, until, lost, waiting, missing, clock, "
+    "gateway, version, rest"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM device"  # noqa: S608 - our names
 _OTHERS = _COLUMNS.partition(", ")[2]
@@ -133,7 +154,12 @@ class FleetTable:
         self._run(f"PRAGMA cache_size = -{_CACHE_KIB}")
         self._run("PRAGMA synchronous = OFF")
         self._run("PRAGMA journal_mode = OFF")
-        self._connection.executescript(_SCHEMA)
+        self._connection.executescript(_SCHEMA + _INDEXES)
+        for table in ("member", "said", "board"):
+            self._connection.executescript(_GROWS_STALE.format(table=table))
+        self._counts: dict[GroupId, GroupCounts] = {}
+        self._uncounted: set[GroupId] = set()
+        """Groups of which something was written since they were counted."""
 
     def close(self) -> None:
         """Let go of the file, which is then gone."""
@@ -145,6 +171,7 @@ class FleetTable:
     def set_members(self, group_id: GroupId, members: Iterable[tuple[DeviceKey, str, bool]]) -> None:
         """Take (device, label, whether it is a board) for all that there are in a group."""
         with self._together():
+            self._uncounted.add(group_id)
             self._run("DELETE FROM member WHERE of_group = ?", (group_id,))
             self._connection.executemany(
                 "INSERT INTO member VALUES (?, ?, ?, ?)", ((group_id, *each) for each in members)
@@ -155,19 +182,45 @@ class FleetTable:
         for (group_id,) in self._run("SELECT DISTINCT of_group FROM member"):
             if group_id not in others_than:
                 self._run("DELETE FROM member WHERE of_group = ?", (group_id,))
+                self._uncounted.discard(group_id)
+                self._counts.pop(group_id, None)
 
     def forget_devices(self) -> None:
         """Drop the devices that are in no group any more, and what was read of them."""
-        for table in ("device", "said", "board"):
+        for table in ("device", "said", "board", "stale"):
             self._run(f"DELETE FROM {table} WHERE device NOT IN (SELECT device FROM member)")  # noqa: S608 - ours
 
-    def members(self) -> Iterator[list[MemberRow]]:
-        """Yield all devices of the fleet by their keys, some at a time."""
+    # -- whose rows are to be made anew (rule 2) -----------------------------------------------------------------------
+
+    def note_stale(self, devices: Iterable[DeviceKey]) -> None:
+        """Have the rows of some devices made anew."""
+        with self._together():
+            self._connection.executemany("INSERT OR IGNORE INTO stale VALUES (?)", ((each,) for each in devices))
+
+    def note_all_stale(self) -> None:
+        """Have all rows made anew."""
+        self._run("INSERT OR IGNORE INTO stale SELECT device FROM member")
+
+    def note_overdue(self, now_us: int) -> None:
+        """Have the rows made anew whose time is over."""
+        self._run("INSERT OR IGNORE INTO stale SELECT device FROM device WHERE until < ?", (now_us,))
+
+    def note_presences(self, found: Sequence[tuple[DeviceKey, str, int | None, int | None]]) -> None:
+        """Have the rows made anew that do not say what was found: (device, presence, since when, when it was seen)."""
+        with self._together():
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO stale SELECT device FROM device "
+                "WHERE device = ? AND (presence, since, seen) IS NOT (?, ?, ?)",
+                found,
+            )
+
+    def stale(self) -> Iterator[list[MemberRow]]:
+        """Yield the devices whose rows are to be made anew by their keys, some at a time, until they are `put`."""
         last = b""
         while rows := self._run(
             "SELECT device, max(label), max(is_board), group_concat(lower(hex(of_group))), summary, "
-            "coalesce(version, '') FROM member LEFT JOIN said USING (device) LEFT JOIN board USING (device) "
-            "WHERE device > ? GROUP BY device ORDER BY device LIMIT ?",
+            "coalesce(version, '') FROM stale JOIN member USING (device) LEFT JOIN said USING (device) "
+            "LEFT JOIN board USING (device) WHERE device > ? GROUP BY device ORDER BY device LIMIT ?",
             (last, _AT_ONCE),
         ):
             yield [MemberRow(DeviceKey(row[0]), row[1], bool(row[2]), *row[3:]) for row in rows]
@@ -205,9 +258,12 @@ class FleetTable:
     # -- what a look has found -----------------------------------------------------------------------------------------
 
     def put(self, rows: Sequence[FoundDevice]) -> None:
-        """Take what a look has found (rule 2)."""
+        """Take what a look has found (rule 3)."""
         with self._together():
+            groups = {each for row in rows for each in row.groups.split(",") if each}
+            self._uncounted.update(GroupId(bytes.fromhex(each)) for each in groups)
             self._connection.executemany(_PUT, rows)
+            self._connection.executemany("DELETE FROM stale WHERE device = ?", ((each.device,) for each in rows))
 
     def changes(self) -> int:
         """Return how many rows were written since the beginning."""
@@ -226,7 +282,10 @@ class FleetTable:
     def window(self, wanted: Wanted, first: int, limit: int) -> list[FoundDevice]:
         """Return some of the devices that are asked for: those that are not well first, then by label."""
         where, values = _where(wanted)
-        statement = f"{_SELECT} WHERE {where} ORDER BY is_well, label, device LIMIT ? OFFSET ?"
+        index = wanted.condition if wanted.condition in _RARE else "all"
+        statement = (
+            f"{_SELECT} INDEXED BY device_{index} WHERE {where} ORDER BY is_well, label, device LIMIT ? OFFSET ?"
+        )
         return [_row(each) for each in self._run(statement, (*values, limit, first))]
 
     def count(self, wanted: Wanted) -> int:
@@ -241,22 +300,30 @@ class FleetTable:
 
     def totals(self) -> tuple[int, int]:
         """Return how many messages wait, and how many are lost, of all devices."""
-        [(waiting, lost)] = self._run("SELECT coalesce(sum(waiting), 0), coalesce(sum(lost), 0) FROM device")
-        return waiting, lost
-
-    def groups(self) -> Mapping[bytes, GroupCounts]:
-        """Return the counts of each group."""
-        conditions = ", ".join(f"sum({CONDITIONS[each]})" for each in ("here", "overdue", "lost", "waiting"))
-        found = self._run(
-            f"SELECT of_group, {conditions} FROM member JOIN device USING (device) GROUP BY of_group"  # noqa: S608
+        return self._number("SELECT coalesce(sum(waiting), 0) FROM device WHERE waiting > 0"), self._number(
+            "SELECT coalesce(sum(lost), 0) FROM device WHERE lost > 0"
         )
-        return {group_id: GroupCounts(*counts) for group_id, *counts in found}
+
+    def groups(self) -> Mapping[GroupId, GroupCounts]:
+        """Return the counts of each group (rule 4)."""
+        wanted = ("here", "overdue", "lost", "waiting")
+        conditions = ", ".join(f"coalesce(sum({CONDITIONS[each]}), 0)" for each in wanted)
+        with self._lock:
+            for group_id in tuple(self._uncounted):
+                [counts] = self._run(
+                    f"SELECT {conditions} FROM member JOIN device USING (device) WHERE of_group = ?",  # noqa: S608
+                    (group_id,),
+                )
+                self._counts[group_id] = GroupCounts(*counts)
+                self._uncounted.discard(group_id)
+            return dict(self._counts)
 
     def versions(self, limit: int) -> list[tuple[str, int]]:
         """Return what most devices say that they run, without what follows a semicolon, and how many do."""
         return self._run(
-            "SELECT substr(version, 1, instr(version || ';', ';') - 1) AS named, count(*) AS devices FROM device "
-            "WHERE version <> '' GROUP BY named ORDER BY devices DESC, named LIMIT ?",
+            "SELECT substr(version, 1, instr(version || ';', ';') - 1) AS named, sum(each) AS devices FROM "
+            "(SELECT version, count(*) AS each FROM device WHERE version <> '' GROUP BY version) "
+            "GROUP BY named ORDER BY devices DESC, named LIMIT ?",
             (limit,),
         )
 

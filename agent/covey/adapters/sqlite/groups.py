@@ -60,6 +60,11 @@ class GroupTables:
             )
         ]
 
+    def largest_manifest(self, group_id: GroupId) -> int:
+        """Return how many bytes the largest accepted manifest of a group has; 0 where there is none."""
+        statement = "SELECT coalesce(max(length(raw)), 0) FROM group_manifest WHERE group_id = ? AND state <> ?"
+        return int(self._database.run(statement, (group_id, _EARLY))[0][0])
+
     def changed_at(self, group_id: GroupId) -> int:
         """Return when the last manifest of a group was accepted here, by the wall clock; 0 for one of no known time."""
         statement = "SELECT coalesce(max(stored_at), 0) FROM group_manifest WHERE group_id = ? AND state <> ?"

@@ -381,14 +381,11 @@ class Outbox:
         """Return the recipients that the outbox holds messages for."""
         return [row[0] for row in self._database.run("SELECT signing_public FROM peer WHERE queued_messages > 0")]
 
-    def queues(self) -> list[QueueSummary]:
-        """Return what waits for each recipient, and since when."""
-        return [
-            QueueSummary(*row)
-            for row in self._database.run(
-                f"SELECT signing_public, queued_messages, acknowledged, ({OLDEST}) FROM peer ORDER BY id"  # noqa: S608
-            )
-        ]
+    def queues(self, *, waiting: bool = False) -> list[QueueSummary]:
+        """Return what waits for each recipient, and since when; or for each for whom something does."""
+        where = "WHERE queued_messages > 0" if waiting else ""
+        statement = f"SELECT signing_public, queued_messages, acknowledged, ({OLDEST}) FROM peer {where} ORDER BY id"  # noqa: S608
+        return [QueueSummary(*row) for row in self._database.run(statement)]
 
     def waiting(self, recipient: DeviceKey, limit: int) -> list[tuple[Place, int, int, int]]:
         """Return the oldest (place, class, bytes, queued_at_us) of a recipient."""

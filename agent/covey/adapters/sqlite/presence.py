@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.presence.status import PeerPresence, State
 
 _SEEN_INTERVAL_US = 60_000_000
 """When a device was last seen is written no more often than this, so that the commits of a busy link stay small."""
-
-EVERYBODY = (b"", b"\xff" * 33)
-"""Two keys that all others stand between."""
 _STATES = tuple(State)
 """By their numbers: a fleet's page reads a hundred thousand of them at each look."""
 _SEEN = (
@@ -25,6 +24,11 @@ def _peer_presence(
 ) -> PeerPresence:
     held = tuple(map(int, connections.split()))
     return PeerPresence(counter, _STATES[state], interval_s, held, since_us, seen_us)
+
+
+def _among(devices: Collection[DeviceKey] | None) -> tuple[str, tuple[DeviceKey, ...]]:
+    """Return the condition that a row is of one of these devices, and its values; no condition for all."""
+    return ("", ()) if devices is None else (f"WHERE device IN ({', '.join('?' * len(devices))})", tuple(devices))
 
 
 class PresenceCounters:
@@ -57,13 +61,14 @@ class PresenceCounters:
             (since_us - _SEEN_INTERVAL_US, limit),
         )
 
-    def last_seen(self, between: tuple[bytes, bytes] = EVERYBODY) -> dict[DeviceKey, int]:
-        """Return when each device, or each between two keys, was last seen, by its signing key, to a minute."""
+    def last_seen(self, devices: Collection[DeviceKey] | None = None) -> dict[DeviceKey, int]:
+        """Return when each device, or each of some, was last seen, by its signing key, to a minute."""
+        where, keys = _among(devices)
         self._flush()
         rows = self._database.run(
-            "SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard WHERE device BETWEEN ? AND ? "
-            "UNION ALL SELECT device, heard_at FROM attendance WHERE device BETWEEN ? AND ?) GROUP BY device",
-            (*between, *between),
+            f"SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard {where} "  # noqa: S608 - ours
+            f"UNION ALL SELECT device, heard_at FROM attendance {where}) GROUP BY device",
+            (*keys, *keys),
         )
         return {DeviceKey(row[0]): row[1] for row in rows}
 
@@ -72,12 +77,13 @@ class PresenceCounters:
         rows = self._database.run(f"{_PEER_PRESENCE} WHERE device = ?", (device,))
         return _peer_presence(*rows[0][1:]) if rows else None
 
-    def of_peers(self, between: tuple[bytes, bytes] = EVERYBODY) -> dict[DeviceKey, PeerPresence]:
-        """Return by signing key what each device, or each between two keys, has last reported of itself.
+    def of_peers(self, devices: Collection[DeviceKey] | None = None) -> dict[DeviceKey, PeerPresence]:
+        """Return by signing key what each device, or each of some, has last reported of itself.
 
         Its times may lag by a minute.
         """
-        rows = self._database.run(f"{_PEER_PRESENCE} WHERE device BETWEEN ? AND ?", between)
+        where, keys = _among(devices)
+        rows = self._database.run(f"{_PEER_PRESENCE} {where}", keys)
         return {DeviceKey(row[0]): _peer_presence(*row[1:]) for row in rows}
 
     def note(self, device: DeviceKey, presence: PeerPresence) -> None:
@@ -95,6 +101,16 @@ class PresenceCounters:
                 presence.seen_at_us,
             ),
         )
+
+    def changed_since(self, at_us: int) -> list[DeviceKey]:
+        """Return the devices of which something was noted that is of this time or later."""
+        self._flush()
+        rows = self._database.run(
+            "SELECT device FROM heard WHERE heard_at >= ?1 "
+            "UNION SELECT device FROM attendance WHERE heard_at >= ?1 OR since >= ?1",
+            (at_us,),
+        )
+        return [DeviceKey(row[0]) for row in rows]
 
     def floor(self) -> int:
         """Return below which counters of this device's own presence may have been used."""

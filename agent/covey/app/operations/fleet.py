@@ -23,7 +23,6 @@ from covey.app.operations.invitations import waiting_invitations
 from covey.app.queries import own_condition
 from covey.app.wording import count
 from covey.core.ids import DeviceKey, GroupId, ManifestHash
-from covey.errors import CoveyError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -52,8 +51,8 @@ class FleetView:
         self._newest = NewestReadings(self.table)
         self._orders = RecentOrders()
         self._roll_outs = RollOuts()
+        self._devices = FleetDevices(self.table)
         self._versions: dict[GroupId, ManifestHash] = {}
-        self._shown: dict[DeviceKey, int] = {}
 
     def look(
         self, device: Device, location: str | None, since_us: int, *, values: bool = True, always_us: int = ALWAYS_US
@@ -87,7 +86,6 @@ class FleetView:
                 self.table.set_members(each.group_id, members)
         self.table.forget_groups(set(versions))
         self.table.forget_devices()
-        self._shown.clear()
         self._versions = versions
 
     def read(
@@ -119,13 +117,7 @@ class FleetView:
             values: whether these have their last values.
         """
         now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
-        found = FleetDevices(device, now_us, self._shown, listens=own.listens)
-        try:
-            for members in self.table.members():
-                self.table.put(found.changed(members))
-        except CoveyError:  # what was not written is to be written the next time
-            self._shown.clear()
-            raise
+        self._devices.look(device, now_us, listens=own.listens)
         releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
         writers = _writers(device, self._newest)
         troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]
@@ -136,7 +128,7 @@ class FleetView:
         return Fleet(
             now_us,
             _summary(self.table, now_us, reads_vault=has_keys and reads),
-            tuple(self._devices(values=values)) if devices else (),
+            tuple(self._all(values=values)) if devices else (),
             tuple(_groups(device, self.table)),
             self._orders.look(device),
             tuple(waiting_invitations(device)) if own.waiting_invitations else (),
@@ -150,7 +142,7 @@ class FleetView:
             versions=tuple(FleetVersion(*each) for each in self.table.versions(_VERSIONS)),
         )
 
-    def _devices(self, *, values: bool) -> Iterator[FleetDevice]:
+    def _all(self, *, values: bool) -> Iterator[FleetDevice]:
         for each in self.table.window(Wanted(), 0, _ALL):
             yield shown_device(each, self.values_of(each.device) if values else ())
 

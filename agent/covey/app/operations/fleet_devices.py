@@ -1,102 +1,165 @@
-"""The devices of a fleet, some at a time: what the state here, and what was read of the vault, say of each."""
+"""The devices of a fleet, some at a time: what the state here, and what was read of the vault, say of each.
+
+1. A look makes the rows anew of which something is another than at the look before: what was read of the vault (the
+   table notes that), what is held here, what was heard, and who has been silent for too long meanwhile.
+2. What was heard is asked for by its time. An agent writes it a while later, so each look goes back by `_LATE_US`, and
+   the table compares.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.sqlite.fleet_table import FoundDevice
 from covey.app.fleet_documents import FleetDevice, FleetValue
 from covey.app.newest_readings import SaidSummary
 from covey.core.ids import device_name
-from covey.core.presence.status import condition
+from covey.core.presence.status import condition, silent_at
+from covey.limits.relay import PRESENCE_WRITE_US
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.fleet_table import MemberRow
+    from covey.adapters.sqlite.fleet_table import FleetTable, MemberRow
     from covey.app.device import Device
     from covey.app.newest_readings import LastValue
     from covey.core.ids import DeviceKey
     from covey.core.link.records import QueueSummary
 
 HERE, SELF = "online", "itself"
+_LATE_US = 2 * PRESENCE_WRITE_US
+"""What was heard may be written so much later: an agent lets half of that pass, and a commit may fail once."""
+_AT_ONCE = 500
+"""Devices whose presence is compared at once."""
 
 
 class FleetDevices:
-    """What is known of a fleet's devices at one look."""
+    """Keeps the rows of a fleet's devices as the state here, and what was read of the vault, say that they are."""
 
-    def __init__(self, device: Device, now_us: int, shown: dict[DeviceKey, int], *, listens: bool) -> None:
-        """Begin a look.
+    def __init__(self, table: FleetTable) -> None:
+        """Begin before the first look, at which all rows are to be made."""
+        self._table = table
+        self._before = _Here()
+
+    def look(self, device: Device, now_us: int, *, listens: bool) -> None:
+        """Make those rows anew in which something is another than at the last look.
 
         Args:
             device: this one.
             now_us: its clock.
-            shown: by device what earlier looks have made its row of, hashed; it is kept up.
             listens: whether an agent runs here, and reaches a relay.
         """
-        self._store, self._own = device.store, device.node.identity.signing_public
-        self._now_us, self._listens, self._shown = now_us, listens, shown
-        self._queues = {each.recipient: each for each in self._store.outbox.queues() if each.queued}
-        self._carriers, self._missing = self._store.carriers.all(), self._store.received.missing()
-
-    def changed(self, members: list[MemberRow]) -> list[FoundDevice]:
-        """Return those of some devices, which come in the order of their keys, that are not as they were shown."""
-        between = members[0].device, members[-1].device
-        seen, presences = self._store.presence.last_seen(between), self._store.presence.of_peers(between)
-        found = []
-        for member in members:
-            key = member.device
-            seen_us, queue = seen.get(key), self._queues.get(key)
-            presence = condition(presences.get(key), seen_us, self._now_us) if key != self._own else (SELF, None)
-            made_of = (member, seen_us, presence, queue, self._missing.get(key), self._carriers.get(key), self._listens)
-            if self._shown.get(key) != (shown := hash(made_of)):
-                self._shown[key] = shown
-                found.append(self._row(member, seen_us, presence, queue))
-        return found
-
-    def _row(
-        self, member: MemberRow, seen_us: int | None, presence: tuple[str, int | None], queue: QueueSummary | None
-    ) -> FoundDevice:
-        said = SaidSummary.from_text(member.summary)
-        newest_us = said.newest_at_us or None
-        rest = (
-            seen_us,
-            newest_us,
-            said.received_at_us or None,
-            None if newest_us is None else max(0, said.received_at_us - newest_us) // 1_000_000,
-            queue.oldest_at_us if queue else None,
-            said.lost,
-            said.lost_at_us or None,
-            said.series,
-            bool(said.left_out),
-            self._why(presence[0]) if queue else "",
+        here = _Here(
+            now_us,
+            listens,
+            {each.recipient: each for each in device.store.outbox.queues(waiting=True)},
+            device.store.received.missing(),
+            device.store.carriers.all(),
         )
-        return FoundDevice(
-            member.device,
-            member.label,
-            member.label.casefold(),
-            member.is_board,
-            member.groups,
-            presence[0] in {HERE, SELF},
-            *presence,
-            sum(said.lost.values()),
-            queue.queued if queue else 0,
-            self._missing.get(member.device, 0),
-            said.clock,
-            self._carriers.get(member.device) or b"",
-            member.board_version or said.version,
-            json.dumps(rest),
-        )
+        if self._before.now_us:
+            self._note_stale(device, here)
+        self._before = here
+        own = device.node.identity.signing_public
+        for members in self._table.stale():
+            found = _presences(device, [each.device for each in members], now_us)
+            found[own] = _LastSeen(SELF, None, None, None)
+            self._table.put([_row(each, found[each.device], here) for each in members])
 
-    def _why(self, presence: str) -> str:
+    def _note_stale(self, device: Device, here: _Here) -> None:
+        before, records = self._before, device.store.presence
+        if here.now_us < before.now_us:  # the clock was set back: what was silent then may not be so now
+            self._table.note_all_stale()
+        self._table.note_overdue(here.now_us)
+        self._table.note_stale(here.differing(before))
+        changed = records.changed_since(before.now_us - _LATE_US)
+        for first in range(0, len(changed), _AT_ONCE):
+            found = _presences(device, changed[first : first + _AT_ONCE], here.now_us)
+            self._table.note_presences([(key, each.state, each.since_us, each.seen_us) for key, each in found.items()])
+
+
+class _LastSeen(NamedTuple):
+    """How a device is and since when, when it was last seen, and until when it is so though nothing is heard."""
+
+    state: str
+    since_us: int | None
+    seen_us: int | None
+    until_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """What of a fleet is held here at a look."""
+
+    now_us: int = 0
+    listens: bool = False
+    queues: Mapping[DeviceKey, QueueSummary] = field(default_factory=dict)
+    missing: Mapping[DeviceKey, int] = field(default_factory=dict)
+    carriers: Mapping[DeviceKey, DeviceKey] = field(default_factory=dict)
+
+    def differing(self, before: _Here) -> set[DeviceKey]:
+        """Return the devices of which something else is held than before."""
+        found = {key for key, _ in self.queues.items() ^ before.queues.items()}
+        found |= {key for key, _ in self.missing.items() ^ before.missing.items()}
+        found |= {key for key, _ in self.carriers.items() ^ before.carriers.items()}
+        return found if self.listens == before.listens else found | self.queues.keys()
+
+    def why(self, presence: str) -> str:
         """Return why messages for a device are still here."""
-        if not self._listens:
+        if not self.listens:
             return "no relay is reached"
         return "not acknowledged yet" if presence == HERE else f"it is {presence}"
 
 
+def _presences(device: Device, keys: list[DeviceKey], now_us: int) -> dict[DeviceKey, _LastSeen]:
+    records = device.store.presence
+    seen, peers = records.last_seen(keys), records.of_peers(keys)
+    return {
+        key: _LastSeen(
+            *condition(peers.get(key), seen.get(key), now_us), seen.get(key), silent_at(peers.get(key), seen.get(key))
+        )
+        for key in keys
+    }
+
+
+def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
+    said, queue = SaidSummary.from_text(member.summary), here.queues.get(member.device)
+    newest_us = said.newest_at_us or None
+    rest = (
+        newest_us,
+        said.received_at_us or None,
+        None if newest_us is None else max(0, said.received_at_us - newest_us) // 1_000_000,
+        queue.oldest_at_us if queue else None,
+        said.lost,
+        said.lost_at_us or None,
+        said.series,
+        bool(said.left_out),
+        here.why(presence.state) if queue else "",
+    )
+    return FoundDevice(
+        member.device,
+        member.label,
+        member.label.casefold(),
+        member.is_board,
+        member.groups,
+        presence.state in {HERE, SELF},
+        presence.state,
+        presence.since_us,
+        presence.seen_us,
+        presence.until_us if presence.state == HERE else None,
+        sum(said.lost.values()),
+        queue.queued if queue else 0,
+        here.missing.get(member.device, 0),
+        said.clock,
+        here.carriers.get(member.device) or b"",
+        member.board_version or said.version,
+        json.dumps(rest),
+    )
+
+
 def shown_device(row: FoundDevice, values: tuple[FleetValue, ...] = ()) -> FleetDevice:
     """Return a device as the fleet shows it."""
-    seen_us, newest_us, landed_us, lag, since_us, lost, lost_at_us, series, left_out, why = json.loads(row.rest)
+    newest_us, landed_us, lag, since_us, lost, lost_at_us, series, left_out, why = json.loads(row.rest)
     return FleetDevice(
         device_name(row.device),
         row.device.hex(),
@@ -105,7 +168,7 @@ def shown_device(row: FoundDevice, values: tuple[FleetValue, ...] = ()) -> Fleet
         tuple(row.groups.split(",")),
         row.presence,
         row.since_us,
-        seen_us,
+        row.seen_us,
         newest_us,
         landed_us,
         lag,

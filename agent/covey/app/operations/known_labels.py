@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from covey.app.device import Device, find_state, open_device
 from covey.core.ids import labelled_name
 from covey.errors import CoveyError
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
 
 
 def known_labels() -> dict[str, Any]:
@@ -21,6 +24,15 @@ def known_labels() -> dict[str, Any]:
             return {"devices": [{"key": each.keys.signing_public.hex(), "label": each.label} for each in members]}
     except (CoveyError, OSError):
         return {}
+
+
+def namer_of(folder: StateFolder) -> Callable[[str], str]:
+    """Return a `namer` of the device in a folder; what keeps that from being read leaves names as they are."""
+    try:
+        with open_device(folder) as device:
+            return namer(device)
+    except (CoveyError, OSError):
+        return str
 
 
 def namer(device: Device) -> Callable[[str], str]:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -85,16 +85,16 @@ def first_that_fit(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
     return tuple(manifests)
 
 
-def payload_bytes(manifests: Sequence[bytes]) -> int:
-    """Return how large a publish is at most that carries manifests and the secret of an epoch."""
-    body = sum(len(raw) + 5 for raw in manifests) + 3 + 3 + SECRET_BYTES + 2
+def payload_bytes(sizes: Iterable[int]) -> int:
+    """Return how large a publish is at most that carries manifests of so many bytes and the secret of an epoch."""
+    body = sum(size + 5 for size in sizes) + 3 + 3 + SECRET_BYTES + 2
     return sealed_length(body + MESSAGE_OVERHEAD_BYTES)
 
 
 def first_within(manifests: Sequence[bytes], maximum_payload: int) -> tuple[bytes, ...]:
     """Return the first manifests that one message carries by a relay that takes so much; none if not even the first."""
     fitting = first_that_fit(manifests)
-    while fitting and payload_bytes(fitting) > maximum_payload:
+    while fitting and payload_bytes(map(len, fitting)) > maximum_payload:
         fitting = fitting[:-1]
     return fitting
 

@@ -111,9 +111,18 @@ def condition(peer: PeerPresence | None, seen_at_us: int | None, now_us: int) ->
     last_us = max(peer.seen_at_us, seen_at_us or 0)
     if peer.state is not State.HERE and last_us <= peer.since_us + _LATE_US:
         return ("gone" if peer.state is State.GONE else "stopped"), peer.since_us
-    if now_us - last_us > peer.interval_s * 2_500_000 + PRESENCE_WRITE_US:
+    if now_us > last_us + _patience_us(peer):
         return "silent", last_us
     return "online", peer.since_us
+
+
+def silent_at(peer: PeerPresence | None, seen_at_us: int | None) -> int | None:
+    """Return until when a device that is online is so, if nothing more is heard of it; None for one that never was."""
+    return None if peer is None else max(peer.seen_at_us, seen_at_us or 0) + _patience_us(peer)
+
+
+def _patience_us(peer: PeerPresence) -> int:
+    return peer.interval_s * 2_500_000 + PRESENCE_WRITE_US
 
 
 @dataclass(slots=True)

@@ -18,8 +18,9 @@ def _key(place: int) -> DeviceKey:
 
 
 def _row(place: int, label: str = "", presence: str = "online", **more: Any) -> FoundDevice:
+    is_well = presence in {"online", "itself"}
     plain = FoundDevice(
-        *(_key(place), label, label.casefold(), False, "", presence in {"online", "itself"}, presence, 10 + place),
+        *(_key(place), label, label.casefold(), False, "", is_well, presence, 10 + place, None, None),
         *(0, 0, 0, "synchronised", b"", "", "{}"),
     )
     return plain._replace(**more)
@@ -55,17 +56,51 @@ def test_it_counts_by_presence_by_group_and_by_version() -> None:
     assert [each.device for each in table.behind(_key(1))] == []
 
 
-def test_members_come_with_all_their_groups_and_what_was_read_of_them() -> None:
+def _stale(table: FleetTable) -> list[DeviceKey]:
+    return [each.device for members in table.stale() for each in members]
+
+
+def test_what_is_stale_comes_with_all_its_groups_and_what_was_read_of_it() -> None:
     table = _table(*map(_row, range(1, 1_201)))
     table.set_members(_WEST, [(_key(7), "seven", True)])
     table.keep_said([(_key(7), "summary", "everything")])
-    parts = list(table.members())
+    assert _stale(table) == [_key(7)]
+    table.note_all_stale()
+    parts = list(table.stale())
     assert [len(each) for each in parts] == [500, 500, 200]
     seven = parts[0][6]
     assert (seven.label, seven.is_board, seven.summary) == ("seven", True, "summary")
     assert set(seven.groups.split(",")) == {_EAST.hex(), _WEST.hex()}
     assert (table.said(_key(7)), table.said(_key(8)), table.said_of()) == ("everything", None, [_key(7)])
     assert (table.first_unread(_key(7)), table.first_unread(_key(1_200))) == (_key(8), _key(1_200))
+
+
+def test_a_row_is_stale_until_it_is_made_anew() -> None:
+    table = FleetTable()
+    table.set_members(_EAST, [(_key(each), "", False) for each in (1, 2, 3, 4)])
+    assert _stale(table) == [_key(each) for each in (1, 2, 3, 4)]
+    table.put([_row(1), _row(2, seen_us=20, until_us=80), _row(3), _row(4)])
+    assert _stale(table) == []
+    table.note_overdue(80)
+    assert _stale(table) == []
+    table.note_overdue(81)
+    table.note_presences([(_key(1), "online", 11, None), (_key(3), "online", 13, 40), (_key(9), "gone", 1, 1)])
+    table.note_stale([_key(4), _key(9)])
+    assert _stale(table) == [_key(2), _key(3), _key(4)]
+    table.put([_row(3, presence="silent")])
+    assert _stale(table) == [_key(2), _key(4)]
+    table.keep_board(_key(1), "board 2")
+    assert _stale(table) == [_key(1), _key(2), _key(4)]
+
+
+def test_a_group_is_counted_again_where_a_row_of_it_was_written() -> None:
+    table = _table(_row(1, groups=_EAST.hex()), _row(2, groups=_EAST.hex()))
+    assert table.groups() == {_EAST: GroupCounts(2, 0, 0, 0)}
+    table.put([_row(2, groups=_EAST.hex(), presence="gone")])
+    assert table.groups() == {_EAST: GroupCounts(1, 1, 0, 0)}
+    table.set_members(_WEST, [(_key(1), "", False)])
+    table.forget_groups({_WEST})
+    assert table.groups() == {_WEST: GroupCounts(1, 0, 0, 0)}
 
 
 def test_who_has_left_is_dropped_with_what_was_read_of_it() -> None:
