@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,6 +174,10 @@ class _Connection:
     def execute(self, statement: str, parameters: Any = ()) -> _Rows:
         """Run a statement to its end."""
         return _Rows(list(self._database.execute(statement, tuple(parameters))))
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement with each of some rows of parameters."""
+        self._database.executemany(statement, rows)
 
     @property
     def total_changes(self) -> int:
