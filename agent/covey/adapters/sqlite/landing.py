@@ -125,6 +125,7 @@ class Landing:
 
     def came_until(self, author: DeviceKey | None, until_us: int) -> int:
         """Return how many messages wait for the vault that came until a moment: of an author, or of all."""
+        self._flush()
         if author is None:
             return int(self._database.one("SELECT count(*) FROM landing WHERE received_at <= ?", until_us))
         query = "SELECT count(*) FROM landing WHERE author = ? AND received_at <= ?"
