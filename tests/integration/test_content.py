@@ -41,8 +41,9 @@ def _offered(device: Gateway, name: str) -> None:
     wait_until(lambda: name in device.ok("content", "ls"), f"{name} is offered here")
 
 
+# accepts: 003.69, 003.70, 003.71, 003.72, 003.74, 002.17, 002.18
 def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
-    """003.69 to 003.72, 003.74, 002.17, 002.18, through the command."""
+    """Through the command."""
     hub, shed, barn = fleet
     put = hub.json("put", str(original))
     assert put["id"] in hub.ok("history", "log", "--json"), "a file is known by what offers it in the history"
@@ -107,7 +108,10 @@ def test_a_stick_carries_a_file_past_every_broker(fleet: list[Gateway], original
     assert not list(shed.state.glob("state.content/.*"))
 
 
-def test_mistakes_have_one_line_and_a_hint(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
+# accepts: 002.33
+def test_mistakes_have_one_line_and_a_hint(
+    fleet: list[Gateway], original: Path, tmp_path: Path
+) -> None:  # accepts: 002.33
     hub, shed, _ = fleet
     assert "cannot be read" in hub.fails("put", str(tmp_path / "nothing"), code=1)
     assert "is no file" in hub.fails("put", str(tmp_path), code=1)

@@ -39,8 +39,9 @@ def pair(new_gateway: Callable[[str], Gateway]) -> tuple[Gateway, Gateway]:
     return hub, shed
 
 
+# accepts: 003.69, 003.71, 003.75
 def test_one_program_puts_a_file_and_another_one_reads_it(pair: tuple[Gateway, Gateway], tmp_path: Path) -> None:
-    """003.69, 003.71, 003.75 as a program does it."""
+    """As a program does it."""
     hub, shed = (_run(each) for each in pair)
     content = random.Random(5).randbytes(_SIZE)
     path = tmp_path / "model v2.bin"

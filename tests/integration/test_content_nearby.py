@@ -28,6 +28,7 @@ def original(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+# accepts: 002.23, 003.71
 def test_a_file_crosses_a_network_on_which_no_relay_is_left(
     prefixes: tuple[list[str], list[str]],  # noqa: F811
     machine: Callable[[str, Sequence[str]], Machine],  # noqa: F811
@@ -35,7 +36,7 @@ def test_a_file_crosses_a_network_on_which_no_relay_is_left(
     original: Path,
     tmp_path: Path,
 ) -> None:
-    """002.23, 003.71: two network namespaces with a cable; found by mDNS, asked for by HTTP ranges."""
+    """Two network namespaces with a cable; found by mDNS, asked for by HTTP ranges."""
     monkeypatch.setenv("COVEY_CONTENT_LAN", "true")
     hub, shed = machine("hub", prefixes[0]), machine("shed", prefixes[1])
     hub.begins("relay", "serve", "--label", "hub", "--port", str(free_port()))

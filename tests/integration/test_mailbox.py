@@ -50,7 +50,7 @@ def _kept(post: Gateway) -> int:
 
 # accepts: 002.03, 002.04, 002.05, 002.06, 002.07, 002.08, 002.09, 002.12, 002.39, 002.40, 002.41
 def test_a_laptop_hands_over_is_destroyed_and_the_broker_is_wiped(fleet: list[Gateway], broker: Broker) -> None:
-    """002.03 to 002.09, 002.12, 002.39 to 002.41: delivered once, in order, long after."""
+    """Delivered once, in order, long after."""
     post, laptop, shed = fleet
     shed.kill()
     laptop.kill()
@@ -164,7 +164,7 @@ def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
 
 # accepts: 002.15
 def test_a_sleeper_is_woken_by_a_program_and_learns_no_content(fleet: list[Gateway], tmp_path: Path) -> None:
-    """002.15: the program is the mailbox's owner's, and gets the device's key alone."""
+    """The program is the mailbox's owner's, and gets the device's key alone."""
     post, laptop, shed = fleet
     called = tmp_path / "called"
     program = tmp_path / "wake"

@@ -53,8 +53,8 @@ def _read(peer: LanPeer, content: bytes, position: int, end: int) -> bytes | Non
     return None if pieces is None else b"".join(map(bytes, pieces))
 
 
+# accepts: 003.71, 003.72
 def test_a_peer_gives_any_range_of_what_it_has_to_who_knows_the_hash(server: LanServer) -> None:
-    """003.71, 003.72."""
     with closing(LanPeer(HOST, server.port, OWN)) as peer:
         for position, end in ((0, len(CONTENT)), (CHUNK_BYTES, 2 * CHUNK_BYTES), (len(CONTENT) - 1, len(CONTENT))):
             assert _read(peer, HASH, position, end) == CONTENT[position:end]
@@ -135,8 +135,9 @@ def test_a_peer_that_fetches_a_file_gives_what_has_come_to_who_waits_for_it(serv
 
 
 @pytest.mark.parametrize("damaged", [0, CHUNK_BYTES, 2 * CHUNK_BYTES + 7])
+# accepts: 003.72
 def test_what_is_damaged_here_is_not_given(server: LanServer, tmp_path: Path, damaged: int) -> None:
-    """003.72: a chunk is compared with the index before it is given."""
+    """A chunk is compared with the index before it is given."""
     path = tmp_path / "file"
     with path.open("r+b") as file:
         file.seek(damaged)

@@ -181,8 +181,8 @@ def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path)
 
 
+# accepts: 003.73
 def test_the_first_place_that_delivers_is_kept(pair: Pair) -> None:
-    """003.73."""
     empty = Place("empty", {}, _as_it_is)
     pair.around.there.append(empty)
     first, second = pair.place("first"), pair.place("second")
@@ -204,8 +204,9 @@ def test_nothing_is_asked_of_members_while_places_nearby_are(pair: Pair) -> None
 
 
 @pytest.mark.parametrize("spoil", [_wrong, _endless, _wrong_after_index])
+# accepts: 003.74
 def test_a_liar_costs_its_turn_and_is_told_of(pair: Pair, spoil: Callable[[bytes], Iterator[bytes]]) -> None:
-    """003.74: hostile holders of wrong bytes, endless bytes, a wrong index."""
+    """Hostile holders of wrong bytes, endless bytes, a wrong index."""
     liar = pair.place("liar", spoil)
     pair.place("honest")
     pair.look()

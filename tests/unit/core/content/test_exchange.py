@@ -148,8 +148,8 @@ def _given(device: Device, members: Members) -> list[DeviceKey]:
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES - 16, CHUNK_BYTES - 15, 3 * CHUNK_BYTES, 20 * CHUNK_BYTES + 5])
+# accepts: 002.17, 002.18, 002.20, 002.21, 002.22, 002.23, 002.24, 003.69, 003.71, 003.74
 def test_a_member_gets_a_file_whole_and_its_author_learns_of_it(members: Members, size: int) -> None:
-    """002.17, 002.18, 002.20, 002.21, 002.22, 002.23, 002.24, 003.69, 003.71, 003.74."""
     ann, ben = members.all[:2]
     content = _bytes(size)
     offer = members.put(content)
@@ -163,8 +163,9 @@ def test_a_member_gets_a_file_whole_and_its_author_learns_of_it(members: Members
     assert ann.store.content.holders(offer.content.hash) == [ben.key]
 
 
+# accepts: 003.71
 def test_who_has_fetched_a_file_gives_it_to_others(members: Members) -> None:
-    """003.71: any holder serves; who offers it need not be there any more."""
+    """Any holder serves; who offers it need not be there any more."""
     _ann, ben, cat = members.all
     offer = members.put(_bytes(100_000))
     members.settle()
@@ -192,8 +193,9 @@ def test_who_has_no_file_says_so_and_the_next_one_is_asked_at_once(members: Memb
     assert members.state(ben, offer) is ContentState.HERE
 
 
+# accepts: 003.72
 def test_what_is_damaged_at_who_has_it_is_not_given_and_the_next_one_is_asked(members: Members) -> None:
-    """003.72: a chunk is compared with the index before it is given, so nobody is taken for a liar by a bad card."""
+    """A chunk is compared with the index before it is given, so nobody is taken for a liar by a bad card."""
     ann, ben, cat = members.all
     offer = members.put(_bytes(3 * CHUNK_BYTES))
     members.settle()
@@ -285,8 +287,9 @@ def test_what_a_power_cut_left_at_the_end_is_never_cut_off(members: Members) -> 
     assert part.stat().st_size == 1_000
 
 
+# accepts: 003.72, 003.74
 def test_a_liar_has_one_turn(members: Members) -> None:
-    """003.72, 003.74: a wrong part is not kept, and another member is asked."""
+    """A wrong part is not kept, and another member is asked."""
     ann, ben, cat = members.all
     offer = members.put(_bytes(1_000))
     members.settle()
@@ -353,8 +356,9 @@ def test_what_nobody_asked_for_is_dropped(members: Members) -> None:
     assert members.state(ben, offer) is ContentState.HERE
 
 
+# accepts: 003.74
 def test_a_file_that_is_not_what_its_author_says_is_deleted(members: Members) -> None:
-    """003.74. Each part agrees with the index, and the index is not that of the file."""
+    """Each part agrees with the index, and the index is not that of the file."""
     ann, ben = members.all[:2]
     real = members.put(_bytes(100_000))
     other = members.put(_bytes(100_001))
@@ -411,8 +415,9 @@ def test_a_disk_that_fills_during_a_fetch_ends_it_and_costs_nothing_else_anythin
     assert members.state(ben, offer) is ContentState.HERE
 
 
+# accepts: 003.72
 def test_nobody_who_is_no_member_is_given_anything(members: Members, make: Make) -> None:
-    """003.72: the membership is checked before anything is served, and once more with each part."""
+    """The membership is checked before anything is served, and once more with each part."""
     ann, _ben, cat = members.all
     offer = members.put(_bytes(4 * CHUNK_BYTES))
     members.settle()
@@ -454,8 +459,9 @@ def test_so_many_members_are_served_at_once(make: Make, tmp_path: Path) -> None:
     assert _sent(ann, members) == []
 
 
+# accepts: 003.75
 def test_who_is_heard_is_asked_again_and_others_later(members: Members) -> None:
-    """003.75: what waits is asked for again when who offers it is heard."""
+    """What waits is asked for again when who offers it is heard."""
     ann, ben, _cat = members.all
     offer = members.put(_bytes(1_000))
     members.settle()

@@ -85,8 +85,8 @@ def test_of_chunks_that_come_together_those_before_a_wrong_one_are_kept(content:
     assert content.parts.take_proof(WANTED)
 
 
+# accepts: 003.74
 def test_a_file_whose_chunks_are_right_and_whose_whole_is_not_proves_nothing(content: ContentTable) -> None:
-    """003.74."""
     wanted = WantedFile(ContentHash(bytes(32)), *[getattr(WANTED, each) for each in WANTED.__slots__[1:]])
     progress = _begun(content, wanted)
     _keep_to(progress, len(SEALED), random.Random(1))

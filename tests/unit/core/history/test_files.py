@@ -1,4 +1,4 @@
-"""Offers of files: what their bodies may be, and how a file is sealed for a group (002.20, 002.21, 002.22, 002.33)."""
+"""Offers of files: what their bodies may be, and how a file is sealed for a group."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.vectors import load, octets, vectors
 
 
 @pytest.mark.parametrize("entry", vectors("content", "offers"))
+# accepts: 002.33
 def test_offers_are_taken_and_refused_as_the_vectors_say(entry: dict[str, Any]) -> None:
     body = bytes.fromhex(entry["body"])
     if entry["code"] is None:
@@ -26,6 +27,7 @@ def test_offers_are_taken_and_refused_as_the_vectors_say(entry: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("entry", vectors("content", "files"))
+# accepts: 002.20, 002.21, 002.22
 def test_files_are_sealed_as_the_vectors_say(entry: dict[str, Any]) -> None:
     loaded = load("content")
     key = content_key(bytes.fromhex(loaded["epoch_secret"]), bytes.fromhex(loaded["file_id"]))
@@ -44,8 +46,9 @@ def test_files_are_sealed_as_the_vectors_say(entry: dict[str, Any]) -> None:
     assert aead_open(sealed, associated, nonce, key) == plain
 
 
+# accepts: 002.32
 def test_a_reference_shows_nothing_of_what_it_refers_to() -> None:
-    """002.32: hash, nonce and ids stand in no log."""
+    """Hash, nonce and ids stand in no log."""
     offer = FileOffer.from_wire(bytes.fromhex(load("content")["files"][1]["offer"]))
     shown = repr(offer)
     for secret in (offer.content.hash, offer.content.index, offer.content.nonce, offer.file_id):

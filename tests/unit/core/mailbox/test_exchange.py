@@ -94,7 +94,6 @@ def _fill(fleet: MailboxFleet, recipient: Device, count: int, sender: Device | N
 def test_a_sender_that_is_gone_for_good_is_delivered_once_and_in_order(
     fleet: MailboxFleet,
 ) -> None:
-    """002.03, 002.04, 002.05, 002.06, 002.07, 002.08, 002.09, 002.12, 002.39, 002.40, 002.41."""
     fleet.asleep = {"ben"}
     said = [b"word %d" % number for number in range(250)]
     for each in said:
@@ -150,7 +149,7 @@ def test_a_relay_that_knows_nobody_there_has_messages_pushed_at_once(fleet: Mail
 
 
 def test_a_blob_is_kept_once_and_has_the_id_of_its_message(fleet: MailboxFleet) -> None:  # accepts: 002.05
-    """002.05: idempotent by blob_id; of another sender it is another blob."""
+    """Idempotent by blob_id; of another sender it is another blob."""
     _greet(fleet, fleet.ann)
     _greet(fleet, fleet.ben)
     first = _push(fleet, fleet.ann, fleet.ben, 7)
@@ -163,7 +162,7 @@ def test_a_blob_is_kept_once_and_has_the_id_of_its_message(fleet: MailboxFleet) 
 
 
 def test_who_has_not_greeted_is_told_so(fleet: MailboxFleet) -> None:  # accepts: 002.03, 002.19
-    """002.03, 002.19: with the code of section 16."""
+    """With the code of section 16."""
     fleet.post.restart()
     fleet.serve(fleet.post)
     fleet.say(fleet.ben, fleet.post, Pull(0, 0))
@@ -191,7 +190,7 @@ def test_a_mailbox_that_forgot_its_sessions_is_greeted_anew(fleet: MailboxFleet)
 def test_a_pull_is_exclusive_clamped_and_says_whether_there_is_more(
     fleet: MailboxFleet,
 ) -> None:
-    """002.07, 002.08, 002.31, 002.40: after N only > N; 100 without a number, never more than 1,000."""
+    """After N only > N; 100 without a number, never more than 1,000."""
     _fill(fleet, fleet.ben, 2_500)
     assert _greet(fleet, fleet.ben).max_cursor == 2_500
     first = _pull(fleet, fleet.ben, 0)
@@ -206,7 +205,7 @@ def test_a_pull_is_exclusive_clamped_and_says_whether_there_is_more(
 
 
 def test_a_pull_covers_so_many_cursors_at_most(fleet: MailboxFleet) -> None:  # accepts: 002.34
-    """002.34: what lies beyond the gap comes with another PULL."""
+    """What lies beyond the gap comes with another PULL."""
     _fill(fleet, fleet.ben, 1)
     with fleet.post.store.transaction():
         fleet.post.store.database.run("UPDATE mailbox_inbox SET next_cursor = next_cursor + ?", (MAXIMUM_CURSOR_GAP,))
@@ -237,7 +236,7 @@ def test_a_sleeper_comes_past_a_gap_of_expired_cursors(fleet: MailboxFleet) -> N
 
 
 def test_only_its_recipient_gets_and_deletes_a_blob(fleet: MailboxFleet) -> None:  # accepts: 002.12
-    """002.12: a DELETE by another one deletes of that one's own inbox."""
+    """A DELETE by another one deletes of that one's own inbox."""
     _fill(fleet, fleet.ben, 3)
     for device in (fleet.ann, fleet.ben):
         _greet(fleet, device)
@@ -250,7 +249,7 @@ def test_only_its_recipient_gets_and_deletes_a_blob(fleet: MailboxFleet) -> None
 
 
 def test_blobs_end_by_the_time_that_the_mailbox_runs(fleet: MailboxFleet) -> None:  # accepts: 002.05, 002.42
-    """002.05: 0 is the default, and no more than 30 days; 002.42: no clock of anybody decides."""
+    """0 is the default, and no more than 30 days; no clock of anybody decides."""
     _greet(fleet, fleet.ann)
     for number, ttl in enumerate((3_600, 0, 2**32 - 1), start=1):
         _push(fleet, fleet.ann, fleet.ben, number, ttl=ttl)
@@ -290,7 +289,7 @@ def test_the_whole_mailbox_is_bounded_in_bytes(fleet: MailboxFleet) -> None:
 
 
 def test_blobs_for_one_inbox_come_only_so_fast(fleet: MailboxFleet) -> None:  # accepts: 002.35
-    """002.35: with a code that has the sender come back later."""
+    """With a code that has the sender come back later."""
     _greet(fleet, fleet.ann)
     service = fleet.serve(fleet.post)
     for _ in range(INBOX_PUSHES_SAVED):
@@ -314,7 +313,7 @@ def test_who_may_not_be_written_to_has_no_inbox(fleet: MailboxFleet, tmp_path: P
 
 # accepts: 002.28, 002.29
 def test_sessions_are_bounded_and_the_idle_give_way(fleet: MailboxFleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """002.28, 002.29: who asks for nothing within 10 s gives its place away; who is in use keeps it."""
+    """Who asks for nothing within 10 s gives its place away; who is in use keeps it."""
     monkeypatch.setattr("covey.core.mailbox.service.MAILBOX_SESSIONS", 1)
     fleet.post.restart()
     service = fleet.serve(fleet.post)
@@ -332,7 +331,6 @@ def test_sessions_are_bounded_and_the_idle_give_way(fleet: MailboxFleet, monkeyp
 
 
 def test_a_mailbox_that_does_not_answer_is_greeted_again_with_pauses(fleet: MailboxFleet) -> None:  # accepts: 002.28
-    """002.28."""
     fleet.ben.restart()
     greeted_at = []
     for second in range(200):
@@ -344,7 +342,7 @@ def test_a_mailbox_that_does_not_answer_is_greeted_again_with_pauses(fleet: Mail
 
 
 def test_a_recipient_that_is_there_is_notified_of_what_comes(fleet: MailboxFleet) -> None:  # accepts: 002.11
-    """002.11: one NOTIFY for all that came in a second, and no content in it."""
+    """One NOTIFY for all that came in a second, and no content in it."""
     _greet(fleet, fleet.ben)
     _greet(fleet, fleet.ann)
     fleet.wait(NOTIFY_US / 1e6)
@@ -367,7 +365,6 @@ def test_a_notify_has_the_rest_pulled(fleet: MailboxFleet) -> None:
 def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(
     fleet: MailboxFleet,
 ) -> None:
-    """002.15, 002.16."""
     exchange = fleet.ben.node.mailboxes.exchange
     assert exchange is not None
     hook = WakeHook(Hook.WEBHOOK, "https://ntfy.example/ben")
@@ -394,7 +391,7 @@ def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(
 
 
 def test_a_removed_device_has_no_inbox_and_is_not_heard(fleet: MailboxFleet) -> None:  # accepts: 002.13, 002.14
-    """002.13, 002.14: by the member's signed removal, which is told at once."""
+    """By the member's signed removal, which is told at once."""
     _fill(fleet, fleet.ben, 2)
     said = []
 

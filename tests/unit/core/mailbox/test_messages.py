@@ -20,7 +20,7 @@ from tests.vectors import vectors
 def test_bodies_are_taken_and_refused_as_the_vectors_say(
     entry: dict[str, Any],
 ) -> None:
-    """002.03 to 002.09, 002.11 to 002.16, 002.19: each by the number that 002 has for it."""
+    """Each by the number that 002 has for it."""
     body = bytes.fromhex(entry["body"])
     if entry["code"] is None:
         said = read_mailbox_message(body)

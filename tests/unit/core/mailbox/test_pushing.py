@@ -67,7 +67,7 @@ def _pass(fleet: MailboxFleet, microseconds: int) -> list[Push]:
 def test_a_message_is_kept_as_long_as_its_sender_lets_it_wait(  # accepts: 002.05
     fleet: MailboxFleet, lifetime_s: int | None, ttl: int
 ) -> None:
-    """002.05: `ttl` is the sender's, by the time that agents run, and 0 the mailbox's own."""
+    """`ttl` is the sender's, by the time that agents run, and 0 the mailbox's own."""
     _say(fleet, b"one", lifetime_s)
     fleet.hand_over(fleet.ann, fleet.ben)
     [push] = _pushed(fleet)

@@ -19,8 +19,8 @@ from tests.vectors import load, vectors
 
 
 @pytest.mark.parametrize("entry", vectors("content", "secrets"))
+# accepts: 002.17, 002.22
 def test_secrets_are_read_and_refused_as_the_vectors_say(entry: dict[str, Any]) -> None:
-    """002.17, 002.22."""
     sealed, group_id, author, file_id, secret = (
         bytes.fromhex(entry[name]) for name in ("sealed", "group_id", "author", "file_id", "noise_secret")
     )
