@@ -280,6 +280,19 @@ class ObjectStore(Protocol):
         """List keys under a prefix, sorted. Costly on object stores: never in the steady state (004.01)."""
 
 
+class PiecewiseStore(ObjectStore, Protocol):
+    """One that gives an object while it still comes."""
+
+    def pieces(self, key: str, begin: int, end: int) -> Iterator[bytes] | None:
+        """Give the bytes of an object from one position up to another, a chunk at a time; None where there is none.
+
+        Fewer come where it is shorter.
+
+        Raises:
+            StorageError: the store could not be read; also while the bytes are taken.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class GivenFile:
     """What peers may be given: `size` bytes at `path`, or as far as they have come at `part`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from covey.adapters.objects.cloud import open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import open_existing_store
 from covey.errors import ConfigurationError, ConflictError, LimitError, MalformedError, StorageError
-from covey.ports import ObjectStore
+from covey.limits.content import CHUNK_BYTES
+from covey.ports import ObjectStore, PiecewiseStore
 from tests.integration.gateway import Gateway
 from tests.integration.s3_server import s3_server, s3_vault
 from tests.waiting import wait_until
@@ -25,7 +27,7 @@ Make = Callable[[str], Gateway]
 
 
 @pytest.fixture(params=["directory", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> PiecewiseStore:
     if request.param == "directory":
         return DirectoryStore(tmp_path)
     return open_cloud_store(request.getfixturevalue("s3_vault"))
@@ -48,6 +50,18 @@ def test_what_is_put_is_there_and_what_is_not_is_none(store: ObjectStore) -> Non
     for call in (lambda: store.put("../a", b""), lambda: store.get("a b", 1), lambda: store.delete("/a")):
         with pytest.raises(MalformedError):
             call()
+
+
+def test_an_object_is_given_from_any_position_in_pieces(store: PiecewiseStore) -> None:
+    content = random.Random(5).randbytes(3 * CHUNK_BYTES + 7)
+    assert store.pieces("content/a", 0, 9) is None
+    store.put("content/a", content)
+    for begin, end in ((0, len(content)), (5, 6), (CHUNK_BYTES - 1, 2 * CHUNK_BYTES + 1), (7, len(content) + 9)):
+        pieces = [*(store.pieces("content/a", begin, end) or ())]
+        assert b"".join(pieces) == content[begin:end]
+        assert max(map(len, pieces)) < 2 * CHUNK_BYTES
+    with pytest.raises(MalformedError):
+        store.pieces("../a", 0, 1)
 
 
 def test_a_replacement_names_what_it_replaces(store: ObjectStore) -> None:  # accepts: 004.14

@@ -106,7 +106,7 @@ NEAR_REST_US = 60_000_000
 """Before places nearby are looked at again for a file that none of them had; until then members give it."""
 
 STORED_PART_BYTES = 16 * CHUNK_BYTES
-"""Of a file in an object store: a part is in memory, and a request costs as much as a megabyte."""
+"""Of a file in an object store: a part is in memory where it is put, and a request costs as much as a megabyte."""
 
 PATCHED_BYTES = 32 * MIB
 """Of a file that patches are made of, or from: a command holds both versions and what it looks back at in memory."""

@@ -16,11 +16,13 @@ from urllib.parse import urlsplit
 
 from covey.adapters.objects.keys import check_key
 from covey.errors import ConfigurationError, ConflictError, LimitError, MissingPackageError, StorageError
+from covey.limits.content import CHUNK_BYTES
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from obstore import GetResult
     from obstore.store import ObjectStore
 
 SCHEMES = ("s3", "gs", "az", "abfss")
@@ -62,7 +64,7 @@ def open_cloud_store(url: str, patience: timedelta = _PATIENCE) -> CloudStore:
 
 
 class CloudStore:
-    """Implements `ports.ObjectStore`. An object is put whole or not at all; the store says so."""
+    """Implements `ports.PiecewiseStore`. An object is put whole or not at all; the store says so."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._store = store
@@ -128,6 +130,34 @@ class CloudStore:
                 return bytes(found.bytes()), found.meta["e_tag"]
             except FileNotFoundError:
                 return None
+
+    def pieces(self, key: str, begin: int, end: int) -> Iterator[bytes] | None:
+        """Give the bytes of an object from one position up to another, in one request, as they come.
+
+        None where there is no object. A piece is a chunk, or what the network brought at once with its end.
+
+        Raises:
+            MalformedError: not a key.
+            StorageError: the store refused, or was not reached; also while the bytes are taken.
+        """
+        import obstore
+
+        check_key(key)
+        with self._store_errors("read", key):
+            try:
+                found = obstore.get(self._store, key, options={"range": (begin, end)})
+            except FileNotFoundError:
+                return None
+        return self._come(key, found)
+
+    def _come(self, key: str, found: GetResult) -> Iterator[bytes]:
+        stream = iter(found.stream(min_chunk_size=CHUNK_BYTES))
+        while True:
+            with self._store_errors("read", key):
+                piece = next(stream, None)
+            if piece is None:
+                return
+            yield bytes(piece)
 
     def delete(self, key: str) -> None:
         """Remove an object; nothing happens where there is none.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from covey.errors import PeerError
-from covey.limits.content import CHUNK_BYTES, STORED_PART_BYTES
+from covey.limits.content import STORED_PART_BYTES
 
 if TYPE_CHECKING:
-    from covey.ports import ObjectStore
+    from covey.ports import PiecewiseStore
 
 _PERSON = b"covey/1 stored\0\0"
 
@@ -21,36 +21,40 @@ class ContentStore:
     name = "the object store"
     on_this_network = False
 
-    def __init__(self, objects: ObjectStore) -> None:
+    def __init__(self, objects: PiecewiseStore) -> None:
         self._objects = objects
 
     def read(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
         """Give bytes of what has a hash; None where it is not there.
 
         Raises:
-            PeerError: a part is missing, or has another length.
-            StorageError: the store could not be read.
+            PeerError: a part is missing, or is too short; also while the bytes are taken.
+            StorageError: the store could not be read; also while the bytes are taken.
         """
-        number, offset = divmod(position, STORED_PART_BYTES)
-        first = self._objects.get(_key(content, number), STORED_PART_BYTES)
-        if first is None:
-            return None
-        return self._pieces(content, number, first, offset, end - position)
+        first = self._part(content, position, end)
+        return None if first is None else self._pieces(content, first, position, end)
 
-    def _pieces(self, content: bytes, number: int, part: bytes, offset: int, left: int) -> Iterator[bytes]:
-        while True:
-            for begin in range(offset, min(len(part), offset + left), CHUNK_BYTES):
-                piece = part[begin : min(begin + CHUNK_BYTES, offset + left)]
-                left -= len(piece)
-                offset += len(piece)
-                yield piece
-            if not left:
+    def _pieces(self, content: bytes, part: Iterator[bytes] | None, position: int, end: int) -> Iterator[bytes]:
+        while part is not None:
+            left = min(end, _part_end(position)) - position
+            for piece in part:
+                yield piece[:left]
+                position += len(piece[:left])
+                left -= len(piece[:left])
+                if not left:
+                    break
+            if left:
+                raise PeerError(f"{self.name} has less of a part than of the file")
+            if position == end:
                 return
-            number, offset = number + 1, 0
-            found = self._objects.get(_key(content, number), STORED_PART_BYTES)
-            if not found:
-                raise PeerError(f"{self.name} lacks a part of a file")
-            part = found
+            part = self._part(content, position, end)
+        raise PeerError(f"{self.name} lacks a part of a file")
+
+    def _part(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
+        """Ask for what one part has of these bytes; what has come of it is given before the rest is here."""
+        number, offset = divmod(position, STORED_PART_BYTES)
+        size = min(end, _part_end(position)) - position
+        return self._objects.pieces(_key(content, number), offset, offset + size)
 
     def close(self) -> None:
         """Do nothing: a store holds nothing open."""
@@ -67,6 +71,10 @@ class ContentStore:
         for number in reversed(range(max(1, -(-size // STORED_PART_BYTES)))):
             file.seek(number * STORED_PART_BYTES)
             self._objects.put(_key(content, number), file.read(STORED_PART_BYTES))
+
+
+def _part_end(position: int) -> int:
+    return (position // STORED_PART_BYTES + 1) * STORED_PART_BYTES
 
 
 def _folder(content: bytes) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.files import (
     locked_folder,
+    open_regular,
     read_regular,
     remove_durably,
     replace_durably,
@@ -16,6 +17,7 @@ from covey.adapters.files import (
 )
 from covey.adapters.objects.keys import check_key, is_segment
 from covey.errors import ConflictError, LimitError
+from covey.limits.content import CHUNK_BYTES
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DirectoryStore:
-    """Implements `ports.ObjectStore`. Files get the umask's mode: objects are sealed, and others may read them."""
+    """Implements `ports.PiecewiseStore`. Files get the umask's mode: objects are sealed, and others may read them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -85,6 +87,17 @@ class DirectoryStore:
             raise LimitError(f"{key} is longer than {maximum} bytes")
         return content
 
+    def pieces(self, key: str, begin: int, end: int) -> Iterator[bytes] | None:
+        """Give the bytes of an object from one position up to another, a chunk at a time; None where there is none.
+
+        Raises:
+            MalformedError: not a key.
+            StorageError: it could not be read, or is no file; also while the bytes are taken.
+        """
+        path = self._path(key)
+        with storage_errors("read", path):
+            return _pieces(path, begin, end) if path.exists() else None
+
     def keys(self, prefix: str) -> Iterator[str]:
         """List the keys that begin with `prefix`, sorted; what is no object's name is passed over.
 
@@ -128,3 +141,10 @@ class DirectoryStore:
             synchronise(folder.parent)
         except OSError as error:
             raise storage_error("make", folder, error) from error
+
+
+def _pieces(path: Path, begin: int, end: int) -> Iterator[bytes]:
+    with storage_errors("read", path), open_regular(path) as (descriptor, _):
+        while begin < end and (piece := os.pread(descriptor, min(CHUNK_BYTES, end - begin), begin)):
+            begin += len(piece)
+            yield piece

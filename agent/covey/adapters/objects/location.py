@@ -12,7 +12,7 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from covey.ports import ObjectStore
+    from covey.ports import PiecewiseStore
 
 READER_PATIENCE = timedelta(seconds=60)
 """How long a reader tries for one object: nobody waits for it as for a collector, and Spark's own retries are dear."""
@@ -23,7 +23,7 @@ def absolute_location(location: str) -> str:
     return location if "://" in location else str(Path(location).absolute())
 
 
-def open_object_store(location: str, base: Path) -> ObjectStore:
+def open_object_store(location: str, base: Path) -> PiecewiseStore:
     """Return the store at a location; a directory is made where there is none.
 
     A relative directory is below `base`.
@@ -42,7 +42,7 @@ def open_object_store(location: str, base: Path) -> ObjectStore:
     return DirectoryStore(root)
 
 
-def open_existing_store(location: str) -> ObjectStore:
+def open_existing_store(location: str) -> PiecewiseStore:
     """Return the store at a location, for a reader that makes nothing.
 
     Raises:

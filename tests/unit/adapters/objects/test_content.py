@@ -46,3 +46,15 @@ def test_a_file_whose_putting_broke_off_is_not_there_and_is_put_again(tmp_path: 
     next(tmp_path.rglob("00001")).unlink()
     with pytest.raises(PeerError):
         b"".join(store.read(HASH, 0, len(content)) or [])
+
+
+def test_a_part_that_is_too_short_is_not_filled_up_with_the_next_one(tmp_path: Path) -> None:
+    content = random.Random(4).randbytes(STORED_PART_BYTES + 9)
+    store = ContentStore(DirectoryStore(tmp_path))
+    store.put(HASH, io.BytesIO(content))
+    part = next(tmp_path.rglob("00000"))
+    part.write_bytes(content[: CHUNK_BYTES + 1])
+    pieces: list[bytes] = []
+    with pytest.raises(PeerError):
+        pieces.extend(store.read(HASH, 0, len(content)) or ())
+    assert b"".join(pieces) == content[: CHUNK_BYTES + 1]
