@@ -50,6 +50,7 @@ def test_a_good_release_is_confirmed_and_a_bad_one_falls_back_and_ends_with_its_
 def test_an_update_that_breaks_the_connection_falls_back_by_itself(
     new_gateway: Callable[[str], Gateway], tmp_path: Path
 ) -> None:
+    """An installer that kills the network: what it leaves has no relay, and nobody can tell the device to go back."""
     fleet = Fleet(new_gateway, tmp_path, ("shed",))
     [shed] = fleet.sheds
     fleet.define_pump(shed, target="config.toml", after="end_agent", ends="agent", trial=8)
