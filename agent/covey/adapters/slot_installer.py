@@ -82,7 +82,7 @@ class SlotInstaller:
             shutil.rmtree(self._folder / other, ignore_errors=True)
             self._need_room(_bytes_in(self._folder / self._running))
             wheels = self._unpacked(content)
-            shutil.copytree(self._folder / self._running, self._folder / other, symlinks=True)
+            shutil.copytree(self._folder / self._running, self._folder / other, symlinks=True, copy_function=self._copy)
             self._fill(other, wheels)
             shutil.rmtree(self._incoming)
             os.sync()
@@ -191,6 +191,11 @@ class SlotInstaller:
         if not any(each.name.startswith("covey-") for each in wheels):
             raise LocalError("it holds no wheel of Covey")
         return wheels
+
+    def _copy(self, source: str, target: str) -> None:
+        """Copy a file, or end the copying at once: `copytree` goes on otherwise, and then names every file."""
+        with storage_errors("write", self._folder):
+            shutil.copy2(source, target)
 
     def _fill(self, slot: str, wheels: Sequence[Path]) -> None:
         """Put packages into a slot, and see that what is there then can be started and gone back from (rule 2)."""

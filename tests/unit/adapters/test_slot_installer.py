@@ -7,6 +7,7 @@ starts the agent is the script that is shipped, and what is done next the rules 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -328,3 +329,24 @@ def test_what_cannot_be_built_leaves_nothing_on_the_disk_and_says_why(
         assert (end.code, device.said) == (results.ROLLED_BACK, _OLD)
         assert said in end.why, end.why
         assert {each.name for each in slots.iterdir()} == {"a", "current", "launch"}, said
+
+
+@pytest.mark.parametrize("copied", [0, 3])
+def test_a_disk_that_fills_while_a_slot_is_built_leaves_nothing_of_it_and_is_named(
+    site: tuple[Path, Path, bytes], store: SqliteStore, monkeypatch: pytest.MonkeyPatch, copied: int
+) -> None:
+    slots, first, package = site
+    _restore(slots, first)
+    left, copy = iter(range(copied)), shutil.copyfile
+
+    def until_full(source: str, target: str, *, follow_symlinks: bool = True) -> str:
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+        return copy(source, target, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(shutil, "copyfile", until_full)
+    whole, device = _digests(slots / "a"), Device(slots, package, store, is_connected=True)
+    end = device.install()
+    assert (end.code, device.said, _digests(slots / "a")) == (results.ROLLED_BACK, _OLD, whole)
+    assert end.why.endswith("no room left"), end.why
+    assert {each.name for each in slots.iterdir()} == {"a", "current", "launch"}
