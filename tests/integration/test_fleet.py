@@ -26,6 +26,8 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     assert collector.json("fleet")["summary"] == "0 here"
     collector.start("collect", "--no-sensors", "--vault", str(tmp_path / "elsewhere"))
     collector.invite(device)
+    joined = collector.json("fleet")
+    assert joined["summary"].startswith("0 here, 1 not yet seen running"), "it was heard when it joined"
     device.start("run", "--no-sensors")
     now = int(time.time())
     readings = f'{{"n":"soil","u":"%RH","t":{now - 60},"v":31.5}}\n{{"n":"soil","u":"%RH","t":{now - 5},"v":30.25}}\n'

@@ -183,13 +183,15 @@ def _groups(device: Device, table: FleetTable) -> Iterator[FleetGroup]:
 
 
 _NOBODY = GroupCounts(0, 0, 0, 0)
+_AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "not yet seen running"}
+"""How a device that is away is told of. Of one that has only joined messages came, but its agent never said it runs."""
 
 
 def _summary(table: FleetTable, now_us: int, *, reads_vault: bool) -> str:
     """Return the one sentence: how many are here, who is not and since when, what was lost."""
     presences = {each.presence: each for each in table.presences() if each.presence != SELF}
     parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"]
-    for state, words in (("silent", "silent"), ("gone", "gone"), ("stopped", "stopped"), ("unknown", "never heard")):
+    for state, words in _AWAY.items():
         if (away := presences.get(state)) is not None:
             since = "" if away.since_us is None else f" since {local_time(away.since_us, now_us)}"
             parts.append(f"{away.devices:,} {words}{since}")
