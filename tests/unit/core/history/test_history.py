@@ -273,6 +273,9 @@ def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
     rivals = [_forged(ben, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(*rivals))
     assert len(_read(ann, group_id)) == FORKS_OF_ONE
+    own = _forged(ben, group_id, 2, "its author's own word for it", rivals[-1])
+    _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(rivals[-1], own))
+    assert len(_read(ann, group_id)) == FORKS_OF_ONE
     _send(ben, cem, group_id, MessageType.OPERATIONS, _bundle(rivals[-1]))
     answer = _write(cem, group_id, "to that")  # whoever follows the third one makes it wanted
     carry(cem, ann, ben)
@@ -478,6 +481,7 @@ def test_an_operation_of_another_group_or_manifest_is_refused(make: Make) -> Non
     )
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(sign_operation(nowhere, ben.identity)))
     assert ann.store.operations.in_order(group_id) == []
+    assert ann.store.operations.in_order(other) == [], "nor into the other group's history"
     assert ann.store.operations.held(group_id, OperationId(bytes(32))) is None
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from covey.core.history.operation import operation_id, read_operation, sign_operation
-from covey.errors import RemoteError
+from covey.errors import MalformedError, RemoteError
 from covey.limits.history import MAXIMUM_OPERATION_BYTES
 from tests.vectors import vectors
 from tests.vectors.makers.cast import ALICE, BOB, CAROL
-from tests.vectors.makers.history import FIRST
+from tests.vectors.makers.history import FIRST, SECOND
 
 
 @pytest.mark.parametrize("vector", vectors("history", "operations"))
@@ -35,6 +36,11 @@ def test_what_is_too_long_is_refused_unread() -> None:  # accepts: 003.27
     with pytest.raises(RemoteError) as caught:
         read_operation(b"\xff" * (MAXIMUM_OPERATION_BYTES + 1))
     assert caught.value.code == "limit"
+
+
+def test_no_operation_is_numbered_0_whatever_it_names_before_it() -> None:
+    with pytest.raises(MalformedError, match="numbered from 1"):
+        sign_operation(replace(SECOND, number=0), ALICE)
 
 
 def test_every_change_makes_another_id() -> None:  # accepts: 003.06

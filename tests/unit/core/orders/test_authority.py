@@ -74,6 +74,13 @@ def test_an_operator_is_called_what_its_last_addition_says() -> None:
     assert found.operators == {ALICE.signing_public: "", BOB.signing_public: "Frida, Werkstatt"}
 
 
+def test_what_operators_approve_of_somebody_who_is_none_counts_for_nobody() -> None:
+    two = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
+    by_carol = said(CAROL, order())
+    approvals = [said(each, Approval(by_carol.id), by_carol) for each in (ALICE, BOB)]
+    assert _counting(_weighed([by_carol, *approvals], two)) == []
+
+
 def test_what_is_void_signs_nothing() -> None:
     bob = said(ALICE, adds(BOB))
     by_bob = said(BOB, order(), bob)
