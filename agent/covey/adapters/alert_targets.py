@@ -115,7 +115,7 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
                     server.login(unquote(url.username), _secret(folder, config.mail_password_file))
                 server.send_message(mail, sender, list(config.mail_to))
         except (OSError, smtplib.SMTPException, ValueError) as error:
-            raise AlertTargetError(f"the mail server does not take it: {_why(error)}") from None
+            raise AlertTargetError(f"the mail server {url.hostname} does not take it: {_why(error)}") from None
 
     return send
 
