@@ -175,8 +175,9 @@ class ReleaseWorld:
     def opened(self, device: Pump) -> Any:
         """Return a device as commands open it."""
         config = Config(operations=OperationsConfig((key_text("sign", self.operator.key),)))
+        folder = SimpleNamespace(wake_pipe=Path(device.name, "no agent listens"))
         return SimpleNamespace(
-            store=device.store, node=device.node, clock=device, config=config, now=lambda: device.now
+            store=device.store, node=device.node, clock=device, config=config, folder=folder, now=lambda: device.now
         )
 
     def offer(self, version: str) -> None:
