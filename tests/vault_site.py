@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from covey.app.roles.collector import Collector
@@ -145,3 +145,32 @@ class Site:
             records = documents.open_segment(self._ring.for_object(content), node, entry, content)
             found += [record.message for record in records]
         return found
+
+
+class CrashError(BaseException):
+    """The process is gone."""
+
+
+def crashes_at(site: Site, step: int, work: Callable[[], object]) -> bool:
+    """Do something, and let the process end before the given write to the vault; say whether it came so far."""
+    count = 0
+    put, delete = site.objects.put, site.objects.delete
+
+    def counted(write: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            nonlocal count
+            if count == step:
+                raise CrashError
+            count += 1
+            write(*arguments)
+
+        return call
+
+    site.objects.put, site.objects.delete = counted(put), counted(delete)  # type: ignore[method-assign]
+    try:
+        work()
+    except CrashError:
+        return True
+    finally:
+        site.objects.put, site.objects.delete = put, delete  # type: ignore[method-assign]
+    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,10 @@ from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.reading import Floor, VaultReader
 from covey.errors import LocalError, StorageError
 from tests.fleet import carry
-from tests.vault_site import KEY, Site
+from tests.vault_site import KEY, Site, crashes_at
 
 DAY_US = 86_400_000_000
 TARGET = 1_000_000
-
-
-class _CrashError(BaseException):
-    """The process is gone."""
 
 
 @pytest.fixture
@@ -126,31 +121,6 @@ def test_nothing_young_and_nothing_large_is_merged(site: Site) -> None:
     assert _compact(site, target=2 * smallest).merged == 0, "each has half of it already"
 
 
-def _crashes_at(site: Site, step: int, work: Callable[[], object]) -> bool:
-    """Do something, and let the process end before the given write to the vault; say whether it came so far."""
-    count = 0
-    put, delete = site.objects.put, site.objects.delete
-
-    def counted(write: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: object) -> None:
-            nonlocal count
-            if count == step:
-                raise _CrashError
-            count += 1
-            write(*arguments)
-
-        return call
-
-    site.objects.put, site.objects.delete = counted(put), counted(delete)  # type: ignore[method-assign]
-    try:
-        work()
-    except _CrashError:
-        return True
-    finally:
-        site.objects.put, site.objects.delete = put, delete  # type: ignore[method-assign]
-    return False
-
-
 @pytest.mark.slow
 def test_a_crash_before_any_write_loses_and_doubles_nothing(site: Site) -> None:
     reader = VaultReader(site.objects, KeyRing((KEY,)))
@@ -163,7 +133,7 @@ def test_a_crash_before_any_write_loses_and_doubles_nothing(site: Site) -> None:
         _land(site, *more)
         for _ in range(2):  # each also deletes what the one before has replaced
             site.gate.wait(8 * 86_400)
-            crashed.append(_crashes_at(site, step, lambda: _compact(site)))
+            crashed.append(crashes_at(site, step, lambda: _compact(site)))
             assert site.landed() == bodies, step
             assert isinstance(reader.manifest(node, Floor()), VaultManifest), "a follower sees no rollback"
         site.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,11 @@ from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import Floor, VaultReader
 from tests.fleet import Device, admit, carry
-from tests.vault_site import KEY, Site
+from tests.vault_site import KEY, Site, crashes_at
 
 DAY_US = 86_400_000_000
 TARGET = 1_000_000
 NOTE = OperationId(bytes(range(32)))
-
-
-class _CrashError(BaseException):
-    """The process is gone."""
 
 
 class _TwoSenders(Site):
@@ -193,31 +188,6 @@ def test_a_damaged_segment_is_named_and_the_rest_goes(site: _TwoSenders) -> None
     assert _manifest(site).erasures[0].completed_at_us == 0
 
 
-def _crashes_at(site: Site, step: int, work: Callable[[], object]) -> bool:
-    """Do something, and let the process end before the given write to the vault; say whether it came so far."""
-    count = 0
-    put, delete = site.objects.put, site.objects.delete
-
-    def counted(write: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: object) -> None:
-            nonlocal count
-            if count == step:
-                raise _CrashError
-            count += 1
-            write(*arguments)
-
-        return call
-
-    site.objects.put, site.objects.delete = counted(put), counted(delete)  # type: ignore[method-assign]
-    try:
-        work()
-    except _CrashError:
-        return True
-    finally:
-        site.objects.put, site.objects.delete = put, delete  # type: ignore[method-assign]
-    return False
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("of_all", [False, True])
 def test_a_crash_before_any_write_loses_nothing_of_others_and_the_retry_ends_it(tmp_path: Path, of_all: bool) -> None:
@@ -237,7 +207,7 @@ def test_a_crash_before_any_write_loses_nothing_of_others_and_the_retry_ends_it(
             due = ErasureDue(None, site.gate.now.wall_us - 30 * DAY_US)
         else:
             due = _of_ann(site)
-        crashed = _crashes_at(site, step, lambda site=site, due=due: _erase(site, due))
+        crashed = crashes_at(site, step, lambda site=site, due=due: _erase(site, due))
         left = site.landed()
         assert isinstance(reader.manifest(node, Floor()), VaultManifest), "a follower sees no rollback"
         if not of_all:
