@@ -7,7 +7,9 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
+from covey.core.group.manifest import BOARD, Member, Mode, Role, genesis, secret_id, sign_manifest
 from covey.core.history.bodies import GroupProfile, Merge, Note, Picture, Session
+from covey.core.history.checkpoint import CheckpointPart
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.personal import Holding, OwnGroup
@@ -29,7 +31,12 @@ from tests.vectors.makers.cast import (
 from tests.vectors.makers.groups import GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB
 
 _DOMAIN = b"covey/1 operation"
-_MANIFESTS = (GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB)
+_EPOCH = secret_id(seeded("epoch 1"))
+_WITH_A_BOARD = sign_manifest(WITH_CAROL.adding(Member(MALLORY.keys, capabilities=(BOARD,))), ALICE)
+_FOUNDED = sign_manifest(genesis(GROUP_ID, Member(ALICE.keys), _EPOCH, Mode.ADMIN_INVITES), ALICE)
+_LED = sign_manifest(_FOUNDED.adding(Member(BOB.keys, role=Role.ADMIN)).adding(Member(CAROL.keys)), ALICE)
+_PERSONAL = sign_manifest(genesis(GROUP_ID, Member(ALICE.keys), _EPOCH, Mode.PERSONAL), ALICE)
+_MANIFESTS = (GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB, _WITH_A_BOARD, _LED, _PERSONAL)
 _NOTE = Note("text/plain", "Pumpe 3 klappert \N{WRENCH}".encode())
 
 
@@ -56,7 +63,15 @@ THIRD_RIVAL = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 2)
 SESSION = _operation(ALICE, 1, kind=3, body=Session("https://meet.example/1", NOW_US).to_wire())
 _PROFILE = GroupProfile("Pumpen", "", Picture("image/png", b"\x89PNG")).to_wire()
 _NO_PICTURE = cbor(["", "", ["text/html", b"<script>"]])
+_AHEAD = _operation(ALICE, 1, made_at_us=NOW_US + 10**15)
+_NOT_ITSELF = _operation(BOB, 1, log=Log(BOB.signing_public, Incarnation(bytes(8))))
+_ITS_OWN_PARENT = _operation(BOB, 1, _NOT_ITSELF, log=_NOT_ITSELF.log)
+"""Names the id that it has until it names one: that of another operation."""
+_LATER_HALF = _operation(CAROL, 1, _operation(BOB, 1, FIRST))
+CYCLE = (_operation(BOB, 1, _LATER_HALF), _LATER_HALF)
+"""Two that would follow each other if ids were no hashes; what they rest on is a third one."""
 _HELD = OwnGroup(GROUP_ID, Holding.HELD).to_wire()
+_STATE = CheckpointPart(0, 1, seeded("state"), b"\x80").to_wire()
 _ENDED = Session("https://meet.example/1", NOW_US, NOW_US + 60_000_000, SESSION.id).to_wire()
 _TOO_SOON = Session("", NOW_US, NOW_US - 1, SESSION.id).to_wire()
 _OF_NONE = cbor(["", 1, 2, None])
@@ -184,8 +199,29 @@ def _scenarios() -> list[dict[str, Any]]:
         _scenario(
             "of a personal group's kind, in another one", "not_allowed", _operation(ALICE, 1, kind=10, body=_HELD)
         ),
+        _scenario("a personal group's kind in one", None, _in_personal(10, _HELD)),
+        _scenario("a checkpoint in a personal group", "not_allowed", _in_personal(9, _STATE)),
+        _scenario("a note by a board", "not_a_member", _operation(MALLORY, 1, manifest=_WITH_A_BOARD.hash)),
+        _scenario("a checkpoint by an admin", None, _operation(BOB, 1, kind=9, body=_STATE, manifest=_LED.hash)),
+        _scenario("a checkpoint by no admin", "not_allowed", _by_no_admin(9, _STATE)),
+        _scenario("a profile by no admin", "not_allowed", _by_no_admin(2, _PROFILE)),
+        _scenario("a note by no admin", None, _by_no_admin(1, _NOTE.to_wire())),
+        _scenario("a parent in the future", "malformed", _operation(BOB, 1, EDITED, height=3), FIRST, SECOND, EDITED),
+        _scenario("a parent that its author dated later", None, _operation(BOB, 1, _AHEAD), _AHEAD),
+        _scenario("a parent of itself", "waits", _ITS_OWN_PARENT),
+        _scenario("a parent of itself, as far as that can be", None, _ITS_OWN_PARENT, _NOT_ITSELF),
+        _scenario("one half of a cycle", "waits", CYCLE[0], FIRST),
+        _scenario("the other half of a cycle", "waits", CYCLE[1], FIRST),
         _scenario("of another group", "not_for_us", _operation(ALICE, 1, group_id=GroupId(seeded("other group")))),
     ]
+
+
+def _in_personal(kind: int, body: bytes) -> Operation:
+    return _operation(ALICE, 1, kind=kind, body=body, manifest=_PERSONAL.hash)
+
+
+def _by_no_admin(kind: int, body: bytes) -> Operation:
+    return _operation(CAROL, 1, kind=kind, body=body, manifest=_LED.hash)
 
 
 def _by_bob() -> Operation:

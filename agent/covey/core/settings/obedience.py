@@ -1,6 +1,8 @@
 """What a device does with the settings that operators give it (docs/protocol.md, "Settings").
 
-1. What its owner's configuration does not allow, or what is not valid, is refused; what held before goes on.
+1. What its owner's configuration does not allow, or what is not valid, is refused; what held before goes on. What was
+   taken up is judged once more at a start, and goes if its owner does not allow it any more, also if it is what
+   another order has gone back to.
 2. A value is taken up at once where a running part can, else at a start of the agent, which is then at hand.
 3. What needs a start has to prove itself: the agent starts with it, within `SETTING_TRIES`; of a relay, besides, that
    it answers within `RELAY_TRIAL_US` of running. Else what held before holds again. Tries are durable, so a crash and a
@@ -134,9 +136,7 @@ class Obedience:
 
     def _judged_otherwise(self, given: OrderedSetting, desired: Desired) -> bool:
         _, objection = self._judged(desired, given)
-        if given.state is SettingState.REVERTED or given.code == REFUSED_BY_PROGRAM:
-            return given.code == REFUSED_BY_PROGRAM and objection is not None
-        if given.state is not SettingState.REFUSED:
+        if given.state is not SettingState.REFUSED or given.code == REFUSED_BY_PROGRAM:
             return objection is not None
         return objection is None or objection.code != given.code
 

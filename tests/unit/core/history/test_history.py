@@ -267,6 +267,23 @@ def test_a_hostile_member_that_promises_more_is_asked_once_in_a_while(make: Make
     assert _read(ann, group_id) == []
 
 
+def test_who_pretends_to_a_cycle_is_waited_for_in_vain_and_asked_once(make: Make) -> None:  # accepts: 003.32
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    withheld = _forged(ben, group_id, 1, "half")
+    half = _forged(cem, group_id, 1, "other half", withheld)
+    cycle = _forged(ben, group_id, 1, "half", half)  # ids are hashes: it cannot be what the other half follows
+    itself = _forged(ben, group_id, 2, "itself", _forged(ben, group_id, 2, "itself", withheld), withheld)
+    for _ in range(3):
+        _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(cycle, half, itself))
+    assert ann.store.operations.in_order(group_id) == []
+    assert ann.store.quarantine.entries() == []
+    assert [(each.member, each.waiting) for each in ann.store.catching_up.of(group_id)] == [(ben.key, 3)]
+    _write(cem, group_id, "meanwhile")
+    carry(ann, ben, cem)
+    assert _read(ann, group_id) == ["meanwhile"]
+
+
 def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
@@ -288,10 +305,12 @@ def test_a_rival_that_others_follow_is_asked_for_however_lately_its_holder_was_a
     group_id = found(ann, ben, cem)
     rivals = [_forged(cem, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
     _send(cem, ann, group_id, MessageType.OPERATIONS, _bundle(*rivals[:-1]))
-    _send(cem, ben, group_id, MessageType.OPERATIONS, _bundle(rivals[-1]))
+    next_one = _forged(cem, group_id, 2, "its author's own word for it", rivals[-1])
+    _send(cem, ben, group_id, MessageType.OPERATIONS, _bundle(rivals[-1], next_one))
     orphan = _forged(ben, group_id, 2, "of nothing", _forged(ben, group_id, 1, "withheld"))
     _send(ben, ann, group_id, MessageType.OPERATIONS, _bundle(orphan))  # ann has asked ben just now
-    answer = _write(ben, group_id, "to that")
+    answer = _write(ben, group_id, "to both")
+    assert answer.parents == (next_one.id,), "what it follows may follow the rival in turn"
     carry(ann, ben)
     assert answer.id not in ann.store.operations.heads(group_id)
     _meet(ann, ben, seconds=int(HISTORY_PULL_US / 1_000_000) + 5)

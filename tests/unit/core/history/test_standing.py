@@ -13,7 +13,7 @@ from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Operation, read_operation
 from covey.core.ids import GroupId
 from covey.core.wire.message import MessageType
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, admit, carry, found
 
 Make = Callable[[str], Device]
 
@@ -38,6 +38,13 @@ def _hand_over(giver: Device, taker: Device, group_id: GroupId) -> None:
     raws = [stored.raw for stored in giver.store.operations.in_order(group_id)]
     with taker.store.transaction():
         taker.node.history.take(group_id, raws, taker.now)
+
+
+def _take_manifests(giver: Device, taker: Device, group_id: GroupId) -> None:
+    """Give a device the removals alone, and not yet what the remover says of them."""
+    with taker.store.transaction():
+        manifests = tuple(giver.store.groups.manifests_from(group_id, 1))
+        taker.node.history_import.take_manifests(group_id, manifests, taker.now)
 
 
 def _notes(device: Device, group_id: GroupId) -> dict[str, bool]:
@@ -77,9 +84,7 @@ def test_nobody_who_knows_of_a_removal_vouches_for_what_comes_after_it(make: Mak
     late = _write(mal, group_id, "late")
     latest = _write(mal, group_id, "latest")
     _remove(ann, mal, group_id)
-    with ben.store.transaction():  # the removal alone, and not yet what ann says of it
-        manifests = tuple(ann.store.groups.manifests_from(group_id, 1))
-        ben.node.history_import.take_manifests(group_id, manifests, ben.now)
+    _take_manifests(ann, ben, group_id)
     _hand_over(mal, ben, group_id)
     ben.restart()
     after = _write(ben, group_id, "after")
@@ -157,6 +162,19 @@ def test_who_is_let_in_again_speaks_again(make: Make) -> None:
     with ann.store.transaction():
         ann.node.actions.change(group_id, lambda draft, _: draft.adding(Member(mal.identity.keys, "mal")), ann.now)
     assert _notes(ann, group_id) == {"late": True}
+
+
+def test_an_earlier_removal_makes_nothing_void_that_a_later_stay_said(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    carry(ann, ben, mal)
+    admit(ann, mal, group_id, ben)
+    _write(mal, group_id, "again")
+    carry(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    _take_manifests(ann, ben, group_id)
+    assert _notes(ben, group_id) == {"again": True}, "of the second removal nobody has said anything yet"
 
 
 def test_members_are_in_step_whatever_each_of_them_keeps_of_a_removed_one(make: Make) -> None:

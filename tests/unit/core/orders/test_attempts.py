@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from covey.adapters.sqlite.store import empty_history
-from covey.core.history.operation import Operation
+from covey.core.history.operation import Operation, sign_operation
 from covey.core.history.orders import Approval
 from covey.core.ids import OperationId
 from covey.core.orders.attempts import NO_OPERATOR, REMOVED, TOO_FEW, attempts
@@ -32,6 +33,22 @@ def test_who_is_no_operator_is_told_of_once_with_how_often() -> None:
         _attempts([said(ALICE, order()), *tries, said(MALLORY, adds(BOB)), said(MALLORY, removes(ALICE))]) == expected
     )
     assert _attempts(tries, Pins(frozenset())) == {}, "where nobody is pinned, nobody is obeyed"
+
+
+def test_where_one_operator_is_enough_no_approval_is_an_attempt() -> None:
+    first = said(ALICE, order())
+    assert _attempts([first, said(MALLORY, Approval(first.id), first)]) == {}
+
+
+def test_what_was_forgotten_here_is_told_of_no_more() -> None:
+    first = said(MALLORY, order(1))
+    second = replace(said(MALLORY, order(2), first), log=first.log, number=2, previous=first.id)
+    with empty_history() as tables:
+        for operation in (first, sign_operation(second, MALLORY)):
+            tables.add(operation, 1, 0)
+        tries = attempts(tables, GROUP_ID, _BY_ALICE, ())[MALLORY.signing_public, NO_OPERATOR]
+        assert tables.forgotten.take([tries[0].arrival]) == 1
+        assert attempts(tables, GROUP_ID, _BY_ALICE, ()) == {(MALLORY.signing_public, NO_OPERATOR): tries[1:]}
 
 
 def test_whoever_is_an_operator_by_now_is_not_told_of() -> None:

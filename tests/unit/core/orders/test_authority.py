@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -13,14 +13,15 @@ from covey.core.history.bodies import Body, read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, SettingOrder
-from covey.core.ids import DeviceKey, OperationId
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
+from covey.core.orders.nodes import OrderNode
 from covey.core.orders.roll_out import RollOut, Wave
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.errors import RemoteError
 from covey.limits.orders import CHANGES_OF_A_LOG
 from tests.vectors import vectors
-from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, NOW_US
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, NOW_US
 from tests.vectors.makers.history import FIRST
 from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
 
@@ -180,6 +181,31 @@ def test_what_one_operator_says_takes_no_place_of_what_another_one_says() -> Non
     removal = said(ALICE, removes(BOB), bob)
     assert BOB.signing_public not in _weighed([bob, *flood, removal]).operators
     assert len(_weighed([bob, *flood]).changes) == 1 + CHANGES_OF_A_LOG
+
+
+def test_approvals_of_changes_beyond_a_number_of_one_log_are_not_looked_at() -> None:
+    two = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
+    first, second = said(ALICE, adds(CAROL)), said(ALICE, adds(MALLORY))
+    approvals = [_numbered(BOB, number, Approval(first.id), first) for number in range(1, CHANGES_OF_A_LOG + 1)]
+    beyond = _numbered(BOB, CHANGES_OF_A_LOG + 1, Approval(second.id), second)
+    operators = _weighed([first, second, *approvals, beyond], two).operators
+    assert (CAROL.signing_public in operators, MALLORY.signing_public in operators) == (True, False)
+    in_another_log = said(BOB, Approval(second.id), second)
+    assert MALLORY.signing_public in _weighed([first, second, *approvals, in_another_log], two).operators
+
+
+def test_where_nobody_is_pinned_nothing_is_read() -> None:
+    class Unreadable:
+        """A history that cannot be read."""
+
+        def nodes(self, _group_id: GroupId) -> Iterator[OrderNode]:
+            raise AssertionError
+
+        def raw(self, _group_id: GroupId, _operation_id: OperationId) -> bytes | None:
+            raise AssertionError
+
+    found = weigh_orders(Unreadable(), GROUP_ID, Pins(frozenset()), _MEMBERS, kind=OperationKind.COMMAND)
+    assert found == WeighedOrders({}, (), ())
 
 
 @pytest.mark.slow

@@ -55,6 +55,20 @@ def test_what_is_set_of_another_key_replaces_nothing() -> None:
     assert _holds([_OPERATOR, first, said(BOB, SettingOrder(EVERYBODY, "app.limit", 5), first)]) == "full"
 
 
+def test_what_is_set_for_others_is_not_for_her() -> None:
+    others = Selector(SelectorKind.DEVICES, devices=(BOB.signing_public,))
+    first = said(ALICE, _mode("full", others))
+    assert _holds([first]) is None
+    for_all = said(ALICE, _mode("eco"), first)
+    assert _holds([first, for_all, said(ALICE, _mode("off", others), for_all)]) == "eco"
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_of_several_groups_what_was_given_at_the_same_time_holds_by_its_id(step: int) -> None:
+    given = sorted((read_order(said(ALICE, _mode(each)).raw) for each in "abcd"), key=lambda each: each.operation.id)
+    assert [each.operation for each in desired(given[::step])] == [given[-1].operation.id]
+
+
 @pytest.mark.parametrize("step", [1, -1])
 def test_of_several_groups_what_was_given_last_holds(step: int) -> None:
     given = [

@@ -66,7 +66,7 @@ class Site:
 
     def order_secret(self, key: str, value: str, recipient: NoisePublic) -> list[str]:
         """Have an operator want a value that only one key can read; return what changed."""
-        self.order(key, None)
+        self._orders += 1
         about = (_GROUP, _KIM, key, EVERYBODY)
         sealed = SealedValue.of(seal_value(value, [recipient], *about, random.Random(self._orders).randbytes), *about)
         operation = OperationId((1_000 + self._orders).to_bytes(32, "big"))
@@ -143,6 +143,17 @@ def test_what_the_agent_does_not_come_up_with_goes_back(site: Site, key: str) ->
     assert site.state(key)[1] == 6
 
 
+def test_what_a_setting_went_back_to_goes_too_once_its_owner_does_not_allow_it(site: Site) -> None:
+    site.order("relay", "here")
+    site.obedience.prove(1, tuple(SettingState))
+    site.order("relay", "there")
+    site.obedience.revert(Objection(RELAY_SILENT, "no answer"), 2)
+    assert site.state("relay") == ("REVERTED", "here")
+    site.owner.allowed.clear()
+    assert site.obey(rejudge=True) == ["relay"]
+    assert site.state("relay") == ("REFUSED", None)
+
+
 def test_a_relay_that_does_not_answer_goes_back_to_the_one_before(site: Site) -> None:
     site.order("relay", "here")
     site.obedience.begin(2)
@@ -200,7 +211,8 @@ def test_a_secret_for_others_is_refused_and_what_held_goes_on(site: Site) -> Non
     site.order_secret("quick", "hunter4", site.noise.current.public)
     reported = {each.key: each.reported for each in site.table.all()}
     assert (reported["app.mode"].state, reported["app.mode"].code) == (SettingState.REFUSED, "setting_sealed")
-    assert reported["app.mode"].value is None
+    assert site.state("app.mode") == ("REFUSED", "hunter2")
+    assert reported["app.mode"].value is None, "what goes on is as secret as it was"
     assert (reported["quick"].state, reported["quick"].code) == (SettingState.REFUSED, "setting_not_secret")
     assert site.obey(rejudge=True) == []
     site.noise.take((NoiseKey.of(bytes([9]) * 32),))
