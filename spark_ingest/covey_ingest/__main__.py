@@ -52,16 +52,22 @@ def _ingest(options: argparse.Namespace) -> None:
         raise UsageError("what is published are Delta tables", hint="add --sink delta")
     if options.merge_files and options.sink == "delta":
         raise UsageError("Delta tables merge small files by themselves", hint="leave out --merge-files")
+    if len(options.key_file) != len(options.vault):
+        raise UsageError(
+            f"{len(options.vault)} vaults and {len(options.key_file)} key files",
+            hint="--key-file for each vault, in the order of the vaults",
+        )
     reporter, stop = _Console(options), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     from covey_ingest.job import run
     from covey_ingest.rows import Verify
     from covey_ingest.tables import Sink
+    from covey_ingest.vaults import VaultPlace
 
     run(
-        options.vault,
-        options.key_file,
+        options.vault[0],
+        options.key_file[0],
         options.tables,
         options.checkpoint or options.tables / ".checkpoint",
         available_now=options.available_now,
@@ -76,6 +82,7 @@ def _ingest(options: argparse.Namespace) -> None:
         publish=options.publish,
         on_published=reporter.published,
         stop=stop,
+        others=[*map(VaultPlace, options.vault[1:], options.key_file[1:])],
     )
 
 

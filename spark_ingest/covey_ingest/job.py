@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -33,6 +34,7 @@ from covey_ingest.rows import Verify
 from covey_ingest.session import spark_path, spark_session
 from covey_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
 from covey_ingest.tables import BatchWritten, Sink, Tables
+from covey_ingest.vaults import VaultPlace
 
 _POLL_SECONDS = 0.5
 _LATE_WORKER = "Python worker failed to connect back"
@@ -59,11 +61,12 @@ def run(
     on_published: OnPublished | None = None,
     spark: SparkSession | None = None,
     stop: threading.Event | None = None,
+    others: Sequence[VaultPlace] = (),
 ) -> None:
     """Follow a vault until `stop` is set, or, with `available_now`, until all that it lists now is in the tables.
 
     `merge_files` lets small files of plain Parquet tables become large ones: only where no stream reads them.
-    `publish` names an object store where Delta tables follow these.
+    `publish` names an object store where Delta tables follow these. `others` are further vaults, into the same tables.
 
     Raises:
         ConfigurationError: keys, vault, tables, checkpoint or Java are not as they should be; nothing was written.
@@ -78,12 +81,14 @@ def run(
         bytes_per_trigger=bytes_per_trigger,
         failed=repairs.path_in(tables.absolute()),
     )
-    options = SourceOptions.parse(asked.to_options())
-    vault_id = options.open().vault_id
+    places = tuple(VaultPlace(absolute_location(each.vault), each.key_file.absolute()) for each in others)
+    options = replace(SourceOptions.parse(asked.to_options()), others=places)
+    vault_ids = options.open_all().ids
     stop = stop or threading.Event()
     publishing = PublishTarget(publish, on_published or (lambda _: None), stop) if publish else None
     with Tables(tables.absolute(), sink, publishing, merge_files=merge_files) as held:
-        held.belong_to(checkpoint.absolute(), vault_id)
+        home = held.belong_to(checkpoint.absolute(), vault_ids)
+        options = replace(options, home=home)
         session = spark or spark_session("covey ingest")
         reporter = ProgressReporter(on_progress, on_lag)
         writer, listener = _Writer(held, reporter), _Listener(reporter)

@@ -27,7 +27,8 @@ _READINGS = """
            IF(truth, NULL, number) AS value, NULLIF(get(wholes, index), 0) AS whole,
            IF(truth, number != 0, NULL) AS flag,
            get(texts, index - size(values)) AS text, get(data, index - size(values) - size(texts)) AS data,
-           time_quality, clock_offset, incarnation, seq, index, batch_number, boot, collector, received_at, `group`
+           time_quality, clock_offset, incarnation, seq, index, batch_number, boot, collector, vault, received_at,
+           `group`
     FROM (SELECT *, get(series_of, index) AS series, get(values, index) AS number,
                  index >= booleans_from AND index < booleans_until AS truth
           FROM (SELECT * EXCEPT (series), series AS series_of, posexplode(times) AS (index, time)
@@ -36,10 +37,10 @@ _READINGS = """
 
 _LOSSES = [
     *("author", "incarnation", "first", "last", "first_number", "last_number"),
-    *("reason", "seq", "collector", "received_at"),
+    *("reason", "seq", "collector", "vault", "received_at"),
 ]
 _QUARANTINE = [
-    *("reason", "detail", "collector", "node", "segment", "record"),
+    *("reason", "detail", "collector", "vault", "node", "segment", "record"),
     *("author", "incarnation", "seq", "received_at"),
 ]
 _SPAN = {"first": "first_segment", "last": "last_segment"}
@@ -65,8 +66,8 @@ def quarantine(messages: DataFrame) -> DataFrame:
 
 
 _ORDERS = (RowKind.ORDER.value, RowKind.RESULT.value, RowKind.SETTING.value)
-_ORDERED = ["group", "author", "ordered.*", "collector", "received_at"]
-_REPORT = ["group", "author", "collector", "received_at"]
+_ORDERED = ["group", "author", "ordered.*", "collector", "vault", "received_at"]
+_REPORT = ["group", "author", "collector", "vault", "received_at"]
 _OF_COMMANDS = [
     *("operation", "state", "code", "why", "exit", "output", "cut"),
     *("taken_at", "started_at", "ended_at", "synchronised", "reported_at"),
@@ -106,7 +107,7 @@ def once(rows: DataFrame, found: Repeats) -> DataFrame:
     """Return readings without those that are there already; of messages that came twice, the one that came first."""
     known, doubled = (F.broadcast(_keyed(rows, keys)) for keys in (found.known, found.doubled))
     singles = rows.join(known, MESSAGE, "left_anti").join(doubled, MESSAGE, "left_anti")
-    copies = Window.partitionBy(*MESSAGE, "index").orderBy("received_at", "collector")
+    copies = Window.partitionBy(*MESSAGE, "index").orderBy("received_at", "collector", "vault")
     first = rows.join(doubled, MESSAGE, "left_semi").withColumn("copy", F.row_number().over(copies))
     return singles.unionByName(first.where("copy = 1").drop("copy"))
 
@@ -139,7 +140,7 @@ def _first(rows: DataFrame, table: str, root: Path, newest: int) -> tuple[DataFr
     Of rows that say the same, it is the one that came first.
     """
     key = list(KEYS[table])
-    copies = Window.partitionBy(*key).orderBy("received_at", "collector", "group")
+    copies = Window.partitionBy(*key).orderBy("received_at", "collector", "vault", "group")
     first = rows.withColumn("copy", F.row_number().over(copies)).where("copy = 1").drop("copy")
     asked = first.select(*seen_orders.columns(table)).orderBy("received_at", *key).toArrow()
     sifted = seen_orders.sift(root, table, asked, newest)
@@ -152,7 +153,7 @@ def _first(rows: DataFrame, table: str, root: Path, newest: int) -> tuple[DataFr
 def said_of_groups(messages: DataFrame) -> DataFrame:
     """Return what manifests and profiles say among the source's rows."""
     found = messages.where(F.col("kind") == RowKind.MEMBERSHIP.value)
-    return found.select("group", "author", "membership.*", "collector", "received_at")
+    return found.select("group", "author", "membership.*", "collector", "vault", "received_at")
 
 
 OTHERS: dict[str, Callable[[DataFrame], DataFrame]] = {

@@ -1,7 +1,9 @@
-"""Offsets of the stream: for each vault node, how far its segments have been read. Pure planning over a `VaultReader`.
+"""Offsets of the stream: for each vault node, how far its segments have been read. Pure planning over a `VaultListing`.
 
 {"<node, hex>": [manifest_seq, last_segment_number, "<16 hex digits of the manifest's hash>", "<trouble>"],
  "again": [turn, ["<node, hex>", first, last], ...]}
+
+A node of a further vault has its vault's id before its own (`vaults`).
 
 1. An offset changes only when there is something to read or to report, so that an idle vault starts no micro-batch.
 2. A manifest that is missing, damaged, rolled back or forked keeps the node's position. The change of `trouble`
@@ -20,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 from covey.core.vault.documents import SegmentEntry, VaultManifest
-from covey.core.vault.reading import Floor, Trouble, VaultReader
+from covey.core.vault.reading import Floor, Trouble
 from covey.errors import StorageError
 
 Offset = dict[str, list[Any]]
@@ -38,6 +40,25 @@ BYTES_PER_PARTITION = 4 * 1024 * 1024
 waiting: a task's Python and its JVM take turns until there is something for both (ADR 0026)."""
 
 _HASH_DIGITS = 16
+
+
+class VaultListing(Protocol):
+    """What is asked of a vault, or of several: methods of `VaultReader`, which does not raise but where it says so."""
+
+    def nodes(self) -> list[str]:
+        """Return the names of all nodes that have a manifest; `StorageError`."""
+
+    def manifest(self, node: str, floor: Floor) -> VaultManifest | Trouble:
+        """Read a node's manifest and follow it if it is good."""
+
+    def held(self, node: str) -> VaultManifest | None:
+        """Return the last good manifest of a node."""
+
+    def has_met(self, node: str) -> bool:
+        """Say whether that one stood in the store in this process's time."""
+
+    def entries(self, node: str, manifest: VaultManifest, first: int, last: int) -> tuple[SegmentEntry, ...] | Trouble:
+        """Return the segments that hold these positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +139,7 @@ class Room:
 
 
 def latest_offset(
-    reader: VaultReader,
+    reader: VaultListing,
     start: Offset,
     segments: int | None,
     until: Offset | None = None,
@@ -167,7 +188,7 @@ def _turn(start: Offset, reread: Sequence[Span]) -> Offset:
 
 
 def _moved(
-    reader: VaultReader, node: str, position: Position, manifest: VaultManifest, count: int, most: int, room: Room
+    reader: VaultListing, node: str, position: Position, manifest: VaultManifest, count: int, most: int, room: Room
 ) -> Position:
     """Promise `count` more positions, to the end of a segment (rule 4), but none above `most`, as far as there is room.
 
@@ -201,7 +222,7 @@ def _shares(backlog: dict[str, int], limit: int | None) -> dict[str, int]:
     return shares
 
 
-def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
+def ranges(reader: VaultListing, start: Offset, end: Offset) -> Iterator[Work]:
     """Yield the work between two offsets, in tasks of bounded size.
 
     Raises:
@@ -221,13 +242,13 @@ def ranges(reader: VaultReader, start: Offset, end: Offset) -> Iterator[Work]:
             yield _reread(reader, end, Span(*span))
 
 
-def _reread(reader: VaultReader, end: Offset, span: Span) -> Work:
+def _reread(reader: VaultListing, end: Offset, span: Span) -> Work:
     manifest, entries = _listed(reader, span.node, Position.of(end, span.node), span.first, span.last)
     return Work(span.node, manifest.signing_public.hex(), entries, "", span.first, span.last, reread=True)
 
 
 def _listed(
-    reader: VaultReader, node: str, position: Position, first: int, last: int
+    reader: VaultListing, node: str, position: Position, first: int, last: int
 ) -> tuple[VaultManifest, tuple[SegmentEntry, ...]]:
     """Return what a planned micro-batch reads, and a manifest that lists it.
 
@@ -244,7 +265,7 @@ def _listed(
     return manifest, entries
 
 
-def _promised(reader: VaultReader, node: str, position: Position) -> VaultManifest:
+def _promised(reader: VaultListing, node: str, position: Position) -> VaultManifest:
     """Return a manifest that lists what a planned micro-batch reads; one that was only remembered where need be."""
     found = None if reader.has_met(node) else reader.manifest(node, position.floor)
     held = reader.held(node)

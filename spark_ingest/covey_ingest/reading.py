@@ -29,15 +29,16 @@ def work_rows(
     Raises:
         StorageError: rule 3.
     """
+    vault = reader.vault_id.hex()
     if work.trouble:
         code, _, mark = work.trouble.partition(" ")
         detail = f"the node's vault manifest or a range of it ({mark}) was not followed; its last good position is kept"
         if code == UnknownVaultKeyError.code:
             detail = f"{UnknownVaultKeyError()}; a fresh copy of the key file, or 'covey vault new-reader', mends it"
-        yield quarantine_rows(wanted, Origin(work.node, None, None), code, detail)
+        yield quarantine_rows(wanted, Origin(work.node, None, None, vault), code, detail)
     passed_over = False
     for planned in work.entries:
-        origin = Origin(work.node, work.collector, planned.number)
+        origin = Origin(work.node, work.collector, planned.number, vault)
         span = max(work.first, planned.first), min(work.last, planned.number)
         try:
             for entry, content in reader.contents(work.node, planned):
@@ -57,4 +58,5 @@ def work_rows(
             passed_over = True
             yield quarantine_rows(wanted, origin, error.code, str(error), span)
     if work.reread and not passed_over:
-        yield repaired_rows(wanted, Origin(work.node, work.collector, work.last), (work.first, work.last))
+        origin = Origin(work.node, work.collector, work.last, vault)
+        yield repaired_rows(wanted, origin, (work.first, work.last))

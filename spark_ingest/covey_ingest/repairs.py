@@ -17,17 +17,21 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from covey.core.vault.reading import VaultReader
 from covey_ingest.committed import batch_folder
 from covey_ingest.offsets import Span
 from covey_ingest.schema import RowKind
 from covey_ingest.state_file import read_state, replace_state
+from covey_ingest.vaults import qualified
 
-SCHEMA = pa.schema([("node", pa.string()), ("first_segment", pa.int64()), ("last_segment", pa.int64())])
+SCHEMA = pa.schema(
+    [("node", pa.string()), ("first_segment", pa.int64()), ("last_segment", pa.int64()), ("vault", pa.string())]
+)
+"""Of the home vault (`vaults`) `vault` is empty."""
 
 SPANS_PER_TURN = 32
 """How many are looked at before a micro-batch is planned, and so how many it reads again at most."""
@@ -44,17 +48,17 @@ def path_in(tables: Path) -> Path:
     return tables / ".failed" / "failed.parquet"
 
 
-def update(tables: Path, batch_id: int) -> None:
-    """Bring the file up to a batch that is committed (rule 1)."""
+def update(tables: Path, batch_id: int, home: str = "") -> None:
+    """Bring the file up to a batch that is committed (rule 1); `home` is the id of the home vault, in hex."""
     if not (tables / "quarantine").exists():
         return
-    failed, last = read_state(path_in(tables), SCHEMA)
+    failed, last = _noted(path_in(tables))
     files = _files(tables, last, batch_id)
     if not files:
         if batch_id - last >= _QUIET_BATCHES:
             replace_state(path_in(tables), failed, batch_id)
         return
-    reported = _spans_of(files)
+    reported = _spans_of(files, home)
     repaired = pc.equal(reported["reason"], RowKind.REPAIRED.value)
     spans = pa.concat_tables([failed.cast(SCHEMA), reported.filter(pc.invert(repaired)).select(SCHEMA.names)])
     left = spans.group_by(SCHEMA.names).aggregate([])
@@ -71,13 +75,30 @@ def _files(tables: Path, after: int, upto: int) -> list[Path]:
     return [file for number in numbers for file in batch_folder(tables, "quarantine", number).glob("*.parquet")]
 
 
-def _spans_of(files: list[Path]) -> pa.Table:
+def _spans_of(files: list[Path], home: str) -> pa.Table:
     """Return what the files say of whole segments. Those of an earlier Covey do not name spans, and say nothing."""
     import pyarrow.dataset as ds  # brings pandas, half a second and 45 MB; Python workers never come here
 
     schema = SCHEMA.append(pa.field("reason", pa.string()))
     named = ds.field("first_segment").is_valid()
-    return ds.dataset([*map(str, files)], schema=schema, format="parquet").to_table(filter=named)
+    found = ds.dataset([*map(str, files)], schema=schema, format="parquet").to_table(filter=named)
+    vaults = found["vault"].fill_null(home)
+    return found.set_column(3, SCHEMA.field("vault"), pc.if_else(pc.equal(vaults, home), "", vaults))
+
+
+def _noted(path: Path) -> tuple[pa.Table, int]:
+    """Return the file's rows, and the last micro-batch in them; an earlier Covey knew one vault."""
+    noted, last = read_state(path, SCHEMA)
+    if "vault" not in noted.column_names:
+        noted = noted.append_column(SCHEMA.field("vault"), pa.array([""] * len(noted), pa.string()))
+    return noted.select(SCHEMA.names), last
+
+
+class Whole(Protocol):
+    """Who can say whether segments are whole: a `VaultReader`, or several."""
+
+    def opens(self, node: str, first: int, last: int) -> bool:
+        """Say whether the segments of these positions are there and whole."""
 
 
 @dataclass(slots=True)
@@ -94,7 +115,7 @@ class Prober:
         self._written_ns = 0
         self._waits: dict[Span, _Wait] = {}
 
-    def whole(self, reader: VaultReader) -> list[Span]:
+    def whole(self, reader: Whole) -> list[Span]:
         """Return spans that can be read now, of those whose turn it is (rule 2)."""
         self._refresh()
         now = time.monotonic()
@@ -113,7 +134,10 @@ class Prober:
             return
         written_ns = self._path.stat().st_mtime_ns
         if written_ns != self._written_ns:
-            rows = read_state(self._path, SCHEMA)[0].to_pylist()
-            spans = [Span(*(row[name] for name in SCHEMA.names)) for row in rows]
+            rows = _noted(self._path)[0].to_pylist()
+            nodes = [qualified(row["vault"], row["node"], "") for row in rows]
+            spans = [
+                Span(node, row["first_segment"], row["last_segment"]) for node, row in zip(nodes, rows, strict=True)
+            ]
             self._waits = {span: self._waits.get(span, _Wait()) for span in spans}
             self._written_ns = written_ns

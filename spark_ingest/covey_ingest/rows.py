@@ -75,11 +75,12 @@ class Verify(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where rows come from: a node's segment, and the collector that signed for it (hex)."""
+    """Where rows come from: a node's segment, the collector that signed for it, and the vault (hex)."""
 
     node: str
     collector: str | None
     segment: int | None
+    vault: str | None = None
 
 
 def record_rows(
@@ -219,6 +220,7 @@ def _add_losses(rows: Rows, common: Scalars, loss: Loss) -> None:
 def _common(origin: Origin) -> Scalars:
     return _NOTHING | {
         "kind": RowKind.QUARANTINE.value,
+        "vault": origin.vault,
         "collector": origin.collector,
         "node": origin.node,
         "segment": origin.segment,

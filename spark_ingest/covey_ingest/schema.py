@@ -50,6 +50,7 @@ def _list(name: str, kind: pa.DataType) -> pa.Field:
 MESSAGE_SCHEMA = pa.schema(
     [
         _field("kind", pa.string()),
+        pa.field("vault", pa.string()),  # hex of the vault's id
         pa.field("collector", pa.string()),  # hex of the collector's signing key
         _field("node", pa.string()),  # hex of the vault node
         pa.field("segment", pa.int64()),

@@ -16,6 +16,8 @@ Options:
         each with its zone: `2026-11-20T06:00:00Z`. Segments that were created before the first are not opened.
     nodes: only what these nodes landed, by `node` or `collector` of the rows, with commas between them. Nothing of the
         others is read.
+    otherVaults: further vaults, as a JSON list of `[path, keyFile]`. With `homeVault`: the id of the vault whose nodes
+        go by their ids alone in the offsets (`vaults`); by default the one at `path`.
 
 `schema(...)` may name some of the columns, in any order: the others are not built, and readings are not decoded if none
 of their columns is named (`pruning`). A filter (`where`) on the rows skips nothing in the vault: use the options.
@@ -27,10 +29,10 @@ their rules: `offsets`. Readers are built anew in several processes, so `__init_
 from __future__ import annotations
 
 import gc
+import json
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -56,12 +58,13 @@ from covey_ingest.reading import work_rows
 from covey_ingest.repairs import Prober
 from covey_ingest.rows import Verify
 from covey_ingest.schema import MESSAGE_SCHEMA
+from covey_ingest.vaults import FollowedVault, VaultPlace, Vaults, together, unqualified
 
 FORMAT = "covey"
 SEGMENTS_PER_TRIGGER = 256
 _OPTIONS = (
     *("path", "keyFile", "verify", "maxSegmentsPerTrigger", "maxBytesPerTrigger"),
-    *("manifestMemory", "failedSegments", "receivedSince", "receivedUntil", "nodes"),
+    *("manifestMemory", "failedSegments", "receivedSince", "receivedUntil", "nodes", "otherVaults", "homeVault"),
 )
 _MOMENTS = ("receivedSince", "receivedUntil")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,6 +83,8 @@ class SourceOptions:
     failed: Path | None = None
     received_us: tuple[int, int] = (0, MAXIMUM_COUNTER)
     nodes: frozenset[str] = frozenset()
+    others: tuple[VaultPlace, ...] = ()
+    home: str = ""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -107,7 +112,11 @@ class SourceOptions:
         )
         received = _moment(given, _MOMENTS[0], 0), _moment(given, _MOMENTS[1], MAXIMUM_COUNTER)
         nodes = frozenset([_node(text.strip()) for text in given["nodes"].split(",")] if "nodes" in given else [])
-        return cls(given["path"], Path(given["keyfile"]), verify, segments, memory, size, failed, received, nodes)
+        others, home = _others(given), given.get("homevault", "")
+        if others and not home:
+            raise ConfigurationError("option homeVault is missing", hint="otherVaults needs it")
+        key_file = Path(given["keyfile"])
+        return cls(given["path"], key_file, verify, segments, memory, size, failed, received, nodes, others, home)
 
     def to_options(self) -> dict[str, str]:
         """Return what `parse` reads."""
@@ -124,21 +133,50 @@ class SourceOptions:
                 options[name] = (_EPOCH + timedelta(microseconds=moment_us)).isoformat()
         if self.nodes:
             options["nodes"] = ",".join(sorted(self.nodes))
+        if self.others:
+            options["otherVaults"] = json.dumps([[place.vault, str(place.key_file)] for place in self.others])
+        if self.home:
+            options["homeVault"] = self.home
         files = {"manifestMemory": self.memory, "failedSegments": self.failed}
         return options | {name: str(path) for name, path in files.items() if path is not None}
 
-    def open(self) -> VaultReader:
+    @property
+    def places(self) -> tuple[VaultPlace, ...]:
+        """Return where all the vaults lie."""
+        return VaultPlace(self.vault, self.key_file), *self.others
+
+    def open(self, place: VaultPlace) -> VaultReader:
         """Read the key file and return the vault's reader.
 
         Raises:
             ConfigurationError: the key file or the vault is not there, or not as it should be.
         """
-        keys = read_key_file(self.key_file)
-        store = open_existing_store(self.vault)
-        memory = FolderMemory(self.memory) if self.memory else None
+        keys = read_key_file(place.key_file)
+        store = open_existing_store(place.vault)
+        memory = None
+        if self.memory:
+            own = keys.vault_id.hex()
+            memory = FolderMemory(self.memory if own == (self.home or own) else self.memory / own)
         if self.nodes:
             return ChosenNodes(self.nodes, store, keys, memory)
         return VaultReader(store, keys, memory)
+
+    def open_all(self) -> Vaults:
+        """Return all the vaults.
+
+        Raises:
+            ConfigurationError: one is not as it should be, or there twice.
+        """
+        return Vaults([(place, self.open(place)) for place in self.places], self.home)
+
+
+def _others(given: Mapping[str, str]) -> tuple[VaultPlace, ...]:
+    """Return the further vaults."""
+    try:
+        found = [(str(vault), str(key_file)) for vault, key_file in json.loads(given.get("othervaults", "[]"))]
+    except (ValueError, TypeError):
+        raise ConfigurationError("option otherVaults is no JSON list of [path, keyFile]") from None
+    return tuple(VaultPlace(vault, Path(key_file)) for vault, key_file in found)
 
 
 def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
@@ -206,11 +244,17 @@ def _columns(asked: StructType) -> pa.Schema:
 
 
 class Segments(InputPartition):
-    """One task's work."""
+    """One task's work, in one vault."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, place: VaultPlace, work: Work) -> None:
         super().__init__(None)
+        self.place = place
         self.work = work
+
+    @classmethod
+    def planned(cls, vaults: Vaults, works: Iterable[Work]) -> list[InputPartition]:
+        """Return tasks for what was planned over some vaults: each in one of them."""
+        return [cls(vaults.place(work.node), replace(work, node=unqualified(work.node))) for work in works]
 
 
 class CoveySource(DataSource):
@@ -246,8 +290,9 @@ class VaultBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan tasks over all nodes."""
-        reader = self._options.open()
-        return [Segments(work) for work in self._wanted.works(ranges(reader, {}, latest_offset(reader, {}, None)))]
+        vaults = self._options.open_all()
+        planned = ranges(vaults, {}, latest_offset(vaults, {}, None))
+        return Segments.planned(vaults, self._wanted.works(planned))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows."""
@@ -260,23 +305,13 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, columns: pa.Schema = MESSAGE_SCHEMA) -> None:
         self._options = options
         self._wanted = Selection(columns, *options.received_us)
-        self._planner: VaultReader | None = None
-        self._key_file_ns = 0
+        self._followed = [FollowedVault(place, options.open) for place in options.places]
         self._prober = Prober(options.failed)
         self._until: Offset | None = None
         self._nodes: list[str] = []
 
-    def _reader(self) -> VaultReader:
-        """Open the vault, and again when the key file is another one: a rotated key is taken up without a restart."""
-        written_ns = _written_ns(self._options.key_file)
-        if self._planner is None:
-            self._planner = self._options.open()
-            self._key_file_ns = written_ns
-        elif written_ns != self._key_file_ns:
-            with suppress(ConfigurationError):  # it is just being written, or still open to others: asked again
-                self._planner = self._options.open()
-                self._key_file_ns = written_ns
-        return self._planner
+    def _vaults(self) -> Vaults:
+        return Vaults([(each.place, each.reader()) for each in self._followed], self._options.home)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the API's name
         """Start at the beginning of every node."""
@@ -291,14 +326,16 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         segments, size = None, None
         if isinstance(limit, ReadMaxFiles):  # not where Spark asks for all that there is
             segments, size = limit.max_files, self._options.bytes_per_trigger
-        reader = self._reader()
-        end = latest_offset(reader, start, segments, self._until, size, self._prober.whole(reader))
+        vaults = self._vaults()
+        own, others = vaults.divided(start)
+        end = latest_offset(vaults, own, segments, self._until, size, self._prober.whole(vaults))
         self._nodes = nodes_of(end)
-        return end
+        return together(end, others)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return how far the manifests that were looked at reach: what is between is the lag. Reads nothing."""
-        held = {node: self._reader().held(node) for node in self._nodes}
+        vaults = self._vaults()
+        held = {node: vaults.held(node) for node in self._nodes}
         return {
             node: Position(manifest.manifest_seq, manifest.last_number).to_json()
             for node, manifest in held.items()
@@ -307,11 +344,12 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query at what the vault lists now."""
-        self._until = latest_offset(self._reader(), {}, None)
+        self._until = latest_offset(self._vaults(), {}, None)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan a micro-batch's tasks."""
-        return [Segments(work) for work in self._wanted.works(ranges(self._reader(), start, end))]
+        vaults = self._vaults()
+        return Segments.planned(vaults, self._wanted.works(ranges(vaults, start, end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows."""
@@ -330,14 +368,7 @@ def _read(options: SourceOptions, wanted: Selection, partition: InputPartition) 
     """Open, verify and decode a task's segments. A store that fails raises, so that Spark tries again."""
     _spare_imports()
     if isinstance(partition, Segments):  # not Spark's own empty partition for an empty plan
-        yield from work_rows(options.open(), partition.work, options.verify, wanted)
-
-
-def _written_ns(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+        yield from work_rows(options.open(partition.place), partition.work, options.verify, wanted)
 
 
 def register(spark: SparkSession) -> None:

@@ -29,8 +29,8 @@ How a kill at any moment leaves each reading once:
     7. What is committed stays as it is, and where it is: who lists a Parquet table, or follows its folder as a stream,
        takes each file once. Only where somebody says that no stream follows it does `merging` make large files of small
        ones; and where the tables are published elsewhere.
-    8. One writer: a lock on the tables. Tables belong to one checkpoint and one vault, and say so. The JVM of a killed
-       driver lives on for some seconds, but all it can do without us is to write into a staging folder of no use.
+    8. One writer: a lock on the tables. Tables belong to one checkpoint and to their vaults (`binding`). The JVM of a
+       killed driver lives on for some seconds, but all it can do without us is to write into a staging folder.
 
 Spark's own Parquet sink lets other readers see the files of failed attempts. With `Sink.DELTA` each table has a
 transaction log that follows these files: `delta_log`; here, or in an object store: `publisher`.
@@ -38,9 +38,9 @@ transaction log that follows these files: `delta_log`; here, or in an object sto
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -51,10 +51,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of PySpark's documentation has it
 
-from covey.adapters.files import remove_leftovers, replace_file, synchronise
+from covey.adapters.files import remove_leftovers, synchronise
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest import clocks, dedup, devices, gaps, members, merging, repairs, rollups, seen_orders
+from covey_ingest.binding import bind
 from covey_ingest.committed import batch_folder, folder_numbers
 from covey_ingest.dedup import Repeats
 from covey_ingest.delta_log import DeltaLog, is_delta
@@ -78,10 +79,6 @@ from covey_ingest.table_files import table_files
 from covey_ingest.table_lock import locked
 
 __all__ = ["BatchWritten", "Sink", "Tables", "readings"]
-
-_LAYOUT = 2
-"""Of tables and checkpoint, in both `covey.json`; one without it is 1. Raise it where earlier code would go wrong: from
-2 on offsets name what is read again."""
 
 
 class Sink(StrEnum):
@@ -110,6 +107,7 @@ class Tables:
         self._publishing = publishing
         self._log: DeltaLog | TablePublisher | None = None
         self._lock: IO[str] | None = None
+        self._home = ""
 
     def __enter__(self) -> Self:
         """Take the lock and clear what a killed run left: the staging folder, and temporary files beside the others.
@@ -149,33 +147,23 @@ class Tables:
         """Return where a micro-batch's part of a table lies once it is committed."""
         return batch_folder(self.root, table, batch_id)
 
-    def belong_to(self, checkpoint: Path, vault_id: VaultId) -> None:
-        """Bind tables, checkpoint and vault together, at first use for good (rule 8).
+    def belong_to(self, checkpoint: Path, vault_ids: Sequence[VaultId]) -> str:
+        """Bind tables, checkpoint and vaults together, at first use for good (rule 8); return the id of the first.
 
         Raises:
-            ConfigurationError: they were bound otherwise; batch numbers would be mistaken for each other. Or they are
-                Delta tables and are not to be. Or a newer Covey has written them.
+            ConfigurationError: they were bound otherwise (`binding`). Or they are Delta tables and are not to be.
         """
         if self._sink is Sink.PARQUET and (is_delta(self.root / "readings") or is_published(self.root)):
             raise ConfigurationError(f"the tables at {self.root} are Delta tables", hint="start with --sink delta")
-        here, there = self.root / "covey.json", checkpoint / "covey.json"
-        binding = _read_binding(there) or {"ingest": uuid.uuid4().hex, "vault_id": vault_id.hex()}
-        if (_read_binding(here) or binding) != binding or binding["vault_id"] != vault_id.hex():
-            raise ConfigurationError(
-                f"the tables at {self.root} were filled from another checkpoint or vault",
-                hint="give the checkpoint that belongs to them, or new tables and a new checkpoint",
-            )
-        content = json.dumps(binding | {"layout": _LAYOUT}).encode()
-        for path in (there, here):
-            if not path.exists() or path.read_bytes() != content:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(path, content, 0o666)
+        binding = bind(self.root, checkpoint, vault_ids)
         shutil.rmtree(self.root / ".heard", ignore_errors=True)  # of an earlier version
         self._roll_up_what_stands()
         members.update(self.root)
         if self._sink is Sink.DELTA:
-            self._log = open_log(self.root, binding["ingest"], binding["vault_id"], self._publishing)
+            self._log = open_log(self.root, binding.ingest, binding.home, self._publishing)
             self._log.publish()  # so that the log has all that is committed (rule 3 of `dedup`)
+        self._home = binding.home
+        return binding.home
 
     def write(self, messages: DataFrame, batch_id: int) -> BatchWritten:
         """Write one micro-batch to all tables; do nothing where that has happened before (`foreachBatch`).
@@ -193,7 +181,7 @@ class Tables:
             devices.update(self.root, batch_id, lambda: devices.summaries_in(readings))
             seen_orders.update(self.root, batch_id)
             members.update(self.root, batch_id)
-            repairs.update(self.root, batch_id)
+            repairs.update(self.root, batch_id, self._home)
             if self._log is not None:
                 self._log.publish(batch_id)
             if self._merges and batch_id % merging.FOLDERS_PER_MERGE == 0:
@@ -281,22 +269,3 @@ class Tables:
         target.parent.mkdir(exist_ok=True)
         staged.rename(target)
         synchronise(target.parent)
-
-
-def _read_binding(path: Path) -> dict[str, Any] | None:
-    """Return what binds, whatever layout it stands in."""
-    try:
-        binding = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        binding = None
-    if not isinstance(binding, dict):
-        raise ConfigurationError(f"{path} is damaged", hint="restore it: it binds tables and checkpoint together")
-    layout = binding.pop("layout", 1)
-    if not isinstance(layout, int) or layout > _LAYOUT:
-        raise ConfigurationError(
-            f"{path.parent} was written by a newer Covey (layout {str(layout)[:20]})",
-            hint="upgrade covey here, or give new tables and a new checkpoint",
-        )
-    return binding

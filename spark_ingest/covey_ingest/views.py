@@ -40,7 +40,7 @@ _TABLES = (
 )
 _WHOLE = ("devices", "gaps", "clocks", "members")
 """Tables of one file, which is replaced; the others have a folder for each micro-batch."""
-_LATER_COLUMNS = {"whole": "BIGINT", "clock_offset": "BIGINT", "group": "{text}"}
+_LATER_COLUMNS = {"whole": "BIGINT", "clock_offset": "BIGINT", "group": "{text}", "vault": "{text}"}
 """Columns of `readings` that files of an earlier version lack."""
 
 

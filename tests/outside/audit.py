@@ -240,16 +240,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m tests.outside.audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("vault", nargs="+", help="a folder or a URL (s3://...)")
-    parser.add_argument("--key-file", type=Path, required=True, help="vault.key")
+    parser.add_argument("--key-file", type=Path, action="append", required=True, help="vault.key, for each vault")
     parser.add_argument("--tables", nargs="*", default=[], help="folders or URLs of tables that these vaults fill")
     parser.add_argument("--history", type=Path, help="what covey history export wrote: the group manifests")
     parser.add_argument("--device", type=Path, help="the folder with identity.key of who may read that")
     options = parser.parse_args(arguments)
     if (options.history is None) != (options.device is None):
         parser.error("--history and --device go together")
+    if len(options.key_file) != len(options.vault):
+        parser.error("--key-file for each vault, in the order of the vaults")
     holdings = Holdings(read_members(options.history, options.device) if options.history else None)
-    for location in options.vault:
-        holdings.take(Vault(location, options.key_file))
+    for location, key_file in zip(options.vault, options.key_file, strict=True):
+        holdings.take(Vault(location, key_file))
     found = audit(holdings, options.tables)
     for author, count in sorted(found.readings.items()):
         print(

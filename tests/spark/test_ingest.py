@@ -375,7 +375,7 @@ def test_what_does_not_belong_together_is_refused_before_anything_starts(
     refused("cannot be read", key_file=tmp_path / "no.key")
     with Tables(tables) as held:
         refused("another ingest")
-        held.belong_to(tmp_path / "its own checkpoint", collector.key.vault_id)
+        held.belong_to(tmp_path / "its own checkpoint", [collector.key.vault_id])
     refused("another checkpoint")
 
 

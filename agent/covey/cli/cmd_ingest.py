@@ -39,7 +39,10 @@ def add_arguments(parser: Parser) -> None:
             "run",
             _run,
             "turn a vault's telemetry into tables, each reading once",
-            examples=("covey ingest /srv/vault /srv/tables --key-file vault.key --available-now",),
+            examples=(
+                "covey ingest /srv/vault /srv/tables --key-file vault.key --available-now",
+                "covey ingest /srv/north /srv/south /srv/tables --key-file north.key --key-file south.key",
+            ),
         )
     )
     add_report_arguments(

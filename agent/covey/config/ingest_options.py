@@ -32,9 +32,16 @@ def ingest_parser() -> argparse.ArgumentParser:
 
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("vault", metavar="VAULT", help="the vault: a directory or s3://BUCKET/PREFIX")
+    parser.add_argument("vault", metavar="VAULT", nargs="+", help="a vault: a directory or s3://BUCKET/PREFIX")
     parser.add_argument("tables", metavar="TABLES", type=Path, help="where the tables go")
-    parser.add_argument("--key-file", type=Path, required=True, metavar="FILE", help="the vault key file (mode 0600)")
+    parser.add_argument(
+        "--key-file",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="the vault key file (mode 0600); of several vaults once for each, in their order",
+    )
     parser.add_argument(
         "--checkpoint", type=Path, metavar="DIR", help="Spark's checkpoint (default: TABLES/.checkpoint)"
     )

@@ -52,8 +52,8 @@ def _reader(collector: Collector) -> VaultReader:
 
 
 def _note(tables: Path, spans: list[Span], batch_id: int) -> Path:
-    columns = zip(*((span.node, span.first, span.last) for span in spans), strict=True) if spans else ([], [], [])
-    replace_state(repairs.path_in(tables), pa.table([[*each] for each in columns], schema=repairs.SCHEMA), batch_id)
+    rows = [dict(zip(repairs.SCHEMA.names, (span.node, span.first, span.last, ""), strict=True)) for span in spans]
+    replace_state(repairs.path_in(tables), pa.Table.from_pylist(rows, repairs.SCHEMA), batch_id)
     return repairs.path_in(tables)
 
 
