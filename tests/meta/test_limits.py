@@ -48,6 +48,8 @@ _OUR_OWN = {
     "EXPIRED_BLOBS_AT_ONCE": "this device's rhythm",
     "MAILBOX_LOOK_US": "this device's rhythm",
     "DISK_WAIT_US": "this device's rhythm",
+    "NEAR_SYNC_US": "this device's rhythm",
+    "NEAR_DISK_WAIT_US": "this device's rhythm",
     "SYNC_SHARE": "this device's rhythm",
     "LAN_FOUND_US": "this device's rhythm",
     "GIVEN_CHUNKS": "this device's rhythm",

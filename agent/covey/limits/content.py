@@ -15,9 +15,17 @@ DISK_WAIT_US = 2_000
 fetched twice where the disk takes one in that time, however quick the link is, and with a slower disk where the link
 brings none in what it takes longer; a relay on a machine that is busy is not held up by more than this."""
 
+NEAR_SYNC_US = 250
+"""Between two times that what a peer of the network gives begins to be brought to the disk: half of what a gigabit
+takes for a chunk, so there each one has its own. What is quicker would spend more on that than on all else."""
+
+NEAR_DISK_WAIT_US = 100
+"""How long a chunk of a peer's waits for those before it to be on the disk: a gigabit has a power cut fetch one twice
+where the disk takes one in 0.6 ms, and loses little where it takes longer, as what follows then waits no more."""
+
 SYNC_SHARE = 2
-"""Times as long as it took, before what a peer of the network has given since is brought to the disk again: so that
-takes a third of the time at most, and a network goes on."""
+"""Times as long as it took, before what a peer of the network has given since is brought to the disk again, where more
+comes than the disk takes: so that has a third of the time at most, and a network goes on."""
 
 SYNC_GROUP_BYTES = 4 * MIB
 """The most that comes before what came before it is on the disk: a power cut has at most twice that fetched twice, from

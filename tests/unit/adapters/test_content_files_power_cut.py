@@ -1,6 +1,6 @@
 """A file on its way under power cuts at any write: what is fetched twice is bounded, and no other file comes of it.
 
-By a link that is one chunk, where the disk takes one in the time that a link waits; else, and by a network, two groups.
+That is one chunk, where the disk takes one in the time that a link waits, or a network; else two groups.
 
 The disk is one that remembers (`tests/powercut.py`): a cut keeps what was synchronised, and of what was written since
 any part, down to its sectors. Each state is opened as at a start, and the fetch goes on from there to its end.
@@ -27,7 +27,7 @@ from covey.core.crypto import blake3_hash
 from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash, DeviceKey, GroupId
 from covey.errors import DiskFullError
-from covey.limits.content import CHUNK_BYTES
+from covey.limits.content import CHUNK_BYTES, NEAR_SYNC_US
 from tests.fleet import Device
 from tests.powercut import Recording, Sync, Write
 
@@ -91,8 +91,8 @@ class _Fetching:
         return files, max([had, *((each + 1) * CHUNK_BYTES for each in begun)]), here
 
 
-def _fetched(folder: Path, *, in_groups: bool) -> _Fetching:
-    """Fetch all of the file as a way brings it, recorded."""
+def _fetched(folder: Path, *, is_nearby: bool, between_us: int) -> _Fetching:
+    """Fetch all of the file as a way brings it, with so long between two chunks, recorded."""
     content = Device("ben", folder).store.content
     content.parts.save_index(_WANTED, _INDEX)
     begun = content.files.path(_HASH).parent.with_name("begun")
@@ -100,9 +100,11 @@ def _fetched(folder: Path, *, in_groups: bool) -> _Fetching:
     kept: list[tuple[int, int]] = []
     with _recorded(f"{_HASH.hex()}.part", random.Random(8)) as recording:
         progress = FileProgress(_WANTED, content.parts)
-        progress.in_groups = in_groups
+        progress.is_nearby = is_nearby
+        now_us = 1
         while not progress.is_complete:
-            assert progress.keep([_SEALED[progress.position : progress.position + progress.next_bytes]], 1)
+            assert progress.keep([_SEALED[progress.position : progress.position + progress.next_bytes]], now_us)
+            now_us += between_us
             kept.append((len(recording.events), progress.position))
         assert progress.synchronise()
         kept.append((len(recording.events), progress.position))
@@ -118,16 +120,19 @@ def _fetch_rest(files: ContentFiles, position: int) -> None:
     assert files.path(_HASH).read_bytes() == _SEALED
 
 
-@pytest.fixture(scope="module")
-def by_link(tmp_path_factory: pytest.TempPathFactory) -> _Fetching:
-    """Each chunk comes as soon as the one before it is taken: no link is quicker. The disk takes one in time."""
-    with patch("covey.core.content.progress.DISK_WAIT_US", 60_000_000):
-        return _fetched(tmp_path_factory.mktemp("by-link"), in_groups=False)
+@pytest.fixture(scope="module", params=[False, True], ids=["a link", "a network"])
+def in_time(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> _Fetching:
+    """Chunks come as quick as any link, or twice as quick as a gigabit, and the disk takes each one in time."""
+    with (
+        patch("covey.core.content.progress.DISK_WAIT_US", 60_000_000),
+        patch("covey.core.content.progress.NEAR_DISK_WAIT_US", 60_000_000),
+    ):
+        return _fetched(tmp_path_factory.mktemp("in-time"), is_nearby=request.param, between_us=NEAR_SYNC_US)
 
 
 @pytest.mark.parametrize("seed", range(_STATES))
-def test_at_most_one_chunk_comes_twice(by_link: _Fetching, tmp_path: Path, seed: int) -> None:
-    files, had, here = by_link.cut(seed, tmp_path / "state.content")
+def test_at_most_one_chunk_comes_twice(in_time: _Fetching, tmp_path: Path, seed: int) -> None:
+    files, had, here = in_time.cut(seed, tmp_path / "state.content")
     assert had - here <= CHUNK_BYTES, "more than one chunk comes twice"
     _fetch_rest(files, here)
 
@@ -142,8 +147,9 @@ def quick(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         patch("covey.core.content.progress.SYNC_GROUP_BYTES", _GROUP_CHUNKS * CHUNK_BYTES),
         patch("covey.core.content.progress.SYNC_SHARE", 10**9),  # after the first one, groups alone count
         patch("covey.core.content.progress.DISK_WAIT_US", 0),
+        patch("covey.core.content.progress.NEAR_DISK_WAIT_US", 0),
     ):
-        return _fetched(tmp_path_factory.mktemp("quick"), in_groups=request.param)
+        return _fetched(tmp_path_factory.mktemp("quick"), is_nearby=request.param, between_us=0)
 
 
 @pytest.mark.parametrize("seed", range(_STATES // 3))

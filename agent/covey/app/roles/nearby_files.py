@@ -273,7 +273,7 @@ class NearbyFiles:
         for place in self._nearby.places():
             if place.name in seen.liars:
                 continue
-            progress.in_groups = place.on_this_network
+            progress.is_nearby = place.on_this_network
             work.end = read_from(place.read, progress, lambda: not work.stop.is_set(), self._clock.monotonic_us)
             work.source = place.name
             place.close()

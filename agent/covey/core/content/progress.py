@@ -3,11 +3,13 @@
 Whoever brings bytes, relay, peer or store, brings them here: a chunk is verified before it is kept, and brought to the
 disk while the next one comes.
 
-1. What a link has brought once it is not to bring again: the next chunk waits until this one is on the disk, for
-   `DISK_WAIT_US` at most. So on a link that brings less than one while the disk takes one, and with a quick disk on
-   any, a power cut has at most one fetched twice, whenever it comes; the index tells at a start what is there.
-2. A network brings many while a disk takes one, and costs nothing twice: they go to the disk in groups, as often as
-   that takes no more than a share of the time. A group is bounded by either way; at most two come twice.
+1. What has come once is not to come again: the next chunk waits until this one is on the disk, by a link for
+   `DISK_WAIT_US` at most, from a network for `NEAR_DISK_WAIT_US`. So where less than one comes while the disk takes
+   one, and by a link with a quick disk however quick that is, a power cut has at most one fetched twice, whenever it
+   comes; the index tells at a start what is there.
+2. What a network brings quicker than the disk takes it, or than a gigabit, goes there in groups, as often as that takes
+   no more than a share of the time: it costs no link anything twice. A group is bounded by either way; at most two come
+   twice.
 
 The whole is hashed while it comes, by who keeps it.
 """
@@ -21,7 +23,14 @@ from covey.core.crypto import blake3_hash, blake3_hasher, same
 from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash
 from covey.errors import WrongContentError
-from covey.limits.content import CHUNK_BYTES, DISK_WAIT_US, SYNC_GROUP_BYTES, SYNC_SHARE
+from covey.limits.content import (
+    CHUNK_BYTES,
+    DISK_WAIT_US,
+    NEAR_DISK_WAIT_US,
+    NEAR_SYNC_US,
+    SYNC_GROUP_BYTES,
+    SYNC_SHARE,
+)
 
 
 class FileProgress:
@@ -29,14 +38,14 @@ class FileProgress:
 
     def __init__(self, wanted: WantedFile, records: PartRecords) -> None:
         self.wanted = wanted
-        self.in_groups = False
-        """Whether what comes next comes from a network, not by a link (rule 2)."""
+        self.is_nearby = False
+        """Whether what comes next comes from a peer of this network, not by a link."""
         self._records = records
         self._index = records.index(wanted)
         self.position = records.fetched(wanted) if self._index is not None else 0
         self._open_bytes = 0
-        """Kept, and not known to be on the disk."""
-        self._sync_after_us = 0
+        """Kept since what was kept before them began to be brought to the disk."""
+        self._sync_after_us, self._sync_took_us = 0, 0
 
     @property
     def is_complete(self) -> bool:
@@ -88,7 +97,7 @@ class FileProgress:
         return True
 
     def _keep_chunk(self, chunk: Sequence[memoryview], now_us: int) -> bool:
-        is_due = now_us >= self._sync_after_us if self.in_groups else self._records.has_ended(self.wanted, DISK_WAIT_US)
+        is_due = self._is_due(now_us)
         if not self._records.append(self.wanted, self.position, chunk):
             return False
         size = sum(map(len, chunk))
@@ -97,8 +106,19 @@ class FileProgress:
         if not is_due and self._open_bytes < SYNC_GROUP_BYTES:
             return True
         took_us = self._records.synchronise(self.wanted)
-        self._open_bytes, self._sync_after_us = 0, now_us + (took_us or 0) * SYNC_SHARE
+        self._open_bytes, self._sync_took_us, self._sync_after_us = 0, took_us or 0, now_us + NEAR_SYNC_US
         return took_us is not None
+
+    def _is_due(self, now_us: int) -> bool:
+        """Say whether the next chunk is to be brought to the disk, with those that wait for that."""
+        if not self.is_nearby:
+            return self._records.has_ended(self.wanted, DISK_WAIT_US)
+        if now_us < self._sync_after_us:
+            return False
+        has_ended = self._records.has_ended(self.wanted, NEAR_DISK_WAIT_US)
+        if not has_ended:
+            self._sync_after_us = now_us + self._sync_took_us * SYNC_SHARE
+        return has_ended
 
     def _keep_index(self, index: bytes) -> bool:
         if len(index) != self.end or not same(blake3_hash(index), self.wanted.index):
