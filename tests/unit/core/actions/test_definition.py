@@ -109,6 +109,15 @@ def test_an_argument_is_given_openly_or_as_a_secret() -> None:
         _JOIN.invocation({"ssid": "barn", "key": "k", "pin": "7"}, {"key": "k"})
 
 
+def test_an_installer_takes_no_secret() -> None:
+    file = {"group": "a" * 64, "file": "b" * 64}
+    arguments = {name: LimitedText(64, _SMALL) for name in file}
+    installer = ActionDefinition("put", "put a file there", ("/bin/put",), arguments, trial_us=1)
+    assert installer.invocation(file, {}).arguments == file
+    with pytest.raises(ActionError, match="put takes no secret argument"):
+        installer.invocation({"group": file["group"]}, {"file": file["file"]})
+
+
 def test_what_a_program_reads_has_a_bound() -> None:
     often = ActionDefinition("often", "often", ("/bin/often",), {"key": _WORD}, stdin="{key}" * 4)
     word = "k" * MAXIMUM_ARGUMENT_BYTES

@@ -289,6 +289,7 @@ def test_what_was_forgotten_before_it_came_is_refused_once(site: Site) -> None:
 def test_who_has_lost_records_repeats_nothing_that_it_had_taken(site: Site) -> None:
     site.take(_command(1), _command(2, "dim", to="1"))
     site.begin()
+    assert site.execution.give_up(GroupId(b"y" * 32), _NOW) == [], "of another group"
     lost = site.execution.give_up(_GROUP, _NOW)
     assert [_said(each) for each in lost] == [(CommandState.UNKNOWN, results.RECORDS_LOST)] * 2
     assert site.execution.begin(site.counting, _NOW) is None

@@ -16,8 +16,9 @@ from covey.core.history.operation import Operation, sign_operation
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, ManifestHash, OperationId
 from covey.core.orders.authority import Pins
-from covey.core.orders.selector import Selector, SelectorKind
-from tests.vectors.makers.cast import ALICE, CAROL
+from covey.core.orders.roll_out import RollOut, Wave
+from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
+from tests.vectors.makers.cast import ALICE, BOB, CAROL
 from tests.vectors.makers.groups import WITH_BOB, WITH_CAROL
 from tests.vectors.makers.orders import as_they_may_come, order, said
 
@@ -41,6 +42,7 @@ def _new(
     since: Operation = _OBEYS,
     knows: Callable[[OperationId], bool] = lambda _: False,
     label: str = _CAROL.label,
+    moment: Moment = _NOW,
 ) -> tuple[list[OperationId], list[OperationId]]:
     """Return what Carol, as she is called now, is to do, and what she may have done and cannot know."""
     member = replace(_CAROL, label=label)
@@ -48,7 +50,7 @@ def _new(
         for operation in as_they_may_come(operations):
             tables.add(operation, 1, 0)
         commands = GroupCommands(tables, _Manifests(), WITH_CAROL, _PINS, ())
-        found = commands.new(member, ObeyedSince(since.id, since.height, since.log.incarnation), knows, _NOW)
+        found = commands.new(member, ObeyedSince(since.id, since.height, since.log.incarnation), knows, moment)
         return [each.operation for each in found.given], [each.operation for each in found.lost]
 
 
@@ -56,6 +58,8 @@ def test_what_follows_its_word_is_a_devices_to_do_once() -> None:
     before, after = said(ALICE, order(1)), said(ALICE, order(2), _OBEYS)
     assert _new([before, _OBEYS, after]) == ([after.id], [])
     assert _new([before, _OBEYS, after], knows=lambda each: each == after.id) == ([], [])
+    later = said(ALICE, order(3), after)
+    assert _new([before, _OBEYS, after, later]) == ([after.id, later.id], []), "directly or not"
 
 
 def test_what_was_ordered_before_it_was_a_member_is_not_for_it() -> None:
@@ -70,6 +74,48 @@ def test_what_is_for_a_label_is_for_who_has_it_when_it_was_ordered_and_now() -> 
     ordered = sign_operation(replace(ordered, manifest=_CALLED.hash), ALICE)
     assert _new([_OBEYS, ordered], label="pump") == ([ordered.id], [])
     assert _new([_OBEYS, ordered]) == ([], [])
+
+
+def test_a_wave_is_for_those_alone_whom_its_plan_is_for() -> None:
+    for_bob = Selector(SelectorKind.DEVICES, devices=(BOB.signing_public,))
+    plans = [RollOut(whom, (Wave(percent=100),), 2, 900_000_000, 0) for whom in (for_bob, EVERYBODY)]
+    waves = [said(ALICE, replace(order(number), roll_out=plan), _OBEYS) for number, plan in enumerate(plans)]
+    assert _new([_OBEYS, *waves]) == ([waves[1].id], [])
+
+
+def test_what_it_may_have_done_and_is_past_is_told_only_where_the_clock_is_not_sure() -> None:
+    late = said(ALICE, replace(order(1), deadline_us=_NOW.wall_us - 1), _OBEYS)
+    second = said(CAROL, Obeying(), late, log="another life")
+    assert _new([_OBEYS, late, second], second) == ([], [])
+    assert _new([_OBEYS, late, second], second, moment=replace(_NOW, synchronised=False)) == ([], [late.id])
+
+
+def test_of_what_was_ordered_before_it_first_obeyed_nothing_is_told() -> None:
+    before = said(ALICE, order(1))
+    first = said(CAROL, Obeying(), before)
+    after = said(ALICE, order(2), first)
+    second = said(CAROL, Obeying(), after, log="another life")
+    assert _new([before, first, after, second], second) == ([], [after.id])
+
+
+def test_of_what_was_forgotten_before_it_came_that_is_told_which_it_would_have_done() -> None:
+    for_bob = replace(order(3), selector=Selector(SelectorKind.DEVICES, devices=(BOB.signing_public,)))
+    bodies = (order(1), order(2), for_bob, order(4))
+    commands = [said(ALICE, bodies[0])]  # one log; the last one of it is never forgotten
+    for number, body in enumerate(bodies[1:], 2):
+        before = commands[-1]
+        next_one = replace(said(ALICE, body, before, _OBEYS), log=before.log, number=number, previous=before.id)
+        commands.append(sign_operation(next_one, ALICE))
+    with empty_history() as tables:
+        for operation in (_OBEYS, *commands):
+            tables.add(operation, 1, 0)
+        nodes = {each.id: each.arrival for each in tables.nodes(WITH_CAROL.group_id)}
+        assert tables.forgotten.take([nodes[each.id] for each in commands[:-1]]) == 3
+        found = GroupCommands(tables, _Manifests(), WITH_CAROL, _PINS, ())
+        since = ObeyedSince(_OBEYS.id, _OBEYS.height, _OBEYS.log.incarnation)
+        new = found.new(_CAROL, since, lambda _: False, _NOW)
+        assert [each.operation for each in new.given] == [commands[3].id]
+        assert [each.operation for each in new.forgotten] == [commands[1].id], "not what it never obeyed, nor another's"
 
 
 def test_of_what_it_may_have_done_in_lost_records_the_last_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -448,6 +448,7 @@ def test_others_are_done_meanwhile_but_none_of_the_same_installer(machine: Machi
     machine.order(9)
     assert machine.turn() is None
     assert [each.operation for each in machine.store.installations.all()] == [_OPERATION]
+    assert machine.store.commands.waiting() == [OperationId(bytes([9]) * 32)], "it has its turn afterwards"
     other = replace(machine.definition, name="blink", arguments={}, trial_us=None)
     machine.definition = other
     command = GivenCommand(b"b" * 16, _GROUP, OperationId(b"b" * 32), _KIM, "blink")
