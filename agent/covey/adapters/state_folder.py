@@ -65,6 +65,7 @@ ACTION_SOCKET = Path("/run/covey-action.socket")
 
 _MAXIMUM_PASSWORD_BYTES = 1024
 _SECRETS = ("identity.key", "noise.keys", "relay.password", "relay.pem", "ordered.json")
+_ALERTS_LOCK = "alerts.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +382,14 @@ class StateFolder:
 
     def lock_alerts(self) -> int | None:
         """Take the lock of the one process that sends alerts; None where another one holds it."""
-        return self._lock("alerts.lock")
+        return self._lock(_ALERTS_LOCK)
+
+    def alerts_are_watched(self) -> bool:
+        """Say whether a process sends alerts; where none ever has, nothing is written to find out."""
+        descriptor = self.lock_alerts() if (self.path / _ALERTS_LOCK).exists() else -1
+        if descriptor is not None and descriptor >= 0:
+            os.close(descriptor)
+        return descriptor is None
 
     def lock_doors(self) -> int | None:
         """Take the lock of the one process that sends readings on; None where another one holds it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from covey.app.newest_readings import reports_version
 from covey.app.operations.fleet import local_time
 from covey.app.operations.fleet_devices import HERE, SELF
 from covey.app.operations.fleet_troubles import lost_in_words
@@ -111,7 +112,7 @@ def _losses(device: FleetDevice, now_us: int) -> Findings:
 
 def _value(device: FleetDevice, value: FleetValue, now_us: int, config: AlertsConfig, *, settled: bool) -> Findings:
     found: Findings = {}
-    if config.stale_minutes and value.clock != "unsynchronised":
+    if config.stale_minutes and value.clock != "unsynchronised" and not reports_version(value.name):
         subject = Subject(AlertKind.STALE, device.key, f"{value.name} {value.unit}".rstrip())
         if now_us - value.at_us < config.stale_minutes * _MINUTE_US:
             found[subject] = None

@@ -4,7 +4,9 @@
 2. A second look reads what has come since the first.
 3. A look that has opened `MAXIMUM_LOOK_MESSAGES` goes on for losses, and for the newest message of each device that it
    has not met yet: what a large fleet says in an hour would take a minute.
-4. What a device may have us keep is bounded, as is what is read at all; it is kept as text in a `FleetTable`, with a
+4. What this device has landed itself it had verified before: of its own segments, which its signature on the manifest
+   names by their hash, messages are not verified a second time. Those of all others are.
+5. What a device may have us keep is bounded, as is what is read at all; it is kept as text in a `FleetTable`, with a
    summary beside it, which is all that a look at the whole fleet needs.
 """
 
@@ -152,6 +154,11 @@ class NewestOfDevice:
         )
 
 
+def reports_version(series: str) -> bool:
+    """Say whether a series tells what a device or a board runs: at a start and each hour, not as often as others."""
+    return series == _FIRMWARE[0] or _OF_BOARD(series) is not None
+
+
 def _version(said: LastValue | None) -> str:
     return printable(said.value, _CHARACTERS) if said is not None and isinstance(said.value, str) else ""
 
@@ -195,7 +202,14 @@ class NewestReadings:
         self._opened = 0
         """Whose telemetry the look under way has opened, and how much of it."""
 
-    def look(self, reader: VaultReader, nodes: Iterable[str], since_us: int, enough: Callable[[int], bool]) -> None:
+    def look(
+        self,
+        reader: VaultReader,
+        nodes: Iterable[str],
+        since_us: int,
+        enough: Callable[[int], bool],
+        own_node: str = "",
+    ) -> None:
         """Read what is new in the segments of some nodes.
 
         Args:
@@ -203,6 +217,7 @@ class NewestReadings:
             nodes: hex ids.
             since_us: segments that were closed earlier are not read.
             enough: asked with a segment's time; whether those of that time and before it are not needed.
+            own_node: this device's, where it is one of them (rule 4).
 
         Raises:
             StorageError: the vault cannot be read.
@@ -216,10 +231,10 @@ class NewestReadings:
             if entry.created_at_us < since_us or read > MAXIMUM_LOOK_BYTES or enough(entry.created_at_us):
                 break
             self._upto[node] = max(entry.number, self._upto.get(node, 0))
-            self._take_segment(reader, node, entry)
+            self._take_segment(reader, node, entry, verify=node != own_node)
         self._met.clear()
 
-    def _take_segment(self, reader: VaultReader, node: str, entry: SegmentEntry) -> None:
+    def _take_segment(self, reader: VaultReader, node: str, entry: SegmentEntry, *, verify: bool) -> None:
         content = reader.segment(node, entry)
         try:
             if content is None:
@@ -227,7 +242,7 @@ class NewestReadings:
                 return
             records = open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content)
             for record in reversed(records):
-                self._take(record)
+                self._take(record, verify=verify)
                 if len(self._unwritten) >= _UNWRITTEN:
                     self._write()
         except RemoteError:
@@ -246,14 +261,14 @@ class NewestReadings:
                     self._table.keep_board(DeviceKey(bytes.fromhex(board[1])), _version(device.values[name, unit]))
         self._unwritten.clear()
 
-    def _take(self, record: SegmentRecord) -> None:
+    def _take(self, record: SegmentRecord, *, verify: bool) -> None:
         """Take what a record of a segment says of its author; what is no message of a device is passed over."""
         if record_kind(record.message) is not RecordKind.MESSAGE:
             return
         try:
             message = read_message(record.message, verify=False)
             if message.type is MessageType.LOSS or (message.type is MessageType.TELEMETRY and self._is_wanted(message)):
-                self._take_message(read_message(record.message), record.received_at_us)
+                self._take_message(read_message(record.message) if verify else message, record.received_at_us)
         except RemoteError:
             self.unreadable += 1
 

@@ -90,7 +90,7 @@ def _change(options: argparse.Namespace, value: str | None) -> None:
     if overridden_by:
         print(f"warning: {overridden_by} overrides this value", file=sys.stderr)
     else:
-        ask_to_restart(folder)
+        ask_to_restart(folder, options.setting)
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -33,9 +33,12 @@ def open_device(options: argparse.Namespace) -> AbstractContextManager[device.De
     return device.open_device(state_folder(options))
 
 
-def ask_to_restart(folder: StateFolder) -> None:
-    """Say that a changed setting waits for the agent's next start, where one runs."""
-    if folder.agent_runs():
+def ask_to_restart(folder: StateFolder, setting: str = "") -> None:
+    """Say that a changed setting waits for the next start of what reads it, where that runs: the agent, or alerts."""
+    if setting.startswith("alerts."):
+        if folder.alerts_are_watched():
+            print("restart covey alert watch: it reads its configuration when it starts", file=sys.stderr)
+    elif folder.agent_runs():
         print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
 
 

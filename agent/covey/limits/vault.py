@@ -75,7 +75,7 @@ MAXIMUM_LOOK_BYTES = 64 * MIB
 """Segments that one look at a fleet's newest readings opens, as stored: seconds of work on a Pi."""
 
 MAXIMUM_LOOK_MESSAGES = 10_000
-"""Telemetry that one look verifies and decodes; beyond that only of devices that it has not met, the newest of each.
+"""Telemetry that one look opens; beyond that only of devices that it has not met, the newest of each.
 A second of work; of forty gateways with a message a minute all that they say in four hours."""
 
 MAXIMUM_SHOWN_SERIES = 256

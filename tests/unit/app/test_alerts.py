@@ -101,6 +101,8 @@ def test_losses_values_disks_and_clocks() -> None:
     stale = _device(1, "online", 38, _value("soil", age_minutes=181), _value("air"))
     assert _wrong(_fleet(stale)) == [("stale", "has had no value of soil")]
     assert _wrong(_fleet(replace(stale, presence="gone", presence_since_us=_NOW_US))) == []
+    hourly = [_value(each, age_minutes=181) for each in ("firmware", f"board/{'ab' * 32}/firmware")]
+    assert _wrong(_fleet(_device(1, "online", 38, *hourly))) == []
     assert _wrong(_fleet(_device(1, "online", 38, _value("disk/use", 0.95)))) == [
         ("disk", "has a disk of which 95% is in use")
     ]

@@ -114,6 +114,20 @@ def test_a_manifest_that_is_no_good_is_told_and_what_was_known_stays(tmp_path: P
     assert not newest.not_followed
 
 
+def test_what_this_device_has_landed_itself_is_not_verified_a_second_time(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    author = Author(collector, 1)
+    signed = author.telemetry([("n", "", BOOTED_US - 1, 2)])
+    forged = signed.replace(signed[3:67], bytes(64), 1)
+    collector.land(forged)
+    other, here = NewestReadings(), NewestReadings()
+    _look(other, collector)
+    assert (len(other.devices), other.unreadable) == (0, 1)
+    reader = VaultReader(DirectoryStore(collector.vault), KeyRing((collector.key,)))
+    here.look(reader, [collector.node.hex()], 0, lambda _at_us: False, own_node=collector.node.hex())
+    assert _values(here, author) == {"n": 2.0}
+
+
 def test_a_large_fleets_older_messages_are_passed_over_and_no_loss_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,20 @@ def test_list_documents_every_setting(alone: Here) -> None:
         "vault.location",
         "vault.segment_seconds",
     ]
+
+
+def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: Here) -> None:
+    folder = StateFolder.at(alone.state)
+    assert alone.covey("config", "set", "alerts.silent_minutes", "5").stderr == ""
+    locks = [folder.lock_agent(), folder.lock_alerts()]
+    try:
+        for key, who in {"alerts.silent_minutes": "covey alert watch", "telemetry.batch_seconds": "the agent"}.items():
+            assert alone.covey("config", "set", key, "6").stderr.startswith(f"restart {who}: ")
+    finally:
+        for each in locks:
+            assert each is not None
+            os.close(each)
+    assert alone.covey("config", "set", "alerts.silent_minutes", "7").stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,8 @@ class AlertWatch:
                 self._book.number += 1
                 message = message_of(notice, fleet, self._book.number)
                 self._book.enqueue(message, self._targets)
-                self._log(printable(message.text.partition("\n")[0]))
+                for line in message.text.splitlines():
+                    self._log(printable(line))
             self._file.write(self._book)
             self._send_due(fleet.at_us)
 

@@ -22,7 +22,7 @@ from covey.app.operations.fleet_troubles import troubles_of
 from covey.app.operations.invitations import waiting_invitations
 from covey.app.queries import own_condition
 from covey.app.wording import count
-from covey.core.ids import DeviceKey, GroupId, ManifestHash
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, node_id
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -53,6 +53,7 @@ class FleetView:
         self._roll_outs = RollOuts()
         self._devices = FleetDevices(self.table)
         self._versions: dict[GroupId, ManifestHash] = {}
+        self._own_node = ""
 
     def look(
         self, device: Device, location: str | None, since_us: int, *, values: bool = True, always_us: int = ALWAYS_US
@@ -75,7 +76,8 @@ class FleetView:
         return self.survey(device, devices=True, values=values)
 
     def take_members(self, device: Device) -> None:
-        """Take up who is in the device's groups."""
+        """Take up who is in the device's groups, and which node of a vault the device itself is."""
+        self._own_node = node_id(device.node.identity.signing_public).hex()
         manifests = device.node.groups.joined()
         versions = {each.group_id: each.hash for each in manifests}
         if versions == self._versions:
@@ -105,7 +107,7 @@ class FleetView:
             unread = None if unread is None else self.table.first_unread(unread)
             return unread is None
 
-        self._newest.look(reader, nodes, now_us - since_us, enough)
+        self._newest.look(reader, nodes, now_us - since_us, enough, self._own_node)
 
     def survey(self, device: Device, *, reads: bool = True, devices: bool = False, values: bool = False) -> Fleet:
         """Return the fleet as it is now, as far as the vault was read.
