@@ -21,6 +21,7 @@ from covey.core.membership.former_members import FormerMembers
 from covey.core.now import Now
 from covey.core.outcome import HandlerOutcome
 from covey.core.wire.message import Message
+from tests.examples import parameters
 from tests.fleet import Device, admit, carry
 from tests.split_network import SplitNetwork
 
@@ -123,7 +124,7 @@ _COURSES: tuple[_Course, ...] = (_vote, _destroy)
 
 
 @pytest.mark.parametrize("course", _COURSES)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+@pytest.mark.parametrize("seed", parameters(range(4)))
 def test_what_overtakes_a_manifest_is_obeyed(tmp_path: Path, seed: int, course: _Course) -> None:
     # accepts: 000.22, 003.34
     course(tmp_path, seed)

@@ -21,6 +21,7 @@ from covey.core.ids import OperationId
 from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY
 from tests.elector import Elector
+from tests.examples import parameters
 from tests.sim.test_membership import World
 
 _ROUNDS = 8
@@ -113,7 +114,7 @@ def _check(
         assert by_id[lie].signers <= {hostile.device.key}, "somebody signed what is not so"
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
+@pytest.mark.parametrize("seed", parameters(range(10)))
 def test_devices_end_with_the_same_checkpoints_whoever_lies(tmp_path: Path, seed: int) -> None:  # accepts: 003.22
     _run(tmp_path, seed)
 

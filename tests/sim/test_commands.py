@@ -29,6 +29,7 @@ from covey.core.history.orders import Approval, CommandOrder, OperatorChange
 from covey.core.orders import authority as authority_module
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.limits.actions import ACTION_TRIES
+from tests.examples import parameters
 from tests.sim.commanded import ACTIONS, Commanded
 from tests.sim.obedient import Obedient
 from tests.sim.test_orders import OrderWorld
@@ -299,7 +300,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authority_module, "CHANGES_OF_A_LOG", _LOOKED_AT)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", parameters(range(2)))
 def test_devices_do_what_operators_command_once_and_tell(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)
 

@@ -227,6 +227,7 @@ MISTAKES: dict[str, tuple[tuple[object, str], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_worlds_notice(mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (owner, name), replacement = MISTAKES[mistake]

@@ -22,6 +22,7 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.errors import TransientError
 from covey.limits.ephemeral import EPHEMERAL_PER_SECOND, EPHEMERAL_SAVED, EPHEMERAL_US
+from tests.examples import parameters
 from tests.fleet import Device, carry, found
 
 _STEPS = 60
@@ -132,7 +133,7 @@ def _run(folder: Path, seed: int) -> int:
     return sum(author == world.ann.key for author, _ in world.received[world.ben.key, 1])
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
+@pytest.mark.parametrize("seed", parameters(range(5)))
 def test_each_is_heard_once_and_in_time(tmp_path: Path, seed: int) -> None:  # accepts: 003.67
     assert _run(tmp_path, seed) > 0
 

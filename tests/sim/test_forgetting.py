@@ -29,6 +29,7 @@ from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.desired import GroupSettings
 from covey.errors import LocalError
 from tests.elector import Elector
+from tests.examples import parameters
 from tests.sim.test_checkpoints import body_of, false_state
 from tests.sim.test_membership import World
 
@@ -165,7 +166,7 @@ def _worth(found: Checkpoint) -> tuple[OperationId, str, bytes]:
     return found.id, found.code, found.state.to_wire()
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
+@pytest.mark.parametrize("seed", parameters(range(10)))
 def test_all_come_to_the_same_whoever_forgets(tmp_path: Path, seed: int) -> None:
     assert _run(tmp_path, seed) > 0
 

@@ -28,6 +28,7 @@ from covey.core.ids import Incarnation, OperationId
 from covey.core.wire.message import MessageType
 from covey.errors import RemoteError, SignatureError
 from covey.limits.history import FORKS_OF_ONE
+from tests.examples import parameters
 from tests.fleet import Device
 from tests.sim.test_membership import World
 
@@ -225,7 +226,7 @@ def _void(device: Device, world: World, held: dict[OperationId, Operation]) -> s
     return void
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
+@pytest.mark.parametrize("seed", parameters(range(12)))
 def test_members_end_with_one_history_whoever_lies(tmp_path: Path, seed: int) -> None:  # accepts: 003.22
     _run(tmp_path, seed)
 

@@ -22,16 +22,12 @@ from covey.core.wire.heads import HeadsReport
 from covey.core.wire.message import NO_GROUP, MessageType
 from covey.errors import LocalError, RemoteError
 from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, RIVALS_OF_ONE
+from tests.examples import parameters
 from tests.fleet import Device
 from tests.split_network import SplitNetwork
 
 _TALK_STEPS = 20
 """Between two messages of traffic that goes on."""
-
-
-def _seeds(count: int) -> list[object]:
-    """Return seeds, of which the quick suite takes the first."""
-    return [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, count))]
 
 
 class World:
@@ -103,7 +99,7 @@ class World:
         return len(raws) == 1 and b"" not in raws
 
 
-@pytest.mark.parametrize("seed", _seeds(3))
+@pytest.mark.parametrize("seed", parameters(range(3)))
 def test_both_sides_are_meant(tmp_path: Path, seed: int) -> None:  # accepts: 000.17, 000.18, 000.20, 000.21, 001.18
     """A removes B while C lets D in: B is out, and knows it; D is in."""
     world = World(tmp_path, seed, 4)
@@ -127,7 +123,7 @@ def test_both_sides_are_meant(tmp_path: Path, seed: int) -> None:  # accepts: 00
     assert b.store.groups.secret(world.group_id, final.epoch_id) is None
 
 
-@pytest.mark.parametrize("seed", _seeds(4))
+@pytest.mark.parametrize("seed", parameters(range(4)))
 def test_a_group_that_was_split_converges(tmp_path: Path, seed: int) -> None:  # accepts: 000.16, 001.09, 001.10
     """Six devices in two camps change things and keys at random, restart, lose a third of all, and meet again."""
     world = World(tmp_path, seed, 6)
@@ -181,7 +177,7 @@ def _come_and_go(folder: Path, seed: int) -> None:
     assert listed == {device.identity.keys for device in world.devices}
 
 
-@pytest.mark.parametrize("seed", _seeds(4))
+@pytest.mark.parametrize("seed", parameters(range(4)))
 def test_a_public_group_is_left_and_joined_while_keys_rotate(tmp_path: Path, seed: int) -> None:
     # accepts: 003.05, 003.07, 003.09, 003.51
     _come_and_go(tmp_path, seed)
@@ -219,7 +215,7 @@ def _flood(world: World, held: GroupManifest, issuer: Device, victim: Device, ma
         issuer.node.actions.queue_sends([send], issuer.now)
 
 
-@pytest.mark.parametrize("seed", _seeds(3))
+@pytest.mark.parametrize("seed", parameters(range(3)))
 def test_a_hostile_member_and_one_that_was_removed_stop_nobody(tmp_path: Path, seed: int) -> None:  # accepts: 000.26
     """Both send everybody rivals of their own, again and again, while honest members go on changing the group."""
     world, chance = World(tmp_path, seed, 5), random.Random(seed)

@@ -29,6 +29,7 @@ from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError, RemoteError
 from tests.elector import Elector
+from tests.examples import parameters
 from tests.fleet import Device
 from tests.sim.test_checkpoints import body_of
 from tests.sim.test_membership import World
@@ -155,7 +156,7 @@ def _judged(world: World, device: Device, pins: Pins) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+@pytest.mark.parametrize("seed", parameters(range(8), quick=0))
 def test_who_is_new_ends_as_all_others_whoever_lies(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)
 

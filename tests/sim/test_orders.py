@@ -32,6 +32,7 @@ from covey.core.settings.ordered import HeldValue
 from covey.core.settings.states import SettingReport, SettingState
 from covey.errors import LocalError, SettingError
 from covey.limits.history import FORKS_OF_ONE, LOGS_OF_ONE
+from tests.examples import parameters
 from tests.fleet import Device, identity
 from tests.sim.hostile_operator import HostileOperator
 from tests.sim.judgement import Judgement
@@ -433,7 +434,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered_settings, "RELAY_TRIAL_US", 20_000_000)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
+@pytest.mark.parametrize("seed", parameters(range(5)))
 def test_devices_set_what_operators_order_and_nobody_else(tmp_path: Path, seed: int) -> None:
     run(tmp_path, seed)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import parameters
 from tests.sim.many import run_seeds
 from tests.sim.world import run_seed
 
@@ -48,7 +49,7 @@ def test_what_is_accepted_comes_once(seeds: range, pytestconfig: pytest.Config) 
     assert any(outcome.accepted for outcome in outcomes)
 
 
-@pytest.mark.parametrize("seed", _ONCE_BROKEN)
+@pytest.mark.parametrize("seed", parameters(_ONCE_BROKEN, quick=3))
 def test_a_world_that_was_broken_is_whole(seed: int) -> None:
     run_seed(seed)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from importlib import import_module
-from typing import TextIO
+from typing import Any, TextIO
 
 from covey.cli.grammar import Parser, state_options
 from covey.errors import CoveyError
@@ -100,18 +101,30 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
         "Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 141 nobody reads on (| head).",
     )
     parser.add_argument("--version", action="version", version=f"covey {_version(first)}", help="print the version")
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    kind: Any = partial(_command_parser, chosen)
+    commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", required=True, parser_class=kind
+    )
     for name, (module_name, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, summary=summary)
-        if name in chosen:
-            module = import_module(f"covey.cli.cmd_{module_name}")
-            if hasattr(module, "run"):
-                command.set_defaults(act=module.run)
-            module.add_arguments(command)
-        if name in chosen and name not in _STATELESS:
+        if command is None:
+            continue
+        module = import_module(f"covey.cli.cmd_{module_name}")
+        if hasattr(module, "run"):
+            command.set_defaults(act=module.run)
+        module.add_arguments(command)
+        if name not in _STATELESS:
             state_options(command)
     parser.topics = {topic: tuple(names) for topic, names in _TOPICS.items()}
     return parser
+
+
+def _command_parser(chosen: set[str], *, prog: str, **settings: Any) -> Parser | None:
+    """Return a command's parser; none for one that is not chosen, of which the name and the summary are enough.
+
+    A parser looks for translations of its every heading: forty of them cost more than most commands do.
+    """
+    return Parser(prog=prog, **settings) if prog.rsplit(maxsplit=1)[-1] in chosen else None
 
 
 def _version(first: str | None) -> str:

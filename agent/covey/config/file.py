@@ -18,7 +18,7 @@ from typing import Any
 
 from covey.config.ordered import ordered_values
 from covey.config.schema import SECTIONS, Config, Value
-from covey.config.settings import Setting, nearest, setting, settings, toml_value
+from covey.config.settings import Setting, nearest, setting, settings, toml_value, variables
 from covey.errors import ConfigurationError
 
 SENSORS, DOORS = "sensor", "door"
@@ -143,7 +143,7 @@ def _variable(name: str) -> Setting | None:
     Raises:
         ConfigurationError: its prefix is that of a section, and no setting has the name.
     """
-    known = {each.variable: each for each in settings().values()}
+    known = variables()
     if name in known or not name.startswith(tuple(f"COVEY_{section.upper()}_" for section in SECTIONS)):
         return known.get(name)
     if re.search("PASSWORD|SECRET|KEY", name):

@@ -116,6 +116,12 @@ def settings() -> dict[str, Setting]:
     return found
 
 
+@cache
+def variables() -> dict[str, Setting]:
+    """Return every setting by the environment variable that overrides it."""
+    return {each.variable: each for each in settings().values()}
+
+
 def setting(key: str, where: str = "") -> Setting:
     """Return what is known of a key.
 

@@ -148,6 +148,7 @@ def test_a_board_that_restarts_a_hundred_times_is_remembered_in_bounds_and_nothi
     offer(21, [("a", "boot 7", 41), ("a", "boot 100", 1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [False, True])
 def test_numbers_of_an_earlier_version_note_no_incarnations_that_were_forgotten(tmp_path: Path, *, lost: bool) -> None:
     boots = [("a", f"boot {boot}", 1) for boot in range(2 * INCARNATIONS_REMEMBERED)]

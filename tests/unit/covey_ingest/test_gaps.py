@@ -26,6 +26,7 @@ from covey_ingest.gaps import (
 )
 from covey_ingest.messages import MESSAGES
 from covey_ingest.schema import TIMESTAMP
+from tests.examples import parameters
 
 START = datetime(2027, 1, 1, tzinfo=UTC)
 FIRST, SECOND = "a1", "b2"
@@ -101,7 +102,7 @@ def test_an_incarnation_counts_on_and_a_boards_begins_again() -> None:
     assert [(row["incarnation"], row["first"], row["last"]) for row in board.rows.to_pylist()] == [(SECOND, 2, 2)]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", parameters(range(20)))
 def test_gaps_are_what_a_whole_set_lacks(seed: int) -> None:
     chance = random.Random(seed)
     fleet = Fleet()
@@ -123,6 +124,7 @@ def test_gaps_are_what_a_whole_set_lacks(seed: int) -> None:
         assert found["open"] == {*range(1, max(came | lost))} - came - lost
 
 
+@pytest.mark.slow
 def test_a_hostile_author_cannot_make_many_rows() -> None:
     fleet = Fleet()
     for batch in range(4):
@@ -157,6 +159,7 @@ def _commit(tables: Path, batch: int, numbers: list[int], lost: tuple[int, int] 
         )
 
 
+@pytest.mark.slow
 def test_the_files_follow_the_committed_batches_and_a_replay_changes_nothing(tmp_path: Path) -> None:
     def rows_now() -> list[tuple[Any, ...]]:
         rows = pq.read_table(path_in(tmp_path)).to_pylist()

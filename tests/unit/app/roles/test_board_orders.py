@@ -197,6 +197,7 @@ def _installer(site: Site, word: str, content: bytes = b"", code: int = 0) -> st
     return ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_an_installer_brings_boards_to_a_firmware_and_knows_when_all_run_it(site: Site, tmp_path: Path) -> None:
     site.live(4)
     image = tmp_path / "board.image"
@@ -221,6 +222,7 @@ def test_an_installer_brings_boards_to_a_firmware_and_knows_when_all_run_it(site
     assert any(line.startswith("notice") and line.endswith(" runs") for line in site.lines), site.lines
 
 
+@pytest.mark.slow
 def test_a_board_on_which_a_firmware_is_no_good_fails_the_release(site: Site, tmp_path: Path) -> None:
     site.live(4)
     image = tmp_path / "board.image"

@@ -275,6 +275,7 @@ def test_as_many_have_to_agree_as_were_laid_down(operator: Identity, valve: Valv
     assert valve.opened == ["3"]
 
 
+@pytest.mark.slow
 def test_one_once_id_counts_once_and_what_is_forgotten_does_not_come_back(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     given = [site.command(operator, arguments={"litres": str(number)}) for number in range(12)]
@@ -380,6 +381,7 @@ def test_settings_hold_without_a_restart_and_the_last_one_does(operator: Identit
     assert site.world.files.held["covey.json"] == b'{"interval_seconds": 2}'
 
 
+@pytest.mark.slow
 def test_hostile_orders_leave_the_board_as_it_was(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     rng = random.Random(7)
