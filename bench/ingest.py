@@ -7,7 +7,7 @@
    counts on a shared machine, and there the CPU seconds of all processes together tell more than the clock.
 3. The fixed part: the same with a vault, a table of one message. What it takes of each run is told, since readings
    enough make any source look fast that starts slowly, and too few make it look slow.
-4. Bytes at rest.
+4. Bytes at rest: of segments as they landed, and as `covey vault compact` merges them.
 
 `python -m bench.ingest --readings 4000000 --rounds 5` for figures to quote.
 """
@@ -30,8 +30,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.batch import ClockKind, ClockReading
-from covey.core.vault.documents import SegmentRecord, VaultManifest
+from covey.core.vault import merging
+from covey.core.vault.documents import SegmentPart, SegmentRecord, VaultManifest, open_parts
 from covey.core.vault.reading import Floor, VaultReader
+from covey.core.vault.segments import seal_merged
+from covey.limits.message import MAXIMUM_COUNTER
+from covey.limits.vault import SEGMENT_BYTES
 from covey_ingest.key_file import read_key_file
 from covey_ingest.offsets import Work
 from covey_ingest.reading import work_rows
@@ -111,11 +115,7 @@ class _Sensors:
 
 def decode_rate(vault: Path, verify: Verify) -> float:
     """Open, verify, inflate, decode and build Arrow; return the best of three, in M readings a second of CPU."""
-    keys = read_key_file(vault / "vault.key")
-    reader = VaultReader(DirectoryStore(vault), keys)
-    (node,) = reader.nodes()
-    manifest = reader.manifest(node, Floor())
-    assert isinstance(manifest, VaultManifest)
+    reader, node, manifest = _opened(vault)
     rates = []
     for _ in range(3):
         started = time.process_time()
@@ -125,6 +125,15 @@ def decode_rate(vault: Path, verify: Verify) -> float:
             count += len(batch.column("times").values)
         rates.append(count / (time.process_time() - started) / 1e6)
     return max(rates)
+
+
+def _opened(vault: Path) -> tuple[VaultReader, str, VaultManifest]:
+    """Return a reader of a vault, its one node, and what that lists."""
+    reader = VaultReader(DirectoryStore(vault), read_key_file(vault / "vault.key"))
+    (node,) = reader.nodes()
+    manifest = reader.manifest(node, Floor())
+    assert isinstance(manifest, VaultManifest)
+    return reader, node, manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +219,27 @@ def _print_at_rest(parquet: Path, json: Path, vaults: dict[int, Path], total: in
     packed_json, packed_parquet = _gzip_size(json) / total, _size(parquet, ".parquet") / total
     print(f"at rest  JSON, gzip {packed_json:.2f}, Parquet (zstd) {packed_parquet:.2f} bytes a reading")
     for size, vault in vaults.items():
-        ours = _size(vault, ".hxseg") / total
-        print(
-            f"at rest  vault, {size:5,} per message {ours:.2f} bytes a reading:"
-            f" {ours / packed_json:.2f} of JSON (aim 0.33), {ours / packed_parquet:.2f} of Parquet (aim 1.2)"
-        )
+        for state, stored in (("landed", _size(vault, ".hxseg")), ("merged", _merged_size(vault))):
+            ours = stored / total
+            print(
+                f"at rest  vault, {size:5,} per message, {state} {ours:.2f} bytes a reading:"
+                f" {ours / packed_json:.2f} of JSON (aim 0.33), {ours / packed_parquet:.2f} of Parquet (aim 1.2)"
+            )
+
+
+def _merged_size(vault: Path) -> int:
+    """Return the bytes of a vault's segments once they are merged."""
+    reader, node, manifest = _opened(vault)
+    groups = list(merging.groups(manifest.segments, SEGMENT_BYTES, MAXIMUM_COUNTER))
+    size = sum(entry.size for entry in manifest.segments) - sum(entry.size for group in groups for entry in group)
+    for group in groups:
+        parts: list[SegmentPart] = []
+        for entry in group:
+            content = reader.segment(node, entry) or b""
+            key = reader.key_for(node, content)
+            parts += open_parts(key, manifest.node_id, entry, content)
+        size += seal_merged(key, manifest.signing_public, parts)[0].size
+    return size
 
 
 def _size(folder: Path, suffix: str) -> int:

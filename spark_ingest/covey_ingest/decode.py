@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from covey.core.telemetry.batch import EXACT, Batch, Column, Kind, Layout
+from covey.core.telemetry.batch import EXACT, Batch, Kind, Layout
+from covey.core.wire.columns import Column
 from covey.errors import MalformedError
 
 Integers = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ _MAGNITUDE = 2**62
 _INT64 = range(-(2**63), 2**63)
 _BATCH = (1, BOOT_ID, range(3), UINT63, UINT63, range(16_001), range(2), range(524_289), bytes)
 _TELEMETRY = (range(1, 2**63), _BATCH)
-_COLUMN = (_INT64, either(1, 2, 4, 8), bytes)
+COLUMN = (_INT64, either(1, 2, 4, 8), bytes)
 _SERIES = (str, str, range(5), range(10), range(1, 16_001))
 
 Value = float | int | bool | str | bytes
@@ -53,7 +53,7 @@ def read_telemetry(body: bytes) -> Batch:
     number, batch = parsed(body, _TELEMETRY)
     _, boot, clock, monotonic, wall, count, codec, inflated, packed = batch
     columns = parsed(
-        _inflate(packed, inflated) if codec else packed, (list, _COLUMN, _COLUMN, bytes, [either(str, bytes)])
+        inflate(packed, inflated) if codec else packed, (list, COLUMN, COLUMN, bytes, [either(str, bytes)])
     )
     if not codec and len(packed) != inflated:
         raise RefusedError("malformed", "inflated")
@@ -61,12 +61,13 @@ def read_telemetry(body: bytes) -> Batch:
     kinds = _kinds(series, count)
     values = _values(kinds, series, numbers, floats, texts)
     named = [(name, unit) for name, unit, _, _, length in series for _ in range(length)]
-    taken = _integers(times, count)
+    taken = integers(times, count)
     readings = [Reading(*names, at, value) for names, at, value in zip(named, taken, values, strict=True)]
     return Batch(number, boot, clock, monotonic, wall, readings)
 
 
-def _inflate(packed: bytes, size: int) -> bytes:
+def inflate(packed: bytes, size: int) -> bytes:
+    """Return a raw deflate stream's content, which has so many bytes."""
     stream = zlib.decompressobj(wbits=-15)
     try:
         content = stream.decompress(packed, size + 1)
@@ -94,7 +95,7 @@ def _kinds(series: list[Any], count: int) -> list[int]:
     return [kind for _, _, kind, _, length in series for _ in range(length)]
 
 
-def _integers(column: list[Any], count: int) -> list[int]:
+def integers(column: list[Any], count: int) -> list[int]:
     """Return a column's integers: running sums of its transposed differences."""
     first, width, planes = column
     if len(planes) != count * width or (not count and column != [0, 1, b""]):
@@ -108,7 +109,7 @@ def _integers(column: list[Any], count: int) -> list[int]:
 
 def _values(kinds: list[int], series: list[Any], numbers: list[Any], floats: bytes, texts: list[Any]) -> list[Value]:
     scales = [scale for *_, scale, length in series for _ in range(length)]
-    whole = _integers(numbers, sum(kind in {_DECIMAL, _BOOLEAN} for kind in kinds))
+    whole = integers(numbers, sum(kind in {_DECIMAL, _BOOLEAN} for kind in kinds))
     values: list[Value] = [
         bool(number) if kind == _BOOLEAN else number if not scale else float(number) / 10.0**scale
         for kind, scale, number in zip(kinds, scales, whole, strict=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from tests.outside.primitives import (
     hashed,
     parsed,
 )
+from tests.outside.telemetry import COLUMN, inflate, integers
 
 _MAGIC_BYTES, _KEY_ID_BYTES, _NONCE_BYTES = 6, 8, 24
 _HEADER_BYTES = _MAGIC_BYTES + _KEY_ID_BYTES
@@ -46,6 +47,10 @@ _DOCUMENT = (
 _RECORD = (UINT63, bytes)
 _PART = (UINT63, UINT63, [_RECORD])
 _NUMBERS = (KEY, INCARNATION, [(UINT63, UINT63)])
+_MERGED_SHAPE, _THINNED_SHAPE = (2, [_PART]), (3, UINT63, [_PART], [_NUMBERS])
+_PACKED = (4, range(_SEGMENT_BYTES + 1), bytes)
+_UNPACKED = (UINT63, [_NUMBERS], [(UINT63, UINT63, range(20_001))], COLUMN, COLUMN, COLUMN, bytes)
+_MESSAGE_BYTES = 1_000_000
 _ERASURE = (object, UINT63, UINT63, object, UINT63)
 
 
@@ -181,7 +186,10 @@ class Vault:
             parts = [[entry.number, 0, records]]
         else:
             binding = ["covey/1 merged segment", self.id, node, entry.first, entry.number]
-            _, parts = parsed(self._open(content, _SEGMENT, binding), (2, [_PART]), items=_SEGMENT_ITEMS)
+            plaintext = self._open(content, _SEGMENT, binding)
+            erased_at, parts, said = _unpacked(plaintext) or (0, parsed(plaintext, _MERGED_SHAPE)[1], [])
+            if erased_at or said:
+                raise RefusedError("malformed", "erased from a merged segment")
         numbers = [number for number, _, _ in parts]
         found = [Record(number, *record) for number, _, records in parts for record in records]
         if numbers != [*range(entry.first, entry.number + 1)] or len(found) != entry.records:
@@ -192,8 +200,8 @@ class Vault:
         """Return what is left of the numbers that a thinned segment stands for, and what was erased."""
         _check_object(content, entry.hash, entry.size, "covey/1 segment")
         binding = ["covey/1 thinned segment", self.id, node, entry.first, entry.number]
-        shape = (3, UINT63, [_PART], [_NUMBERS])
-        _, _, parts, said = parsed(self._open(content, _SEGMENT, binding), shape, items=_LISTING_ITEMS)
+        plaintext = self._open(content, _SEGMENT, binding)
+        _, parts, said = _unpacked(plaintext) or parsed(plaintext, _THINNED_SHAPE, items=_LISTING_ITEMS)[1:]
         numbers = [number for number, _, _ in parts]
         found = [Record(number, *record) for number, _, records in parts for record in records]
         erased = [Erased(author, incarnation, [(*span,) for span in spans]) for author, incarnation, spans in said]
@@ -243,6 +251,27 @@ def _document(content: bytes) -> list[Any]:
             raise RefusedError("malformed", "erasures")
         return [*found]
     return [*parsed(content, _DOCUMENT, items=_LISTING_ITEMS), []]
+
+
+def _unpacked(plaintext: bytes) -> tuple[int, list[Any], list[Any]] | None:
+    """Return when something was erased, the parts and the numbers of a packed segment; None of any other one."""
+    version, *_ = parsed(plaintext, list, items=_LISTING_ITEMS) or [None]
+    if version != _PACKED[0]:
+        return None
+    _, size, packed = parsed(plaintext, _PACKED)
+    said = parsed(inflate(packed, size), _UNPACKED, items=_LISTING_ITEMS)
+    erased_at, erased, counted, received, places, lengths, joined = said
+    count = sum(records for _, _, records in counted)
+    at, places, lengths = (integers(column, count) for column in (received, places, lengths))
+    if max(lengths, default=0) > _MESSAGE_BYTES:
+        raise RefusedError("limit", "message")
+    ends = [*accumulate(lengths, initial=0)]
+    if min([*at, *lengths], default=0) < 0 or ends[-1] != len(joined) or sorted(places) != [*range(count)]:
+        raise RefusedError("malformed", "packed segment")
+    contents = {place: joined[first:last] for place, (first, last) in zip(places, pairwise(ends), strict=True)}
+    landed = iter([[moment, contents[place]] for place, moment in enumerate(at)])
+    parts = [[number, created_at, [*islice(landed, records)]] for number, created_at, records in counted]
+    return erased_at, parts, erased
 
 
 def _erasures(said: list[list[Any]]) -> list[Erasure]:

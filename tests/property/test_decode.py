@@ -12,8 +12,9 @@ pytest.importorskip("pyarrow", reason="the spark extra is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.core.telemetry.batch import Batch, BatchBuilder, ClockKind, ClockReading, Column, Value, numbered
+from covey.core.telemetry.batch import Batch, BatchBuilder, ClockKind, ClockReading, Value, numbered
 from covey.core.telemetry.decoding import KnownLayouts, read_batch, read_telemetry
+from covey.core.wire.columns import Column
 from covey.errors import MalformedError, RemoteError
 from covey_ingest.decode import alike, batch_values, column_integers
 

@@ -15,6 +15,7 @@ from covey.core.telemetry import decoding
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.wire import cbor, message, shapes
+from covey.core.wire.deflate import inflate
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import RemoteError
 from covey.limits.message import MAXIMUM_COUNTER, MAXIMUM_SEQUENCE
@@ -131,7 +132,7 @@ def test_columns_are_read_alike(given_rows: list[tuple[str, int, Any]], changes:
 
 def _columns(given_rows: list[tuple[str, int, Any]]) -> bytes:
     _, (*_, codec, inflated, packed) = cbor.decode(_body(given_rows, 1, 2), 1_000_000)
-    return decoding._inflate(packed, inflated) if codec else packed
+    return inflate(packed, inflated, "columns") if codec else packed
 
 
 def _raw_body(clock: ClockReading, count: int, columns: bytes) -> bytes:

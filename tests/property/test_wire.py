@@ -21,9 +21,12 @@ from covey.core.ids import DeviceKey, GroupId, Incarnation, NodeId, VaultId
 from covey.core.link.link_keys import LinkKey
 from covey.core.pairing import invite
 from covey.core.telemetry import decoding
-from covey.core.vault import documents
+from covey.core.vault import documents, packing
+from covey.core.vault.documents import SegmentPart, SegmentRecord
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.segments import ErasedNumbers
 from covey.core.wire import cbor, envelope, message
+from covey.core.wire.deflate import deflate, inflate
 from covey.errors import LocalError, RemoteError
 from tests.examples import examples
 from tests.replay import replay
@@ -126,6 +129,11 @@ def _resealed_segment(raw: bytes) -> object:
     return _open_segment(header + bytes(24) + crypto.aead_seal(raw, header + binding, bytes(24), _KEY.key))
 
 
+def _packed_segment(raw: bytes) -> object:
+    """Any content of a packed segment, by somebody who has the vault key."""
+    return packing.unpack(len(raw), deflate(raw), cbor.uint(), cbor.many(ErasedNumbers.from_wire, 8))
+
+
 def _resealed_manifest(raw: bytes) -> object:
     header = b"HXMAN\x01" + _KEY.key_id
     binding = cbor.encode(["covey/1 vault manifest", _KEY.vault_id, _NODE])
@@ -175,6 +183,7 @@ _READERS: dict[str, Callable[[bytes], object]] = {
     "vault manifest, opened": _resealed_manifest,
     "segment": _open_segment,
     "segment, opened": _resealed_segment,
+    "segment, unpacked": _packed_segment,
     "cbor": lambda raw: cbor.decode(raw, _BOUND),
 }
 
@@ -194,7 +203,8 @@ def _corpus() -> list[bytes]:
         for key in ("cbor", "envelope", "message", "body", "manifest", "content")
         if isinstance(entry.get(key), str)
     ]
-    return [raw for raw in found if len(raw) < 3_000]
+    size, packed = packing.pack([SegmentPart(1, 2, tuple([SegmentRecord(3, raw) for raw in found[-3:]]))], 0, [])
+    return [raw for raw in [*found, inflate(packed, size, "corpus")] if len(raw) < 3_000]
 
 
 _CORPUS = _corpus()

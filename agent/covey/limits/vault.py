@@ -5,7 +5,7 @@ from __future__ import annotations
 from covey.limits.units import MIB
 
 MAXIMUM_SEGMENT_BYTES = 32 * MIB
-"""A segment as stored: what an executor holds in memory several times."""
+"""A segment as stored, and what is packed in one: what an executor holds in memory several times."""
 
 SEGMENT_BYTES = 4 * MIB
 """Size at which a collector closes a segment."""

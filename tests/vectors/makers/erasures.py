@@ -13,6 +13,7 @@ from covey.core.ids import Incarnation, OperationId
 from covey.core.vault import documents, segments
 from covey.core.vault.documents import Erasure, SegmentEntry, VaultManifest
 from covey.core.vault.segments import ErasedNumbers, OpenedSegment
+from covey.core.wire import columns
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, INCARNATION, NOW_US, seeded
 from tests.vectors.makers.vault import (
     KEY,
@@ -20,6 +21,7 @@ from tests.vectors.makers.vault import (
     compacted,
     described_entry,
     manifest_fields,
+    packed,
     parts_of_vault,
     resealed,
     signed_manifest,
@@ -75,9 +77,46 @@ def _thinned_entries() -> list[dict[str, Any]]:
             "decryption",
             segments.seal_merged(KEY, BOB.signing_public, parts_of_vault())[1],
         ),
+        *(
+            (f"packed: {name}", "malformed", resealed("segment", binding, packed([NOW_US, said], **one_part)))
+            for name, said, one_part in (
+                ("authors out of order", erased[::-1], _packed_part()),
+                ("ranges that touch", [[author, incarnation, [[1, 2], [3, 4]]]], _packed_part()),
+                ("an empty part", erased, _packed_part() | {"parts": [[1, NOW_US, 0], [2, NOW_US, 1]]}),
+                ("a lying number of records", erased, {}),
+            )
+        ),
     ]
-    good = {
-        "name": "segments 1 and 2, of which one message is left",
+    refused = [
+        {"name": name, "entry": described_entry(listed(raw)), "content": raw.hex(), "code": code}
+        for name, code, raw in shapes
+    ]
+    earlier = resealed(
+        "segment", binding, [3, _left().erased_at_us, [part.to_wire() for part in _left().parts], erased]
+    )
+    return [
+        _described("segments 1 and 2, of which one message is left", entry, content),
+        _described("not packed, as earlier versions write it", listed(earlier), earlier),
+        *refused,
+    ]
+
+
+def _packed_part() -> dict[str, object]:
+    """Return the fields of a packed segment that holds what is left."""
+    (part,) = _left().parts
+    (record,) = part.records
+    return {
+        "parts": [[part.number, part.created_at_us, 1]],
+        "received": columns.written([record.received_at_us]),
+        "places": columns.written([0]),
+        "lengths": columns.written([len(record.message)]),
+        "messages": record.message,
+    }
+
+
+def _described(name: str, entry: SegmentEntry, content: bytes) -> dict[str, Any]:
+    return {
+        "name": name,
         "object_key": documents.entry_key(KEY.vault_id, NODE, entry),
         "entry": described_entry(entry),
         "erased_at_us": _left().erased_at_us,
@@ -92,11 +131,6 @@ def _thinned_entries() -> list[dict[str, Any]]:
         "content": content.hex(),
         "code": None,
     }
-    refused = [
-        {"name": name, "entry": described_entry(listed(raw)), "content": raw.hex(), "code": code}
-        for name, code, raw in shapes
-    ]
-    return [good, *refused]
 
 
 def _erased() -> VaultManifest:

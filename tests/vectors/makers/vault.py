@@ -18,6 +18,8 @@ from covey.core.vault import documents, merging, segments
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.merging import Replaced
+from covey.core.wire import columns
+from covey.core.wire.deflate import deflate
 from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, flip, keys, seeded
 from tests.vectors.makers.groups import WITH_CAROL
@@ -164,6 +166,20 @@ def parts_of_vault() -> list[SegmentPart]:
     return [SegmentPart(number, _CREATED_US[number], tuple(records)) for number, records in _RECORDS.items()]
 
 
+def packed(before: list[object], **fields: object) -> tuple[int, int, bytes]:
+    """Return a packed segment of positions 1 and 2, with other fields than it should have."""
+    messages = [each.message for number in _RECORDS for each in _RECORDS[number]]
+    good: dict[str, object] = {
+        "parts": [[part.number, part.created_at_us, len(part.records)] for part in parts_of_vault()],
+        "received": columns.written([each.received_at_us for number in _RECORDS for each in _RECORDS[number]]),
+        "places": columns.written([0, 1, 2]),
+        "lengths": columns.written([len(each) for each in messages]),
+        "messages": b"".join(messages),
+    }
+    content = cbor([*before, *(good | fields).values()])
+    return 4, len(content), deflate(content)
+
+
 def _merged() -> list[dict[str, Any]]:
     entry, content = segments.seal_merged(KEY, BOB.signing_public, parts_of_vault())
     binding: list[object] = ["covey/1 merged segment", KEY.vault_id, NODE, 1, 2]
@@ -180,23 +196,89 @@ def _merged() -> list[dict[str, Any]]:
         ("a lying number of records", "malformed", resealed("segment", binding, [2, [parts[0], [2, NOW_US, []]]])),
         ("sealed for other positions", "decryption", resealed("segment", [*binding[:3], 2, 3], [2, parts])),
         ("sealed as a plain segment", "decryption", _segment(2)[1]),
+        *((name, code, resealed("segment", binding, shape)) for name, code, shape in _wrongly_packed()),
     ]
-    good = {
-        "name": "segments 1 and 2",
-        "object_key": documents.entry_key(KEY.vault_id, NODE, entry),
-        "entry": described_entry(entry),
-        "parts": [
-            [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
-            for part in parts_of_vault()
-        ],
-        "content": content.hex(),
-        "code": None,
-    }
+
+    def good(name: str, raw: bytes) -> dict[str, Any]:
+        return {
+            "name": name,
+            "object_key": documents.entry_key(KEY.vault_id, NODE, listed(raw)),
+            "entry": described_entry(listed(raw)),
+            "parts": [
+                [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
+                for part in parts_of_vault()
+            ],
+            "content": raw.hex(),
+            "code": None,
+        }
+
+    moved = packed(
+        [0, []],
+        places=columns.written([2, 0, 1]),
+        lengths=columns.written([len(_RECORDS[2][0].message), *(len(each.message) for each in _RECORDS[1])]),
+        messages=b"".join([_RECORDS[2][0].message, *(each.message for each in _RECORDS[1])]),
+    )
     refused = [
         {"name": name, "entry": described_entry(listed(raw)), "content": raw.hex(), "code": code}
         for name, code, raw in shapes
     ]
-    return [good, *refused]
+    return [
+        good("segments 1 and 2", content),
+        good("packed in another order", resealed("segment", binding, moved)),
+        good("not packed, as earlier versions write it", resealed("segment", binding, [2, parts])),
+        *refused,
+    ]
+
+
+def _wrongly_packed() -> list[tuple[str, str, object]]:
+    """Return plaintexts of packed merged segments that a reader refuses."""
+    none: list[object] = [0, []]
+    version, size, deflated = packed(none)
+    long = bytes(1_000_001)
+    one = [[1, NOW_US, 1], [2, NOW_US, 0]]
+    return [
+        ("packed: version 5", "malformed", [5, size, deflated]),
+        ("packed: it inflates to more", "limit", [version, size - 1, deflated]),
+        ("packed: it inflates to less", "malformed", [version, size + 1, deflated]),
+        ("packed: the stream does not end", "malformed", [version, size, deflated[:-1]]),
+        ("packed: bytes after the stream", "malformed", [version, size, deflated + b"\0"]),
+        ("packed: no stream", "malformed", [version, size, b"\xff" * 8]),
+        ("packed: nothing says how much", "malformed", [version, deflated]),
+        ("packed: too much", "malformed", [version, 33_554_433, deflated]),
+        ("packed: something was erased", "malformed", packed([NOW_US, []])),
+        ("packed: a field more", "malformed", packed([*none, 0])),
+        ("packed: parts out of order", "malformed", packed(none, parts=[[2, NOW_US, 1], [1, NOW_US, 2]])),
+        ("packed: parts of fewer records", "malformed", packed(none, parts=[[1, NOW_US, 1], [2, NOW_US, 1]])),
+        ("packed: a time is missing", "malformed", packed(none, received=columns.written([NOW_US, NOW_US]))),
+        ("packed: a negative time", "malformed", packed(none, received=columns.written([-1, NOW_US, NOW_US]))),
+        ("packed: a place twice", "malformed", packed(none, places=columns.written([0, 1, 1]))),
+        ("packed: a place that there is not", "malformed", packed(none, places=columns.written([0, 1, 3]))),
+        ("packed: lengths of more", "malformed", packed(none, lengths=columns.written([300, 300, 300]))),
+        (
+            "packed: a negative length",
+            "malformed",
+            packed(
+                none,
+                parts=[[1, NOW_US, 1], [2, NOW_US, 1]],
+                received=columns.written([NOW_US, NOW_US]),
+                places=columns.written([0, 1]),
+                lengths=columns.written([-1, 4]),
+                messages=b"abc",
+            ),
+        ),
+        (
+            "packed: a message that is too long",
+            "limit",
+            packed(
+                none,
+                parts=one,
+                received=columns.written([NOW_US]),
+                places=columns.written([0]),
+                lengths=columns.written([len(long)]),
+                messages=long,
+            ),
+        ),
+    ]
 
 
 def _tombstone() -> tuple[Tombstone, bytes]:

@@ -99,10 +99,12 @@ class Compactor:
         """Put the merged segments of some groups, and the manifest that lists them."""
         merged: list[SegmentEntry] = []
         replaced: list[SegmentEntry] = []
-        for group in batch:
-            opened = self._opened(group, outcome)
-            if opened is None:
+        for chosen in batch:
+            opened = self._opened(chosen, outcome)
+            count = segments.fitting(opened or [])
+            if opened is None or count < 2:
                 continue
+            group, opened = chosen[:count], opened[:count]
             entry, content = _seal(self._vault.newest_key, self._node.public, group, opened)
             self._vault.objects.put(documents.entry_key(self._node.vault_id, self._vault.node, entry), content)
             merged.append(entry)

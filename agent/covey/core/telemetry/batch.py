@@ -21,17 +21,17 @@ come to be: below 2**61.
 from __future__ import annotations
 
 import sys
-import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import accumulate, chain
+from itertools import chain
 from math import isfinite
-from operator import sub
 
 from covey.core.ids import BatchNumber
-from covey.core.wire import cbor
+from covey.core.wire import cbor, columns
+from covey.core.wire.columns import Column
+from covey.core.wire.deflate import deflate
 from covey.errors import MalformedError, ReadingError
 from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
@@ -52,12 +52,8 @@ WHOLE = 2**61
 """Whole numbers below this come out as they went in."""
 _HIGHEST = sys.float_info.max
 _LOWEST = -_HIGHEST
-_BEYOND = 2**62
 _LATEST_US = 2**59
 BOOT_ID_BYTES = 8
-_TYPECODES = {1: "b", 2: "h", 4: "i", 8: "q"}
-WIDTHS = frozenset(_TYPECODES)
-"""Of a column's integers, in bytes."""
 RAW, DEFLATE = 0, 1
 
 
@@ -101,36 +97,6 @@ class Series:
     kind: Kind
     scale: int
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Integers as differences in transposed bytes."""
-
-    first: int
-    width: int
-    planes: bytes
-
-    def __len__(self) -> int:
-        return len(self.planes) // self.width
-
-    def values(self) -> list[int]:
-        """Undo the differences (pure Python; `covey_ingest` does it with numpy).
-
-        Raises:
-            MalformedError: a sum of 62 bits or more, which an honest sender cannot have.
-        """
-        size = len(self)
-        if not size:
-            return []
-        numbers = array(_TYPECODES[self.width], _join_planes(self.planes, self.width))
-        _little_endian(numbers)
-        numbers_list = numbers.tolist()
-        numbers_list[0] += self.first
-        values = list(accumulate(numbers_list))
-        if max(values) >= _BEYOND or min(values) <= -_BEYOND:
-            raise MalformedError("column: a sum beyond 62 bits")
-        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +145,8 @@ class Batch:
             MalformedError: see `Column.values`; or a float is not finite.
         """
         numbers = iter(self.numbers.values())
-        doubles = array("d", _join_planes(self.floats, 8))
-        _little_endian(doubles)
+        doubles = array("d", columns.join_planes(self.floats, 8))
+        columns.little_endian(doubles)
         if not all(map(isfinite, doubles)):
             raise MalformedError("a float that is not finite")
         floats = iter(doubles)
@@ -339,20 +305,20 @@ def _write_batch(
             floats.extend(source.values)  # type: ignore[arg-type] # the kind says that they are numbers
         elif series_entry.kind > Kind.FLOAT:
             texts.extend(source.values)
-    _little_endian(floats)
-    columns = cbor.encode(
+    columns.little_endian(floats)
+    written = cbor.encode(
         [
             [[s.name, s.unit, int(s.kind), s.scale, s.count] for s, _, _ in packed_series],
-            _pack_column(times),
-            _pack_column(numbers),
-            _split_planes(floats.tobytes(), 8),
+            columns.written(times),
+            columns.written(numbers),
+            columns.split_planes(floats.tobytes(), 8),
             texts,
         ]
     )
-    packed = zlib.compress(columns, 6, -15)
+    packed = deflate(written)
     codec = DEFLATE
-    if len(packed) >= len(columns):
-        codec, packed = RAW, columns
+    if len(packed) >= len(written):
+        codec, packed = RAW, written
     return cbor.encode(
         [
             FORMAT,
@@ -362,7 +328,7 @@ def _write_batch(
             clock.wall_us,
             count,
             codec,
-            len(columns),
+            len(written),
             packed,
         ]
     )
@@ -390,33 +356,3 @@ def _as_numbers(kind: Kind, values: list[Value]) -> tuple[Kind, int, list[int]]:
             else:
                 return Kind.DECIMAL, scale, numbers
     return kind, 0, []
-
-
-def _pack_column(values: list[int]) -> list[object]:
-    if not values:
-        return [0, 1, b""]
-    differences = [0]
-    differences.extend(map(sub, values[1:], values))
-    low, high = min(differences), max(differences)
-    width = next(w for w in (1, 2, 4, 8) if -(1 << (8 * w - 1)) <= low and high < 1 << (8 * w - 1))
-    numbers = array(_TYPECODES[width], differences)
-    _little_endian(numbers)
-    return [values[0], width, _split_planes(numbers.tobytes(), width)]
-
-
-def _split_planes(content: bytes, width: int) -> bytes:
-    """Transpose: all first bytes of the items, then all second ones."""
-    return b"".join([content[plane::width] for plane in range(width)])
-
-
-def _join_planes(planes: bytes, width: int) -> bytes:
-    size = len(planes) // width
-    content = bytearray(len(planes))
-    for plane in range(width):
-        content[plane::width] = planes[plane * size : (plane + 1) * size]
-    return bytes(content)
-
-
-def _little_endian(numbers: array[int] | array[float]) -> None:
-    if sys.byteorder == "big":
-        numbers.byteswap()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,18 +10,18 @@ from covey.core.telemetry.batch import (
     DEFLATE,
     FORMAT,
     MAXIMUM_SCALE,
-    WIDTHS,
     Batch,
     ClockKind,
     ClockReading,
-    Column,
     Kind,
     Layout,
     Series,
 )
 from covey.core.wire import cbor, shapes
+from covey.core.wire.columns import Column, column_reader
+from covey.core.wire.deflate import inflate
 from covey.core.wire.shapes import integer, length, uint
-from covey.errors import LimitError, MalformedError
+from covey.errors import MalformedError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
@@ -122,7 +121,7 @@ def _checked_batch(value: object, known: KnownLayouts) -> Batch:
 
 
 def _unpack(clock: ClockReading, count: int, codec: int, inflated: int, packed: bytes, known: KnownLayouts) -> Batch:
-    columns = _inflate(packed, inflated) if codec == DEFLATE else packed
+    columns = inflate(packed, inflated, "telemetry") if codec == DEFLATE else packed
     if len(columns) != inflated:
         raise MalformedError("telemetry: a lying length")
     found = known.find(columns) if columns[:1] == _FIVE else None
@@ -178,20 +177,6 @@ def _layout(series: tuple[Series, ...]) -> Layout:
     return Layout(series, counts)
 
 
-def _inflate(packed: bytes, size: int) -> bytes:
-    """Inflate to exactly `size` bytes; never more, whatever the stream would give."""
-    inflater = zlib.decompressobj(-15)
-    try:
-        content = inflater.decompress(packed, size + 1)
-    except zlib.error as error:
-        raise MalformedError("telemetry: not a deflate stream") from error
-    if len(content) > size:
-        raise LimitError("telemetry: inflates to more than it says")
-    if not inflater.eof or inflater.unused_data:
-        raise MalformedError("telemetry: the deflate stream does not end where it should")
-    return content
-
-
 def _read_series(value: object) -> Series:
     name, unit, kind, scale, count = cbor.record(value, "series", *_SERIES_READERS)
     if not name or not count:
@@ -201,13 +186,6 @@ def _read_series(value: object) -> Series:
     return Series(name, unit, Kind(kind), scale, count)
 
 
-def _read_column(value: object) -> Column:
-    first, width, planes = cbor.record(value, "column", cbor.integer, cbor.uint(8), _PLANES)
-    if width not in WIDTHS or len(planes) % width:
-        raise MalformedError("column: not whole integers")
-    return Column(first, width, planes)
-
-
 def _read_text(value: object) -> str | bytes:
     if isinstance(value, bytes):
         return cbor.octets_to(MAXIMUM_TEXT_VALUE_BYTES)(value)
@@ -215,6 +193,7 @@ def _read_text(value: object) -> str | bytes:
 
 
 _PLANES = cbor.octets_to(8 * MAXIMUM_BATCH_READINGS)
+_read_column = column_reader(MAXIMUM_BATCH_READINGS)
 _SERIES_READERS = (
     cbor.text(MAXIMUM_NAME_BYTES),
     cbor.text(MAXIMUM_UNIT_BYTES),

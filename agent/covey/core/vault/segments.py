@@ -7,23 +7,25 @@
    them for lost.
 4. Merged and thinned ones are named by their content and sealed under a nonce that follows from it: what was
    interrupted and is repeated writes over itself.
+5. They are packed (`packing.py`). Those that earlier versions have written as they were are read like them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from covey.core import crypto
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, DeviceKey, Incarnation, NodeId, VaultId, node_id
+from covey.core.vault import packing
 from covey.core.vault.entries import MERGED, THINNED, SegmentEntry, SegmentPart, SegmentRecord
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.sealing import content_nonce, open_object, seal_object
 from covey.core.wire import cbor
 from covey.errors import DecryptionError, LimitError, MalformedError
-from covey.limits.message import MAXIMUM_MESSAGE_BYTES
+from covey.limits.message import MAXIMUM_CBOR_ITEMS, MAXIMUM_MESSAGE_BYTES
 from covey.limits.vault import (
     MAXIMUM_ERASED_RANGES,
     MAXIMUM_SEGMENT_BYTES,
@@ -33,7 +35,11 @@ from covey.limits.vault import (
 )
 
 SEGMENT_MAGIC = b"HXSEG\x01"
+_PACKED = 4
 _MOST_RANGES = MAXIMUM_ERASED_RANGES
+_RECORD_BYTES, _PART_BYTES, _AUTHOR_BYTES, _RANGE_BYTES = 24, 28, 48, 24
+_ROOM_BYTES = 16_384
+"""What sealing adds, and deflate to what it cannot make smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,7 @@ def seal_segment(
 def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:
     """Return a merged segment's entry and content: it stands for all positions of these parts, without a gap."""
     first, last = parts[0].number, parts[-1].number
-    plaintext = cbor.encode([2, [part.to_wire() for part in parts]])
+    plaintext = cbor.encode([_PACKED, *packing.pack(parts, 0, [])])
     created_at_us = max(part.created_at_us for part in parts)
     return _seal_spanning(key, signing_public, "merged", (first, last), created_at_us, parts, plaintext)
 
@@ -132,8 +138,8 @@ def seal_thinned(
     key: VaultKey, signing_public: DeviceKey, span: tuple[int, int], created_at_us: int, thinned: OpenedSegment
 ) -> tuple[SegmentEntry, bytes]:
     """Return a thinned segment's entry and content: what was left of these positions, and the numbers that were not."""
-    parts = [part.to_wire() for part in thinned.parts]
-    plaintext = cbor.encode([3, thinned.erased_at_us, parts, [each.to_wire() for each in thinned.erased]])
+    erased = [each.to_wire() for each in thinned.erased]
+    plaintext = cbor.encode([_PACKED, *packing.pack(thinned.parts, thinned.erased_at_us, erased)])
     return _seal_spanning(key, signing_public, "thinned", span, created_at_us, thinned.parts, plaintext)
 
 
@@ -193,14 +199,28 @@ def open_whole(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes)
     if not is_segment(entry, content):
         raise DecryptionError("the segment is not the one that the manifest lists")
     plaintext = open_object(SEGMENT_MAGIC, key, _binding(key.vault_id, node, entry), content, MAXIMUM_SEGMENT_BYTES)
-    if entry.is_thinned:
-        opened = _read_thinned(entry, cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_ITEMS))
-    else:
-        value = cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES)
-        opened = OpenedSegment(_read_plain(entry, value) if entry.covers == 1 else _read_merged(entry, value))
+    value = cbor.decode(
+        plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_ITEMS if entry.is_thinned else MAXIMUM_CBOR_ITEMS
+    )
+    opened = _read_thinned(entry, value) if entry.is_thinned else OpenedSegment(_read_whole(entry, value))
     if sum(len(part.records) for part in opened.parts) != entry.records:
         raise MalformedError("segment: a lying number of records")
     return opened
+
+
+def fitting(opened: Sequence[OpenedSegment]) -> int:
+    """Return how many of these segments, from the first on, may stand in one however well they are packed."""
+    sizes = accumulate(
+        sum(len(record.message) + _RECORD_BYTES for part in each.parts for record in part.records)
+        + _PART_BYTES * len(each.parts)
+        + sum(_AUTHOR_BYTES + _RANGE_BYTES * len(erased.numbers) for erased in each.erased)
+        for each in opened
+    )
+    return sum(size <= MAXIMUM_SEGMENT_BYTES - _ROOM_BYTES for size in sizes)
+
+
+def _read_whole(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
+    return _read_plain(entry, value) if entry.covers == 1 else _read_merged(entry, value)
 
 
 def _read_plain(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
@@ -211,30 +231,52 @@ def _read_plain(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
     return (_part(entry.number, created_at_us, found),)
 
 
+def _is_packed(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 3 and value[0] == _PACKED
+
+
+def _read_packed(value: object) -> OpenedSegment:
+    sizes = cbor.uint(255), cbor.uint(MAXIMUM_SEGMENT_BYTES), cbor.octets_to(MAXIMUM_SEGMENT_BYTES)
+    _, inflated, packed = cbor.record(value, "packed segment", *sizes)
+    (erased_at_us, erased), parts = packing.unpack(inflated, packed, cbor.uint(), _ERASED)
+    return OpenedSegment(parts, erased_at_us, erased)
+
+
 def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
-    version, parts = cbor.record(value, "merged segment", cbor.uint(255), cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS))
-    if version != 2:
-        raise MalformedError(f"merged segment version {version}: a newer Covey?")
+    if _is_packed(value):
+        opened = _read_packed(value)
+        if opened.erased_at_us or opened.erased:
+            raise MalformedError("a merged segment from which something was erased")
+        parts = opened.parts
+    else:
+        version, parts = cbor.record(value, "merged segment", cbor.uint(255), _PARTS)
+        if version != 2:
+            raise MalformedError(f"merged segment version {version}: a newer Covey?")
     if [part.number for part in parts] != list(range(entry.first, entry.number + 1)):
         raise MalformedError("the merged segment does not hold the positions that it stands for")
-    return tuple(parts)
+    return parts
 
 
 def _read_thinned(entry: SegmentEntry, value: object) -> OpenedSegment:
-    parts_of, erased_of = cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS), cbor.many(ErasedNumbers.from_wire, _MOST_RANGES)
-    version, erased_at_us, parts, erased = cbor.record(
-        value, "thinned segment", cbor.uint(255), cbor.uint(), parts_of, erased_of
-    )
-    if version != 3:
-        raise MalformedError(f"thinned segment version {version}: a newer Covey?")
-    numbers = [entry.first - 1, *(part.number for part in parts), entry.number + 1]
-    if not all(before < after for before, after in pairwise(numbers)) or not all(part.records for part in parts):
+    if _is_packed(value):
+        opened = _read_packed(value)
+    else:
+        version, erased_at_us, parts, erased = cbor.record(
+            value, "thinned segment", cbor.uint(255), cbor.uint(), _PARTS, _ERASED
+        )
+        if version != 3:
+            raise MalformedError(f"thinned segment version {version}: a newer Covey?")
+        opened = OpenedSegment(parts, erased_at_us, erased)
+    numbers = [entry.first - 1, *(part.number for part in opened.parts), entry.number + 1]
+    ascending = all(before < after for before, after in pairwise(numbers))
+    if not ascending or not all(part.records for part in opened.parts):
         raise MalformedError("the thinned segment holds other positions than it stands for, or empty ones")
+    erased = opened.erased
     if not all((one.author, one.incarnation) < (other.author, other.incarnation) for one, other in pairwise(erased)):
         raise MalformedError("the thinned segment names what was erased out of order")
     if sum(len(each.numbers) for each in erased) > _MOST_RANGES:
         raise LimitError(f"more than {_MOST_RANGES} ranges of numbers that were erased")
-    return OpenedSegment(tuple(parts), erased_at_us, tuple(erased))
+    return opened
 
 
 def _read_part(value: object) -> SegmentPart:
@@ -252,3 +294,5 @@ def _read_record(value: object) -> list[Any]:
 
 
 _RECORD_READERS = (cbor.uint(), cbor.octets_to(MAXIMUM_MESSAGE_BYTES))
+_PARTS = cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS)
+_ERASED = cbor.many(ErasedNumbers.from_wire, _MOST_RANGES)

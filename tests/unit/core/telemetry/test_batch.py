@@ -13,13 +13,13 @@ from covey.core.telemetry.batch import (
     BatchBuilder,
     ClockKind,
     ClockReading,
-    Column,
     Kind,
     Value,
     numbered,
     split_number,
 )
 from covey.core.telemetry.decoding import read_batch, read_telemetry
+from covey.core.wire.columns import Column
 from covey.errors import LimitError, MalformedError, ReadingError, RemoteError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 from covey.limits.telemetry import (

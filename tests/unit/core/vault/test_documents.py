@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +12,9 @@ from covey.core.crypto import Identity
 from covey.core.ids import Incarnation, NodeId, VaultId
 from covey.core.landed_records import verify_record
 from covey.core.vault import documents, merging, segments
-from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord, Tombstone
+from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.segments import OpenedSegment
 from covey.errors import LimitError, MalformedError, RemoteError, RollbackError
 from tests.vectors import load, vectors
 
@@ -127,8 +130,8 @@ def test_merged_segments(vector: dict[str, Any]) -> None:
     ] == vector["parts"]
     records = documents.open_segment(_KEY, _NODE, entry, content)
     assert [(each.number, each.index) for each in records] == [(1, 0), (1, 1), (2, 0)], "each where it was landed"
-    assert segments.seal_merged(_KEY, _COLLECTOR.signing_public, parts) == (entry, content)
     assert documents.entry_key(_KEY.vault_id, _NODE, entry) == vector["object_key"]
+    _check_sealed(segments.seal_merged(_KEY, _COLLECTOR.signing_public, parts), vector, parts)
 
 
 @pytest.mark.parametrize("vector", vectors("erasures", "segments"))
@@ -150,8 +153,15 @@ def test_thinned_segments(vector: dict[str, Any]) -> None:
     ] == vector["erased"]
     span = entry.first, entry.number
     sealed = segments.seal_thinned(_KEY, _COLLECTOR.signing_public, span, entry.created_at_us, opened)
-    assert sealed == (entry, content)
     assert documents.entry_key(_KEY.vault_id, _NODE, entry) == vector["object_key"]
+    _check_sealed(sealed, vector, opened.parts)
+
+
+def _check_sealed(sealed: tuple[SegmentEntry, bytes], vector: dict[str, Any], parts: Sequence[SegmentPart]) -> None:
+    """Check what this version makes of a vector's parts: the same bytes, if it is this one's and this zlib's."""
+    assert documents.open_parts(_KEY, _NODE, *sealed) == tuple(parts)
+    if vector["name"].startswith("segments 1 and 2") and "ng" not in zlib.ZLIB_RUNTIME_VERSION:
+        assert sealed == (_entry(vector["entry"]), bytes.fromhex(vector["content"]))
 
 
 @pytest.mark.parametrize("vector", vectors("erasures", "manifests"))
@@ -255,3 +265,24 @@ def test_the_largest_segment_by_number_of_records_opens() -> None:
         _KEY, _COLLECTOR.signing_public, 1, Incarnation(bytes(8)), 1, records, bytes(24)
     )
     assert len(documents.open_segment(_KEY, _NODE, entry, content)) == 20_000
+
+
+def _landed(bodies: Sequence[bytes], number: int = 1) -> SegmentPart:
+    return SegmentPart(number, 1, tuple([SegmentRecord(1, body, number, index) for index, body in enumerate(bodies)]))
+
+
+def test_the_largest_merged_segment_by_number_of_records_opens() -> None:
+    parts = [_landed([b"m"] * 10_000), _landed([b""] * 10_000, 2)]
+    entry, content = segments.seal_merged(_KEY, _COLLECTOR.signing_public, parts)
+    assert documents.open_parts(_KEY, _NODE, entry, content) == tuple(parts)
+    assert len(content) < 1_000
+
+
+def test_no_more_is_packed_into_a_segment_than_a_reader_inflates() -> None:
+    mib = bytes(1_000_000)
+    opened = [OpenedSegment((_landed([mib], number),)) for number in range(1, 41)]
+    count = segments.fitting(opened)
+    assert count == 33
+    parts = [part for each in opened[:count] for part in each.parts]
+    entry, content = segments.seal_merged(_KEY, _COLLECTOR.signing_public, parts)
+    assert documents.open_parts(_KEY, _NODE, entry, content) == tuple(parts)
