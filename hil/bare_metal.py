@@ -2,7 +2,7 @@
 
 It is MicroPython's own `qemu` port with LittleFS and with Covey's native module (`firmware_bridge/native`), and the
 registers of UARTs, timer and watchdog in `mps2/`. Its 16 MiB of PSRAM are a file of the host's: the first one is flash
-and survives whoever ends the machine; behind it the host leaves files for the next start.
+and survives whoever ends the machine; behind it the host leaves files for the next start, and a ROM file system.
 
 Needs `arm-none-eabi-gcc` and `make` on the path.
 """
@@ -13,9 +13,10 @@ import json
 import os
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mpremote.romfs import VfsRomWriter  # type: ignore[import-untyped]
 
 from hil import micropython_build
 from hil.drivers import BAUD, RUN_SECONDS_MAX, BoardError
@@ -30,6 +31,7 @@ ARCHITECTURE = "armv7m"
 HEAP_BYTES = 128 * 1024
 _PSRAM_BYTES = 16 << 20
 _LEFT_OFFSET = 1 << 20
+_ROM_OFFSET = 8 << 20
 _SEED_OFFSET = 15 << 20
 _FROZEN = Path(__file__).with_name("mps2")
 _NATIVE = Path(__file__).resolve().parent.parent / "firmware_bridge" / "native"
@@ -60,6 +62,10 @@ def _left(files: Mapping[str, bytes]) -> bytes:
     return b"left" + b"".join(parts) + b"\0"
 
 
+def _main(before: str) -> bytes:
+    return before.encode() + (DEVICE / "main.py").read_bytes()
+
+
 class Machine:
     """The processor with its memory.
 
@@ -79,6 +85,13 @@ class Machine:
     def leave(self, files: Mapping[str, bytes]) -> None:
         """Have the next start write these files into its flash."""
         self._write(_LEFT_OFFSET, _left(files))
+
+    def leave_rom(self, files: Mapping[str, bytes]) -> None:
+        """Have it start with these files in its ROM file system, as `mpremote romfs deploy` writes one."""
+        rom = VfsRomWriter()
+        for name, content in files.items():
+            rom.mkfile(name, content)
+        self._write(_ROM_OFFSET, rom.finalise())
 
     def _write(self, offset: int, data: bytes) -> None:
         with self._memory.open("r+b") as memory:
@@ -107,20 +120,14 @@ class Machine:
         ]  # fmt: skip
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the emulator that runtimes.py installs
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"import boot_mps2\r")
-        self._process.stdin.flush()
 
     def kill(self) -> None:
         """Switch it off: RAM is gone, flash stays, as it is at this moment."""
         if self._process is not None:
             self._process.terminate()  # timeout hands it on
             self._process.wait()
-            with suppress(BrokenPipeError):
-                assert self._process.stdin is not None
-                self._process.stdin.close()
             self._process = None
 
     def run(self, program: str, files: Mapping[str, bytes]) -> str:
@@ -132,11 +139,11 @@ class Machine:
         self.leave({**files, "main.py": program.encode()})
         self._log.write_bytes(b"")
         self.start()
-        while self._log.read_bytes().count(_PROMPT) < 2:
+        while _PROMPT not in self._log.read_bytes():
             if not self.alive:
                 raise BoardError(self.said[-2000:])
             time.sleep(_TURN_SECONDS)
-        printed = self.said.split("import boot_mps2", 1)[1].split(_PROMPT.decode())[0].replace("\r\n", "\n").lstrip()
+        printed = self.said.replace("\r\n", "\n").rpartition("MicroPython ")[0]
         self.kill()
         if "Traceback" in printed:
             raise BoardError(printed[-2000:])
@@ -167,9 +174,14 @@ class BareMetalBoard:
         self.machine = Machine(folder)
         uart = {"id": 1, "baud": BAUD}
         covey = json.dumps({"prompt_seconds": 0, "uart": uart, **(settings or {})}).encode()
-        main = before.encode() + (DEVICE / "main.py").read_bytes()
-        self.machine.leave({**modules, "main.py": main, "covey.json": covey})
+        self.machine.leave({**modules, "main.py": _main(before), "covey.json": covey})
         self.line = SerialLine(folder / "port", baud=BAUD, permille=permille, seed=seed)
+
+    def flash_rom(self, modules: Mapping[str, bytes], heap_bytes: int, before: str) -> None:
+        """Have it start with the firmware in ROM, before what lies in its flash, and with so much heap."""
+        small = f"heap = bytearray({HEAP_BYTES - heap_bytes})\nimport sys\nsys.path.insert(0, '/rom')\n"
+        self.machine.leave_rom(modules)
+        self.machine.leave({"main.py": _main(small + before)})
 
     @property
     def port(self) -> Path:

