@@ -8,7 +8,7 @@ import pytest
 
 from covey.app.device import find_state, open_device
 from covey.core.actions.results import ROLLED_BACK, CommandState, OrderResult
-from covey.core.history.orders import ONCE_BYTES, CommandOrder
+from covey.core.history.orders import ONCE_BYTES, CommandOrder, Obeying
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq, key_text
 from covey.core.orders.selector import EVERYBODY
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
@@ -52,12 +52,14 @@ def test_a_device_has_a_story(hub: Here) -> None:
         written = opened.node.history.write(group.group_id, order, opened.now())
         result = OrderResult(written.id, CommandState.DONE, 4, 7, 5, exit=3, why="the pump\x1b[2J hangs")
         opened.node.order_results.keep(group.group_id, LEE.signing_public, result, opened.now())
+        opened.node.history.write(group.group_id, Obeying(), opened.now())
     story = [each["what"] for each in hub.json("fleet", "lee")["story"]]
     assert story[-1].startswith("let into Orchard by ")
     assert any(each.endswith("done with 3: the pump\N{REPLACEMENT CHARACTER}[2J hangs") for each in story), story
     assert "let into Orchard by" in hub.ok("fleet", "lee")
     own = next(each["key"] for each in hub.json("fleet")["devices"] if each["presence"] == "itself")
-    assert "wrote a profile: Orchard" in [each["what"] for each in hub.json("fleet", own)["story"]]
+    story = [each["what"] for each in hub.json("fleet", own)["story"]]
+    assert {"wrote a profile: Orchard", "obeys commands from here on"} <= {*story}, story
 
 
 def test_where_readings_are_is_shown(hub: Here) -> None:

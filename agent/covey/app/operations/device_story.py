@@ -151,4 +151,10 @@ def _written(device: Device, group: GroupManifest, key: DeviceKey) -> Iterator[S
             entry = as_entry(device, group, read_operation(raw, verify=False), 0)
             if entry.kind not in {"merge", "checkpoint"}:
                 text = printable(entry.text or entry.title or entry.mime or entry.uri or "", _CHARACTERS)
-                yield StoryLine(entry.made_at_us, f"wrote a {entry.kind}{f': {text}' if text else ''}")
+                yield StoryLine(entry.made_at_us, _in_words(entry.kind, text))
+
+
+def _in_words(kind: str, text: str) -> str:
+    if kind == "obeying":  # a device's word on itself
+        return text
+    return f"wrote {'an' if kind[0] in 'aeiou' else 'a'} {kind}{f': {text}' if text else ''}"
