@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covey.app.landed_batches import Batch, LandedBatches
 from covey.core.doors import DoorBatch, DoorGap, KnownDevice, LandedPosition, Plan, batch_id
 from covey.core.ids import DeviceKey, printable
-from covey.errors import CoveyError, DoorError
+from covey.errors import CoveyError, DoorError, StorageError
 from covey.limits.doors import (
     DOOR_PATIENCE_US,
     DOOR_REFUSALS,
@@ -171,6 +172,9 @@ class DoorRunner:
 
     def _not_taken(self, error: DoorError) -> float:
         batch = self._batch
+        if self._survey is not None:
+            with suppress(StorageError):  # the receiver's failure is what is told
+                self._note_behind(self._survey, landed_meanwhile=True)
         if batch is None or not error.refused:
             return self._wait(str(error), error.retry_after_s)
         if len(batch.messages) > 1:
@@ -200,9 +204,10 @@ class DoorRunner:
         self.file.failed(self.entry.name, why, self.wall_us())
         return min(max(wait_s, asked_s), DOOR_RETRY_MAXIMUM_SECONDS)
 
-    def _note_behind(self, survey: Survey) -> None:
+    def _note_behind(self, survey: Survey, *, landed_meanwhile: bool = False) -> None:
+        last = survey.landed.last if landed_meanwhile else survey.landed.last_known
         places = ((node, self.file.place(self.entry.name, node)) for node in survey.nodes)
-        behind = sum(max(0, survey.landed.last_known(node) - place.number + 1) for node, place in places)
+        behind = sum(max(0, last(node) - place.number + 1) for node, place in places)
         if behind != self._behind:
             self.file.note_behind(self.entry.name, behind)
             self._behind = behind
