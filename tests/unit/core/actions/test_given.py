@@ -111,11 +111,14 @@ def test_of_what_was_forgotten_before_it_came_that_is_told_which_it_would_have_d
             tables.add(operation, 1, 0)
         nodes = {each.id: each.arrival for each in tables.nodes(WITH_CAROL.group_id)}
         assert tables.forgotten.take([nodes[each.id] for each in commands[:-1]]) == 3
+        second = said(CAROL, Obeying(), commands[-1], log="another life")
+        tables.add(second, 1, 0)
         found = GroupCommands(tables, _Manifests(), WITH_CAROL, _PINS, ())
-        since = ObeyedSince(_OBEYS.id, _OBEYS.height, _OBEYS.log.incarnation)
-        new = found.new(_CAROL, since, lambda _: False, _NOW)
+        first, since = (ObeyedSince(each.id, each.height, each.log.incarnation) for each in (_OBEYS, second))
+        new = found.new(_CAROL, first, lambda _: False, _NOW)
         assert [each.operation for each in new.given] == [commands[3].id]
         assert [each.operation for each in new.forgotten] == [commands[1].id], "not what it never obeyed, nor another's"
+        assert list(found.new(_CAROL, since, lambda _: False, _NOW).forgotten) == [], "nor what it obeys no more"
 
 
 def test_of_what_it_may_have_done_in_lost_records_the_last_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,15 @@ from unittest import mock
 import pytest
 
 from covey.core.actions.results import CommandState, OrderResult
+from covey.core.group.manifest import BOARD, Member
 from covey.core.history.bodies import Note
 from covey.core.history.orders import ONCE_BYTES, CommandOrder
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.wire.message import MessageType
+from covey.errors import NotAllowedError, NotAMemberError
 from covey.limits import actions
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, carry, found, identity
 
 Fleet = tuple[Device, Device, GroupId]
 
@@ -105,6 +107,25 @@ def test_a_result_of_what_is_no_order_for_its_author_changes_nothing(fleet: Flee
     assert _kept(ann, group_id, order) == []
     assert ann.store.counters.values()["quarantined_not_allowed"] == 1
     assert ben.store.outbox.totals()[0] == 0, "the link goes on"
+
+
+def test_no_board_reports_by_itself_and_no_gateway_for_what_is_no_board(fleet: Fleet) -> None:
+    ann, ben, group_id = fleet
+    board = Member(identity("board").keys, capabilities=(BOARD,))
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, _: draft.adding(board), ann.now)
+    carry(ann, ben)
+    key, stranger = board.keys.signing_public, identity("stranger").signing_public
+    order = _ordered(ann, group_id, Selector(SelectorKind.DEVICES, devices=(key,)))
+    keep = ann.node.order_results.keep
+    with ann.store.transaction():
+        for device in (key, stranger):
+            with pytest.raises(NotAllowedError, match="obeys nobody"):
+                keep(group_id, device, _result(order), ann.now)
+        for other in (ann.key, stranger):
+            with pytest.raises(NotAMemberError):
+                keep(group_id, ben.key, replace(_result(order), board=other), ann.now)
+    assert _kept(ann, group_id, order) == []
 
 
 def test_whoever_had_the_label_when_the_order_was_given_may_answer(fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from covey.app.operations.groups import removal
 from covey.core.events import EnvelopeDropped, HistoryForked, HistoryGrew
-from covey.core.group.manifest import Mode
+from covey.core.group.manifest import BOARD, Member, Mode
 from covey.core.history.bodies import GroupProfile, Note, read_body
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -28,7 +28,7 @@ from covey.limits.history import (
     MAXIMUM_PARENTS,
     MAXIMUM_WANTED,
 )
-from tests.fleet import Device, admit, carry, found, settled
+from tests.fleet import Device, admit, carry, found, identity, settled
 
 Make = Callable[[str], Device]
 
@@ -59,6 +59,15 @@ def _send(author: Device, recipient: Device, group_id: GroupId, kind: MessageTyp
 def _remove(remover: Device, removed: Device, group_id: GroupId) -> None:
     with remover.store.transaction():
         remover.node.actions.change(group_id, removal(removed.key), remover.now)
+
+
+def _label(changer: Device, member: Device, label: str, group_id: GroupId) -> None:
+    present = changer.node.groups.group(group_id).member(member.key)
+    assert present is not None
+    with changer.store.transaction():
+        changer.node.actions.change(
+            group_id, lambda draft, _: draft.changing(replace(present, label=label)), changer.now
+        )
 
 
 def _maintain(*devices: Device) -> None:
@@ -97,6 +106,16 @@ def test_a_note_reaches_every_member_and_its_author_sees_it(  # accepts: 003.02,
     assert HistoryGrew(group_id, ann.key, 1) in ben.events()
 
 
+def test_a_board_is_sent_nothing_of_a_history(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    board = Member(identity("board").keys, capabilities=(BOARD,))
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, _: draft.adding(board), ann.now)
+    _write(ann, group_id, "pump 3 rattles")
+    assert {each.recipient for each in ann.sends()} == {ben.key}
+
+
 def test_notes_that_knew_nothing_of_each_other_stand_in_one_order_everywhere(make: Make) -> None:  # accepts: 003.22
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
@@ -113,8 +132,9 @@ def test_notes_that_knew_nothing_of_each_other_stand_in_one_order_everywhere(mak
     assert _read(cem, group_id)[-1] == "after all"
 
 
-def test_more_heads_than_an_operation_may_follow_are_merged_first(make: Make) -> None:  # accepts: 003.30
-    devices = [make(f"device {number}") for number in range(MAXIMUM_PARENTS + 3)]
+@pytest.mark.parametrize("heads", [MAXIMUM_PARENTS + 1, MAXIMUM_PARENTS + 3])
+def test_more_heads_than_an_operation_may_follow_are_merged_first(make: Make, heads: int) -> None:  # accepts: 003.30
+    devices = [make(f"device {number}") for number in range(heads)]
     group_id = GroupId(settled(*devices))
     for device in devices:
         _write(device, group_id, device.name)
@@ -155,6 +175,28 @@ def test_who_learns_of_anothers_removal_asks_it_for_no_more(make: Make) -> None:
     _maintain(ann)
     rows = ann.store.outbox.queued(ben.key, Place(0), 100, 1_000_000)
     assert MessageType.HISTORY_PULL not in {read_message(raw, verify=False).type for _, raw in rows}
+
+
+def test_what_names_a_later_version_than_the_one_that_holds_is_followed_by_none_before_it(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    _remove(ann, ben, group_id)
+    for label in ("still", "here"):
+        _label(ben, ben, label, group_id)
+    carry(ben, cem)
+    unaware = _write(cem, group_id, "about ben's last version")
+    carry(cem, ben)
+    with ann.store.transaction():
+        manifests = tuple(cem.store.groups.manifests_from(group_id, 1))
+        ann.node.history_import.take_manifests(group_id, manifests, ann.now)
+        ann.node.history.take(group_id, [stored.raw for stored in cem.store.operations.in_order(group_id)], ann.now)
+    held = ann.store.operations.held(group_id, unaware.id)
+    assert held is not None
+    assert held.manifest_version > ann.node.groups.group(group_id).version, "ben's versions count for nothing"
+    assert unaware.id not in _write(ann, group_id, "after the removal").parents
+    _label(ann, ann, "hub", group_id)
+    last = _write(ann, group_id, "all of it")
+    assert ann.store.operations.heads(group_id) == [last.id], "the next version comes after those"
 
 
 @pytest.mark.slow

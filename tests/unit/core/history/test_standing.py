@@ -177,6 +177,25 @@ def test_an_earlier_removal_makes_nothing_void_that_a_later_stay_said(make: Make
     assert _notes(ben, group_id) == {"again": True}, "of the second removal nobody has said anything yet"
 
 
+def test_a_former_member_whose_words_are_void_removes_nobody(make: Make) -> None:
+    ann, cem, mal = make("ann"), make("cem"), make("mal")
+    group_id = found(ann, cem, mal)
+    _write(cem, group_id, "early")
+    carry(ann, cem)
+    _remove(mal, cem, group_id)  # with a word about it, which comes too late
+    _take_manifests(mal, ann, group_id)
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, _: draft.adding(Member(cem.identity.keys)), ann.now)
+    _remove(ann, mal, group_id)
+    _take_manifests(ann, cem, group_id)
+    with cem.store.transaction():
+        cem.node.actions.leave(group_id, cem.now)
+    _take_manifests(cem, ann, group_id)
+    _hand_over(mal, ann, group_id)
+    assert ann.node.groups.group(group_id).member(cem.key) is None
+    assert _notes(ann, group_id) == {"early": True}, "mal alone has ever said that he was out"
+
+
 def test_members_are_in_step_whatever_each_of_them_keeps_of_a_removed_one(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
