@@ -164,6 +164,18 @@ class LocalError(CoveyError):
     code = "local"
 
 
+class DamagedFileError(LocalError):
+    """A file of a group that is here is no longer what was offered: the disk has changed it. It is fetched anew."""
+
+    code = "damaged_file"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"'{name}' was damaged on this disk",
+            hint="it is fetched anew, what is sound of it apart: 'covey content waiting' shows how far it is",
+        )
+
+
 class UsageError(LocalError):
     """The command line is wrong."""
 

@@ -41,6 +41,14 @@ def _offered(device: Gateway, name: str) -> None:
     wait_until(lambda: name in device.ok("content", "ls"), f"{name} is offered here")
 
 
+def _damage(device: Gateway, content: str) -> None:
+    """Have the disk change a byte of a file that is there, in its last chunk, and add one."""
+    path = device.state / "state.content" / content
+    sealed = bytearray(path.read_bytes())
+    sealed[-1] ^= 1
+    path.write_bytes(sealed + b"x")
+
+
 # accepts: 003.69, 003.70, 003.71, 003.72, 003.74, 002.17, 002.18
 def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
     """Through the command."""
@@ -57,6 +65,14 @@ def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], or
     wait_until(lambda: hub.json("content", "show", put["id"][:8])["holders"] == 1, "the author hears of it")
     assert not [*barn.state.glob("state.content/*")], "nobody asked for it there"
     assert "1 file of 1 whole" in shed.ok("content", "verify")
+    _damage(shed, put["hash"])
+    shed.ok("get", original.name, "-o", str(target), "--force")
+    assert target.read_bytes() == original.read_bytes(), "what the disk has changed is fetched anew"
+    (shed.state / "state.content" / put["hash"]).unlink()
+    shed.ok("get", original.name, "-o", str(target), "--force")
+    _damage(shed, put["hash"])
+    assert f"damaged: {original.name}; it is fetched anew" in shed.covey("content", "verify").stdout
+    wait_until(lambda: "1 file of 1 whole" in shed.covey("content", "verify").stdout, "it is whole again")
     hub.kill()
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -253,6 +253,19 @@ class ContentFiles:
             return False
         return same(hasher.digest(), content)
 
+    def make_part(self, reference: ContentReference) -> None:
+        """Have a whole file be one on its way again, of which what agrees with its index is here; under the lock.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        path = self.path(reference.hash)
+        with storage_errors("write", path), suppress(FileNotFoundError):
+            if path.stat().st_size > reference.sealed_size:
+                os.truncate(path, reference.sealed_size)
+            path.replace(self.path(reference.hash, ".part"))
+            synchronise(self._folder)
+
     def remove_all(self) -> None:
         """Remove the folder with all that is in it."""
         import shutil  # more than half a MiB with its compressors, for what hardly any agent ever does

@@ -18,7 +18,7 @@ from covey.app.operations.content import (
     offers,
     pick_offer,
     pin_file,
-    verify_file,
+    repair_file,
 )
 from covey.app.wording import count
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
@@ -46,7 +46,7 @@ def add_arguments(parser: Parser) -> None:
     export.add_argument("--force", action="store_true", help="write over a file that is there")
     import_ = actions.add("import", on_device(_import), "take a file from a stick, as if it had been fetched")
     import_.add_argument("path", metavar="PATH", help="what 'covey content export' has written")
-    verify = actions.add("verify", on_device(_verify), "read the files that are here, and see that they are whole")
+    verify = actions.add("verify", on_device(_verify), "read the files that are here; what is damaged is fetched anew")
     for action in (show, fetch, pin, drop, export):
         action.add_argument("ref", metavar="REF", help="its name, or the beginning of its id or hash")
     export.add_argument("path", metavar="PATH", help="the file or folder to write; only members can open it")
@@ -170,11 +170,11 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
     manifest = device.pick_group(options.group)
     chosen = [pick_offer(device, manifest, options.ref)] if options.ref else [*offers(device, manifest)]
     here = [each for each in chosen if described(device, manifest, each).state == HERE]
-    damaged = [each.file.name for each in here if not verify_file(device, each)]
+    damaged = [each.file.name for each in here if repair_file(device, manifest, each)]
     if options.json:
         print_json({"verified": len(here), "damaged": damaged})
     for each in () if options.json else damaged:
-        print(f"damaged: {printable(each)}; 'covey content drop' and 'covey get' fetch it anew")
+        print(f"damaged: {printable(each)}; it is fetched anew: 'covey content waiting' shows how far it is")
     if not options.json:
         print(f"{count(len(here) - len(damaged), 'file')} of {len(here)} whole")
     return 1 if damaged else 0

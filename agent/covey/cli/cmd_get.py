@@ -13,6 +13,7 @@ from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import size_text
 from covey.cli.terminal import print_json
+from covey.errors import DamagedFileError
 
 
 def add_arguments(parser: Parser) -> None:
@@ -33,7 +34,11 @@ def _get(device: Device, options: argparse.Namespace) -> None:
     target = target_of(offer, options.output, replace=options.force)
     opening_of(device, manifest, offer)  # who cannot open it need not wait for it
     saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
-    open_file(device, manifest, offer, target, replace=options.force)
+    try:
+        open_file(device, manifest, offer, target, replace=options.force)
+    except DamagedFileError:
+        fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
+        open_file(device, manifest, offer, target, replace=options.force)
     if options.json:
         print_json({**to_json(described(device, manifest, offer)), "path": str(target), "saved": saved})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,15 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.ids import ContentHash, NoisePublic
 from covey.core.orders.file_secrets import FILE_SECRET_BYTES, open_file_secret, seal_file_secret
-from covey.errors import DiskFullError, LocalError, RemoteError, UsageError
+from covey.errors import (
+    DamagedFileError,
+    DecryptionError,
+    DiskFullError,
+    LocalError,
+    RemoteError,
+    StorageError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -181,12 +190,14 @@ def open_file(device: Device, manifest: GroupManifest, offer: GroupFile, target:
     """Write what a file holds to `target`.
 
     Raises:
+        DamagedFileError: the disk has changed what is here.
         DecryptionError: what is here was not sealed for this group.
         LocalError: this device cannot open it, or `target` is there already.
         StorageError: the disk refused.
     """
     key, associated = opening_of(device, manifest, offer)
-    device.store.content.files.open_into(offer.file.content, key, associated, target, replace=replace)
+    with _repaired(device, manifest, offer):
+        device.store.content.files.open_into(offer.file.content, key, associated, target, replace=replace)
     _use(device, offer)
 
 
@@ -194,14 +205,27 @@ def open_stream(device: Device, manifest: GroupManifest, offer: GroupFile) -> Bi
     """Return what a file that is here holds, as a file of no name.
 
     Raises:
+        DamagedFileError: the disk has changed what is here.
         DecryptionError: what is here was not sealed for this group.
         LocalError: it is not here, or this device cannot open it.
         StorageError: the disk refused, or has no room for it.
     """
     _need_here(device, offer)
-    made = device.store.content.files.open_scratch(offer.file.content, *opening_of(device, manifest, offer))
+    with _repaired(device, manifest, offer):
+        made = device.store.content.files.open_scratch(offer.file.content, *opening_of(device, manifest, offer))
     _use(device, offer)
     return made
+
+
+@contextmanager
+def _repaired(device: Device, manifest: GroupManifest, offer: GroupFile) -> Iterator[None]:
+    """Have a file that does not open, because the disk has changed or lost it, fetched anew."""
+    try:
+        yield
+    except (DecryptionError, StorageError) as error:
+        if repair_file(device, manifest, offer):
+            raise DamagedFileError(offer.file.name) from error
+        raise
 
 
 def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[bytes, bytes]:
@@ -431,6 +455,20 @@ def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
         device.store.content.pin(content, pinned=pinned)
 
 
-def verify_file(device: Device, offer: GroupFile) -> bool:
-    """Read a file that is here, and say whether it is still what was offered."""
-    return device.store.content.files.verify(offer.file.content.hash)
+def repair_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> bool:
+    """Read a file that is here; where it is no longer what was offered, have that fetched anew, and return True.
+
+    What is sound of it, up to the first chunk that is not, stays.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    content, reference = device.store.content, offer.file.content
+    if content.files.verify(reference.hash):
+        return False
+    with content.files.locked(), device.store.transaction():
+        content.files.make_part(reference)
+        content.want(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
+    device.node.content.refresh()
+    wake_agent(device.folder.wake_pipe)
+    return True

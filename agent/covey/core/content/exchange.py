@@ -136,7 +136,8 @@ class ContentExchange:
 
     def _candidates(self, wanted: WantedFile) -> Iterator[DeviceKey]:
         """Yield whom to ask: who offered the file, collectors, then the others, in an order of this device's own."""
-        yield wanted.author
+        if wanted.author != self._own:  # which lacks it: its disk has changed it, or it let go of it
+            yield wanted.author
         group = self._groups.group(wanted.group_id)
         collectors = {each.keys.signing_public for each in group.with_capability(COLLECTOR)}
         members = {each.keys.signing_public for each in group.members if not each.is_board}

@@ -229,6 +229,32 @@ def test_a_restart_goes_on_where_it_was(members: Members) -> None:
     assert [each.position for each in pulls] == [come]
 
 
+# accepts: 003.71, 003.74
+def test_who_has_put_a_file_that_its_disk_changed_has_the_rest_from_who_has_it(members: Members) -> None:
+    """What is sound of it, up to the first chunk that is not, stays."""
+    ann, ben, _ = members.all
+    content = _bytes(3 * CHUNK_BYTES)
+    offer = members.put(content)
+    members.settle()
+    members.want(ben, offer.content)
+    members.settle()
+    files = ann.store.content.files
+    sealed = bytearray(files.path(offer.content.hash).read_bytes())
+    sealed[CHUNK_BYTES] ^= 1
+    files.path(offer.content.hash).write_bytes(sealed + b"more")
+    with files.locked():
+        files.make_part(offer.content)
+    members.want(ann, offer.content)
+    [pull] = [each for each in _sent(ann, members) if each.type is MessageType.CONTENT_PULL]
+    assert pull.recipient != ann.key
+    assert ContentPull.from_wire(pull.body).position == CHUNK_BYTES
+    for _ in range(3):
+        members.wait(CONTENT_PULL_US / 1e6)
+        carry(*members.all)
+    assert members.state(ann, offer) is ContentState.HERE
+    assert members.opened(ann, offer) == content
+
+
 def test_a_torn_end_is_fetched_anew(members: Members) -> None:
     """What a power cut leaves of a chunk is cut off: at most one chunk comes twice."""
     ann, ben = members.all[:2]
