@@ -155,7 +155,7 @@ def test_what_a_device_says_is_text(opens: Opens, fleet: CollectedFleet) -> None
         fleet.collector.identity = device.node.identity
         said: list[Given] = [(_HOSTILE, "<b>", BOOTED_US, _HOSTILE), ("n" * 128, "", BOOTED_US, 1)]
         fleet.collector.land(author.telemetry(said, author.clock(wall_us=now_us)), endless, received_at_us=now_us)
-    expect(page.locator("#troubles")).to_contain_text("1 object of the vault cannot be read")
+    expect(page.locator("#troubles")).to_contain_text("the readings in 1 message of field-00000")
     expect(page.locator("#devices tr")).to_have_count(_COUNT + 1)
     page.goto(f"{page.url.partition('#')[0]}#{author.author}")
     expect(page.locator("#values tr")).to_have_count(6)

@@ -192,6 +192,8 @@ class NewestReadings:
         self.devices = SaidByDevices(self._table)
         self.unreadable = 0
         """Segments and messages that could not be read."""
+        self.unreadable_of: dict[DeviceKey, int] = {}
+        """Messages whose author is known, and whose readings could not be read."""
         self.not_followed: dict[str, str] = {}
         """Why the manifest of a node was not followed at the last look."""
         self.is_empty = True
@@ -288,7 +290,11 @@ class NewestReadings:
             device.lost_at_us = max(device.lost_at_us, received_at_us)
             return
         device.received_at_us = max(device.received_at_us, received_at_us)
-        _, batch = read_telemetry(message.body, self._known)
+        try:
+            _, batch = read_telemetry(message.body, self._known)
+        except RemoteError:
+            self.unreadable_of[message.author] = self.unreadable_of.get(message.author, 0) + 1
+            return
         self._met.add(message.author)
         self._take_boot(device, batch.clock.boot_id, received_at_us)
         self._take_batch(device, batch)

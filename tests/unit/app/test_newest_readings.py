@@ -12,6 +12,7 @@ from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind, ClockReading
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
+from covey.core.wire.message import MessageType, read_message
 from covey.limits.vault import MAXIMUM_SHOWN_CHARACTERS, MAXIMUM_SHOWN_SERIES
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 
@@ -72,6 +73,20 @@ def test_losses_are_counted_once_and_by_their_reason(tmp_path: Path) -> None:
     newest = NewestReadings()
     _look(newest, collector)
     assert _of(newest, author).lost() == {"outbox_full": 6}
+
+
+def test_who_sends_readings_that_nobody_can_read_is_named(tmp_path: Path) -> None:
+    """The collector keeps and acknowledges them, as it opens none; whoever looks at the fleet is told."""
+    collector = Collector(tmp_path / "vault")
+    broken, other = Author(collector, 1), Author(collector, 2)
+    good = read_message(other.measure(3)).body
+    for body in (b"\xff", good[:-1], good + b"\0"):
+        collector.land(broken.sign(MessageType.TELEMETRY, body), other.measure(1))
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert newest.unreadable_of == {broken.identity.signing_public: 3}
+    assert newest.unreadable == 0
+    assert len(_values(newest, other)) == 1
 
 
 def test_what_a_hostile_member_has_shown_is_bounded_and_hides_nobody_else(tmp_path: Path) -> None:

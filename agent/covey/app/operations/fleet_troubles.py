@@ -9,7 +9,7 @@ from covey.adapters.sqlite.fleet_table import Wanted
 from covey.app.fleet_documents import FleetDevice, FleetRelease, FleetRollback, FleetTrouble
 from covey.app.operations.fleet_devices import shown_device
 from covey.app.wording import count
-from covey.core.ids import labelled_name
+from covey.core.ids import device_name, labelled_name
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.fleet_table import FleetTable
@@ -71,6 +71,7 @@ def troubles_of(
         )
     if newest.unreadable:
         yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
+    yield from _of_unreadable(table, newest)
     if own.waiting_invitations:
         yield FleetTrouble(f"{count(own.waiting_invitations, 'invitation')} to answer", "covey requests")
 
@@ -90,6 +91,23 @@ def _some(
         yield FleetTrouble(f"{_name(each)} {what(each)}", hint(each), each.key)
     if found > named:
         yield FleetTrouble(f"and {found - named:,} more devices {of_many}", hint_of_many)
+
+
+def _of_unreadable(table: FleetTable, newest: NewestReadings) -> Iterator[FleetTrouble]:
+    """Yield who sends readings that nobody can read; of many the first are named."""
+    for author, number in list(newest.unreadable_of.items())[:_NAMED]:
+        row = table.device(author)
+        name = _name(shown_device(row)) if row is not None else device_name(author)
+        yield FleetTrouble(
+            f"the readings in {count(number, 'message')} of {name} cannot be read",
+            "does it run a later version of Covey? they stay in the vault, and tables list them in quarantine",
+            author.hex(),
+        )
+    if len(newest.unreadable_of) > _NAMED:
+        yield FleetTrouble(
+            f"and {len(newest.unreadable_of) - _NAMED:,} more devices send readings that cannot be read",
+            "do they run a later version of Covey?",
+        )
 
 
 def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollback, ...]) -> Iterator[FleetTrouble]:
