@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,3 +68,26 @@ def test_a_setting_that_is_wrong_counts_as_not_there_and_is_named(name: str, val
     settings, trouble = _read(json.dumps({"report_seconds": 7, name: value}).encode())
     assert settings == {"report_seconds": 7}
     assert trouble == f"covey.json: what of {name}?"
+
+
+@pytest.mark.parametrize(
+    ("text", "port_has_one", "timeout_ms"),
+    [
+        (b"{}", True, 8_000),
+        (b'{"watchdog": "off"}', True, 8_000),
+        (b'{"watchdog": false}', True, None),
+        (b"{}", False, None),
+    ],
+)
+def test_the_watchdog_is_on_unless_somebody_turns_it_off(
+    monkeypatch: pytest.MonkeyPatch, text: bytes, port_has_one: bool, timeout_ms: int | None
+) -> None:
+    machine = SimpleNamespace(WDT=lambda timeout: timeout) if port_has_one else SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "machine", machine)
+    console = SimpleNamespace(read=lambda _wait_ms: b"")
+    times = iter(range(0, 100_000_000, 400_000))
+    files = Files()
+    files.write("covey.json", text)
+    line, watchdog, *_ = opening.start(files, lambda _mtu: console, SimpleNamespace(now_us=lambda: next(times)))
+    assert line is console
+    assert watchdog == timeout_ms
