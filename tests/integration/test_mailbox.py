@@ -147,6 +147,7 @@ def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
     lone, other = new_gateway("lone"), new_gateway("other")
     lone.fails("mailbox", "hand-over", code=1)
     lone.ok("group", "create")
+    assert "no mailbox of any group" in lone.ok("mailbox", "status")
     lone.start("run", "--no-sensors")
     lone.invite(other)
     wait_until(lambda: len(lone.json("group", "show")["members"]) == 2, "both are in it")

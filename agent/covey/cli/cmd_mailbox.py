@@ -58,7 +58,8 @@ def _status(device: Device, options: argparse.Namespace) -> None:
         print_json(to_json(status))
         return
     share = f"{size_text(status.bytes)} of {size_text(status.maximum_bytes)}"
-    print(f"a mailbox of {count(status.groups, 'group')}: {count(status.blobs, 'envelope')}, {share}")
+    what = f"a mailbox of {count(status.groups, 'group')}" if status.groups else "no mailbox of any group"
+    print(f"{what}: {count(status.blobs, 'envelope')}, {share}")
     if status.inboxes:
         print_table(
             ["for", "label", "envelopes", "size", "since"],

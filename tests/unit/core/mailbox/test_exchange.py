@@ -10,6 +10,7 @@ import pytest
 
 from covey.core.events import EnvelopeDropped
 from covey.core.group.messages import Bundle
+from covey.core.ids import DeviceKey
 from covey.core.mailbox.messages import (
     NO_BLOB,
     VERSION,
@@ -42,6 +43,7 @@ from covey.limits.mailbox import (
     MAXIMUM_PULL_BLOBS,
     NOTIFY_US,
     PULL_BLOBS,
+    PUSHES_SAVED,
     SENDER_SHARE,
     SESSION_US,
     SILENT_RETRIES,
@@ -294,6 +296,20 @@ def test_blobs_for_one_inbox_come_only_so_fast(fleet: MailboxFleet) -> None:  # 
     service = fleet.serve(fleet.post)
     for _ in range(INBOX_PUSHES_SAVED):
         service.rates.spend(fleet.ben.key, fleet.post.now.monotonic_us)
+    refused = _push(fleet, fleet.ann, fleet.ben, 1)
+    assert isinstance(refused, Error)
+    assert refused.code == "rate"
+    fleet.wait(1)
+    assert isinstance(_push(fleet, fleet.ann, fleet.ben, 1), PushAck)
+
+
+# accepts: 002.35
+def test_blobs_come_only_so_fast_in_all_however_many_inboxes_they_are_for(fleet: MailboxFleet) -> None:
+    _greet(fleet, fleet.ann)
+    service = fleet.serve(fleet.post)
+    for number in range(PUSHES_SAVED):
+        inbox = DeviceKey((number // INBOX_PUSHES_SAVED).to_bytes(32))
+        service.rates.spend(inbox, fleet.post.now.monotonic_us)
     refused = _push(fleet, fleet.ann, fleet.ben, 1)
     assert isinstance(refused, Error)
     assert refused.code == "rate"
