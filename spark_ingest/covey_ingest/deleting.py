@@ -9,6 +9,10 @@
    has not met. What is replaced whole is replaced.
 3. One writer: the ingest holds the lock of its tables, and is stopped for it.
 4. Rows are found by footers first: a file of readings in order (`clustering`) names its authors.
+5. Published tables lose the rows in the store first, once all that is committed has been brought there; so the rows
+   that the working tables still have say what is left to do.
+6. A manifest that lists nobody else would be forgotten with its one member, and what it replaced would seem to hold.
+   Its collector, which is a member as well, is in each that has landed: only of a collector alone that can be so.
 """
 
 from __future__ import annotations
@@ -25,18 +29,20 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from covey.adapters.files import synchronise
+from covey.adapters.objects.cloud import brief
 from covey.core.ids import KEY_BYTES
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest import deletions
 from covey_ingest.delta_log import DeltaLog, is_delta
 from covey_ingest.merging import can_exchange, link_table, replace_table
+from covey_ingest.publisher import published_at
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 from covey_ingest.table_files import table_files
-from covey_ingest.table_locations import MARK, open_table
+from covey_ingest.table_locations import MARK, Folder, TableLocation, open_table
 
-_OF_DEVICES = ("losses", "commands", "settings", "quarantine", "rollups", "readings")
-_STATES = ("devices", "gaps", "clocks")
+_OF_DEVICES = ("losses", "commands", "settings", "quarantine", "memberships", "rollups", "readings")
+_STATES = ("devices", "gaps", "clocks", "members")
 _AGED = ("losses", "quarantine", "readings")
 _ROWS_AT_ONCE = 65_536
 
@@ -97,15 +103,11 @@ def delete(tables: Path, due: Due, noted: deletions.Deletions) -> dict[str, int]
     """Delete rows, and note it; return how many went, by table. The caller holds the lock (rule 3).
 
     Raises:
-        ConfigurationError: these tables are published.
-        StorageError: the disk refused, or cannot exchange folders; what was noted holds, and the rest can be retried.
+        ConfigurationError: they are published where another ingest publishes, or the library is not installed.
+        StorageError: the disk or the store refused, or folders cannot be exchanged; what was noted holds, and the rest
+            can be retried.
     """
-    if (tables / ".published.json").exists():
-        raise ConfigurationError(
-            f"the tables at {tables} are published, and nothing is deleted there",
-            hint="fill new tables from the vault, beginning with a deletions.json, and publish them elsewhere",
-        )
-    _complete_log(tables)
+    location = _complete_log(tables)
     found, staging = counted(tables, due), tables / ".staging"
     plain = [name for name in found if name not in _STATES and not is_delta(tables / name)]
     try:
@@ -117,7 +119,7 @@ def delete(tables: Path, due: Due, noted: deletions.Deletions) -> dict[str, int]
         deletions.write(tables, noted)
         for name in due.tables:
             if name in found:
-                _delete_from(tables, name, due)
+                _delete_from(tables, name, due, location)
     except OSError as error:
         raise StorageError(f"the tables at {tables} refused: {error}", hint="say it again: the rest follows") from error
     finally:
@@ -125,25 +127,44 @@ def delete(tables: Path, due: Due, noted: deletions.Deletions) -> dict[str, int]
     return found
 
 
-def _complete_log(tables: Path) -> None:
-    """Add to a Delta log what a killed ingest has committed and not added: else its rows would come by the next one."""
-    binding = tables / MARK
-    if is_delta(tables / "readings") and binding.exists():
-        DeltaLog(tables, json.loads(binding.read_bytes())["ingest"]).publish(last=True)
+def _complete_log(tables: Path) -> TableLocation | None:
+    """Return where a log of these tables lies, if they have one.
+
+    What a killed ingest has committed and not added is added first: else its rows would come by the next one.
+    """
+    mark = tables / MARK
+    binding = json.loads(mark.read_bytes()) if mark.exists() else {}
+    location: TableLocation | None = published_at(tables, binding)
+    if location is None and is_delta(tables / "readings"):
+        location = Folder(tables)
+    if location is not None and binding:
+        DeltaLog(tables, binding["ingest"], location).publish(last=True)
+    return location
 
 
-def _delete_from(tables: Path, name: str, due: Due) -> None:
+def _delete_from(tables: Path, name: str, due: Due, location: TableLocation | None) -> None:
+    if location is not None:
+        _delete_logged(location, name, due)
     if name in _STATES:
         path = tables / name / f"{name}.parquet"
         rows, last = read_state(path, pa.schema([("author", pa.string())]))
         if last >= 0:
             replace_state(path, rows.filter(~due.rows), last)
-    if is_delta(tables / name):
-        table = open_table(str(tables / name))
+    elif not is_delta(tables / name):
+        _exchange_without(tables, name, due)
+
+
+def _delete_logged(location: TableLocation, name: str, due: Due) -> None:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = open_table(location.uri(name), location.options)
         if table is not None:
             table.delete(due.sql)
-    elif name not in _STATES:
-        _exchange_without(tables, name, due)
+    except (DeltaError, OSError) as error:
+        raise StorageError(
+            f"the Delta table {location.uri(name)} refused: {brief(error)}", hint="say it again: the rest follows"
+        ) from error
 
 
 def _exchange_without(tables: Path, name: str, due: Due) -> None:

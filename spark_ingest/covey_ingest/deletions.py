@@ -3,7 +3,8 @@
     {"layout": 1, "authors": {"5f1c…": 1795176000000000}, "kept_since": 1760000000000000}
 
 1. Of an author, whatever a collector had until that moment is gone, and is let in no more: in microseconds since 1970.
-   What comes later is taken as from anybody. Before `kept_since` that holds for readings, losses and quarantine of all.
+   What comes later is taken as from anybody. That goes for what manifests say of it, too: what it was called. Before
+   `kept_since` it holds for readings, losses and quarantine of all.
 2. A message is known by when a collector had it; and one of a disciplined clock by its newest reading as well, so that
    a copy which another collector lands a year later is known, too. One of a doubtful clock is known by its arrival
    alone: its times say nothing.
@@ -27,7 +28,7 @@ from covey_ingest.time_quality import TimeQuality
 
 _LAYOUT = 1
 _AGED = (RowKind.TELEMETRY, RowKind.LOSS, RowKind.QUARANTINE)
-_OF_DEVICES = (*_AGED, RowKind.RESULT, RowKind.SETTING)
+_OF_DEVICES = (*_AGED, RowKind.RESULT, RowKind.SETTING, RowKind.MEMBERSHIP)
 
 
 @dataclass(frozen=True, slots=True)

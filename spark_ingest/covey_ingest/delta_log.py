@@ -247,7 +247,8 @@ class DeltaLog:
         )
         table.update_incremental()
         self._location.remove_empty(name, gone, self._done(name))
-        self._location.drop_changes(name, kept_hours)
+        if not _state(self._root / name).exists():  # those have no change feed, and follow each minute
+            self._location.drop_changes(name, kept_hours)
         if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
             table.create_checkpoint()
             self._location.trim(table, name)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from covey.adapters.files import replace_file
 from covey.adapters.objects.cloud import brief
@@ -76,6 +77,21 @@ def open_log(root: Path, ingest: str, vault_id: str, publishing: PublishTarget |
         before = _Memory(location.url)
         before.keep(root)
     return TablePublisher(root, log, claim, before, publishing)
+
+
+def published_at(root: Path, binding: Mapping[str, Any]) -> Bucket | None:
+    """Return where tables are published, if they are; `binding` is what their `covey.json` says.
+
+    Raises:
+        ConfigurationError: another ingest publishes there.
+        StorageError: the store refused, or was not reached.
+    """
+    url = _Memory.of(root).url
+    if not url:
+        return None
+    location = Bucket.at(url)
+    location.claim(binding["ingest"], binding["vault_id"])
+    return location
 
 
 def is_published(root: Path) -> bool:

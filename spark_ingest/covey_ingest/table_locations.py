@@ -13,6 +13,7 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -175,7 +176,14 @@ class Bucket:
         """Do nothing: there are no folders."""
 
     def drop_changes(self, table: str, kept_hours: int) -> None:
-        """Do nothing: of published tables nothing is deleted, and repaired times are no secret."""
+        """Remove objects of the change feed that are older.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        before = datetime.now(UTC) - timedelta(hours=kept_hours)
+        for key in self.store.keys_before(f"{table}/_change_data/", before):
+            self.store.delete(key)
 
     def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - it knows its place
         """Have the library delete commits that it no longer keeps."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from covey.core.group.manifest import Member, genesis, secret_id, sign_manifest
 from covey.core.landed_records import landed_manifest
 from covey.core.telemetry.batch import ClockKind
+from covey_ingest.deleting import delete, of_author
+from covey_ingest.deletions import Deletions
 from covey_ingest.views import Engine, views
 from tests.group_manifests import GROUP, profile
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
@@ -68,5 +72,14 @@ def test_both_engines_read_the_same(spark: SparkSession, tmp_path: Path) -> None
         days = "SELECT * FROM {}_day ORDER BY author, name"
         assert database.execute(days.format("rollup")).fetchall() == database.execute(days.format("by")).fetchall()
         columns = [name for name, *_ in database.execute("SELECT * FROM wide").description]
+        assert delete(tables, of_author(one.author), Deletions({one.author: NOW_US}))["members"] == 2
+        for table in ("readings", "latest", "members", "memberships", "devices"):
+            authors = database.execute(f"SELECT DISTINCT author FROM {table} WHERE author IS NOT NULL").fetchall()
+            assert authors in ([], [(two.author,)]), "nothing tells of who was deleted, by key or by label"
+    refilled = tmp_path / "refilled"
+    refilled.mkdir()
+    shutil.copy(tables / "deletions.json", refilled)
+    ingest(spark, collector.vault, refilled)
+    assert pq.read_table(refilled / "members" / "members.parquet").num_rows == 0, "nor in tables that are filled anew"
     assert hostile in columns
     assert hostile in spark.table("wide").columns

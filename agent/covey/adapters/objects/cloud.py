@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -187,6 +187,18 @@ class CloudStore:
         with self._store_errors("list", prefix):
             found = [each["path"] for page in obstore.list(self._store, folder or None) for each in page]
         return iter(sorted(key for key in found if key.startswith(prefix)))
+
+    def keys_before(self, prefix: str, moment: datetime) -> list[str]:
+        """List the keys below a prefix, one that ends with a slash, of objects that were put before a moment.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        with self._store_errors("list", prefix):
+            pages = obstore.list(self._store, prefix.rstrip("/"))
+            return [each["path"] for page in pages for each in page if each["last_modified"] < moment]
 
     def is_empty(self) -> bool:
         """Say whether nothing lies under the URL.
