@@ -288,6 +288,7 @@ class Departures:
 
         Time counts while agents run on this state.
         """
+        self._database.flush()  # what was queued in this transaction waits, too
         return [
             row[0]
             for row in self._database.run(

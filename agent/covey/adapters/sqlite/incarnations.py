@@ -23,10 +23,17 @@ class Incarnations:
     def __init__(self, database: Database, counters: Counters) -> None:
         self._database = database
         self._counters = counters
+        self._present: Incarnation | None = None
+        database.remember(self._forget)
 
     def present(self) -> Incarnation:
         """Return the 8 bytes of this device's present incarnation."""
-        return Incarnation(bytes(self._database.one("SELECT incarnation FROM device")))
+        if self._present is None or not self._database.within:
+            self._present = Incarnation(bytes(self._database.one("SELECT incarnation FROM device")))
+        return self._present
+
+    def _forget(self) -> None:
+        self._present = None
 
     def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
@@ -48,6 +55,7 @@ class Incarnations:
         self._database.run("DELETE FROM rolled_back WHERE incarnation NOT IN (SELECT incarnation FROM earlier)")
         self._database.run("UPDATE peer SET base = next_place - 1, anew = 0")
         self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
+        self._forget()
         self._counters.count("incarnations")
 
     def replace(self, recipient: DeviceKey, incarnation: Incarnation, now_us: int) -> bool:

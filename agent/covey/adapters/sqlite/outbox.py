@@ -14,6 +14,7 @@ from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.high_water import HighWater
 from covey.adapters.sqlite.losses import Losses
+from covey.adapters.sqlite.outbox_growth import BYTES_OF_CLASS, OutboxGrowth
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
 from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
@@ -27,19 +28,6 @@ from covey.limits.group import MAINTENANCE_US
 from covey.limits.message import MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_BYTES, OUTBOX_DROP_SHARE
 
-BYTES_OF_CLASS = {
-    MessageClass.CONTROL: "control_bytes",
-    MessageClass.DATA: "data_bytes",
-    MessageClass.TELEMETRY: "telemetry_bytes",
-    MessageClass.HISTORY: "history_bytes",
-}
-"""The device row's total of each class."""
-
-_QUEUED = {
-    kind: f"UPDATE device SET queued_messages = queued_messages + 1, queued_bytes = queued_bytes + ?1, "  # noqa: S608
-    f"{column} = {column} + ?1 RETURNING queued_bytes"
-    for kind, column in BYTES_OF_CLASS.items()
-}
 _LOOKED_AT_ONCE = 64
 """Messages in memory while a queue is looked through."""
 
@@ -98,17 +86,13 @@ class Outbox:
         self._high_water = high_water
         self._maximum_bytes = maximum_bytes
         self._peers: dict[DeviceKey, int] = {}
+        self._growth = OutboxGrowth(database)
 
     # -- into it ------------------------------------------------------------------------------------------------------
 
     def allocate(self, recipient: DeviceKey) -> tuple[int, LinkSeq]:
         """Return the next (seq, link_seq) for a recipient, as they go on the wire."""
-        seq = self._database.one("UPDATE device SET next_seq = next_seq + 1 RETURNING next_seq - 1")
-        link_seq = self._database.one(
-            "INSERT INTO peer (signing_public, next_place) VALUES (?, 2) "
-            "ON CONFLICT DO UPDATE SET next_place = next_place + 1 RETURNING next_place - 1 - base",
-            recipient,
-        )
+        seq, link_seq = self._growth.allocate(recipient)
         self._high_water.queue_grew(recipient)
         return seq, LinkSeq(link_seq)
 
@@ -140,20 +124,14 @@ class Outbox:
                 "no room on the disk that holds the state", hint="free some space; what was queued stays"
             )
         size = len(message)
-        total = self._database.one(
-            _QUEUED[kind],
-            size,
-        )
-        if total > self._maximum_bytes and kind not in _MAY_EXCEED and not beyond:
+        peer, base = self._growth.row(recipient)
+        total = self._growth.bytes
+        if total + size > self._maximum_bytes and kind not in _MAY_EXCEED and not beyond:
             raise OutboxFullError(
-                f"the outbox holds {total - size} of {self._maximum_bytes} bytes",
+                f"the outbox holds {total} of {self._maximum_bytes} bytes",
                 hint="'covey status' shows for whom messages wait; raise outbox.maximum_bytes if there is room",
             )
-        peer, base = self._database.first(
-            "UPDATE peer SET queued_messages = queued_messages + 1, holds_batches = holds_batches OR ? "
-            "WHERE signing_public = ? RETURNING id, base",
-            (kind is MessageClass.TELEMETRY, recipient),
-        )
+        self._growth.add(recipient, kind, size)
         place = base + link_seq
         self._database.run(
             "INSERT INTO outbox (id, seq, class, size, queued_at, number, digest, message) "
@@ -209,6 +187,7 @@ class Outbox:
 
     def make_room(self, recipient: DeviceKey, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places."""
+        self._growth.write()
         queued = self._database.one("SELECT queued_bytes FROM device")
         missing = queued + size - self._maximum_bytes
         if missing <= 0:
@@ -261,6 +240,7 @@ class Outbox:
 
     def _drop(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> int:
         """Forget what stands at some places; return how many messages that was."""
+        self._growth.write()
         bounds = self._places(recipient, first, last)
         [(rows, size, *of_classes)] = self._database.run(_COUNTED, bounds)
         if rows:
@@ -379,10 +359,12 @@ class Outbox:
 
     def recipients(self) -> list[DeviceKey]:
         """Return the recipients that the outbox holds messages for."""
+        self._growth.write()
         return [row[0] for row in self._database.run("SELECT signing_public FROM peer WHERE queued_messages > 0")]
 
     def queues(self, *, waiting: bool = False) -> list[QueueSummary]:
         """Return what waits for each recipient, and since when; or for each for whom something does."""
+        self._growth.write()
         where = "WHERE queued_messages > 0" if waiting else ""
         statement = f"SELECT signing_public, queued_messages, acknowledged, ({OLDEST}) FROM peer {where} ORDER BY id"  # noqa: S608
         return [QueueSummary(*row) for row in self._database.run(statement)]
@@ -396,11 +378,13 @@ class Outbox:
 
     def totals(self) -> tuple[int, int]:
         """Return (messages, bytes) of the outbox."""
+        self._growth.write()
         [(messages, size)] = self._database.run("SELECT queued_messages, queued_bytes FROM device")
         return messages, size
 
     def bytes_by_class(self) -> dict[MessageClass, int]:
         """Return the outbox's bytes of each class."""
+        self._growth.write()
         [row] = self._database.run(f"SELECT {', '.join(BYTES_OF_CLASS.values())} FROM device")  # noqa: S608 - our names
         return dict(zip(MessageClass, row, strict=True))
 
@@ -420,9 +404,11 @@ class Outbox:
 
     def recipients_of_batches(self) -> set[DeviceKey]:
         """Return the recipients whose queues may hold telemetry of this device."""
+        self._growth.write()
         query = "SELECT signing_public FROM peer WHERE queued_messages > 0 AND holds_batches"
         return {row[0] for row in self._database.run(query)}
 
     def holds_no_batches(self, recipient: DeviceKey) -> None:
         """Note that a queue has been looked through and holds none, until one is queued."""
+        self._growth.write()
         self._database.run("UPDATE peer SET holds_batches = 0 WHERE signing_public = ?", (recipient,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from covey.adapters.sqlite.outbox import BYTES_OF_CLASS
+from covey.adapters.sqlite.outbox_growth import BYTES_OF_CLASS
 from covey.adapters.sqlite.rows import LAST_PLACE, PLACE_BITS, check_digest, digest
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, DeviceKey, Incarnation, Place
