@@ -20,7 +20,14 @@ from demo.screen import Screen
 if TYPE_CHECKING:
     import argparse
 
+    from tests.outside.audit import Audit
+
 _SPARK_SECONDS = 120
+_SHOWN_FINDINGS = 20
+_LATENCIES = """
+    SELECT author, quantile_cont(late, 0.5), quantile_cont(late, 0.99)
+    FROM (SELECT author, epoch(received_at) - epoch("time") AS late FROM read_parquet(?)) GROUP BY author
+"""
 _CATCH_UP_SECONDS = 40
 
 
@@ -65,13 +72,15 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         if not _taken_in(ingest, orders, watch):
             ingest.stop()
             ingest.finish()
+        screen.say("another implementation reads vault and tables, by the protocol's document alone …")
+        found = _audited_from_outside(fleet, ingest)
     finally:
         screen.close()
         if board is not None:
             board.close()
         fleet.close()
         ingest.kill()
-    return _conclude(fleet, ingest.tables, orders, screen)
+    return _conclude(fleet, found, ingest.tables, orders, screen)
 
 
 def _await_spark(ingest: Ingest, fleet: Fleet, watch: Watch) -> None:
@@ -105,23 +114,43 @@ def rows_in(table: Path) -> int:
     return rows
 
 
-def _conclude(fleet: Fleet, tables: Path, orders: OrdersByStick, screen: Screen) -> int:
-    from tests.audit import Tally, audit
+def _audited_from_outside(fleet: Fleet, ingest: Ingest) -> Audit:
+    """Compare vault and tables by code that shares nothing with what wrote them: `tests/outside`."""
+    from tests.outside.audit import audit, read_members
+    from tests.outside.holdings import Holdings
+    from tests.outside.vault import Vault
 
-    screen.say("reading the table back …")
-    audits = audit(tables)
+    history = fleet.folder / "history"
+    fleet.collector.ok("history", "export", str(history))
+    holdings = Holdings(read_members(history, fleet.collector.state))
+    holdings.take(Vault(str(fleet.vault), fleet.collector.state / "vault.key"))
+    return audit(holdings, [ingest.tables])
+
+
+def _latencies(tables: Path) -> dict[str, tuple[float, float]]:
+    """Return each device's median and 99th percentile from reading to collector, in seconds."""
+    import duckdb
+
+    files = f"{tables}/readings/**/*.parquet"
+    return {author: (p50, p99) for author, p50, p99 in duckdb.execute(_LATENCIES, [files]).fetchall()}
+
+
+def _conclude(fleet: Fleet, found: Audit, tables: Path, orders: OrdersByStick, screen: Screen) -> int:
+    latencies = _latencies(tables)
     rows = []
-    wrong = 0
+    wrong = len(found.findings)
+    (in_tables,) = found.rows.values()
     for member in fleet.members:
-        published = member.ledger().published
-        found = audits.get(member.author)
-        tally = found.tally if found else Tally(0, 0)
-        missing = published - tally.distinct
-        wrong += abs(missing) + tally.doubled
+        published, landed, in_table = member.ledger().published, found.readings[member.author], in_tables[member.author]
+        missing, doubled = published - landed, in_table - landed
+        wrong += abs(missing) + abs(doubled)
         wire = member.wire_bytes() / published if published else 0.0
-        latency = (found.latency_p50_s, found.latency_p99_s) if found else (0.0, 0.0)
-        rows.append((member.name, published, tally.rows, missing, tally.doubled, wire, *latency))
+        rows.append(
+            (member.name, published, in_table, missing, doubled, wire, *latencies.get(member.author, (0.0, 0.0)))
+        )
     screen.table(rows)
+    for finding in found.findings[:_SHOWN_FINDINGS]:
+        screen.say(f"  {finding}")
     screen.say("ordered while the broker was dead, and carried on a stick; the tables say:")
     for line in orders.obeyed(tables):
         screen.say(f"  {line}")
@@ -131,7 +160,10 @@ def _conclude(fleet: Fleet, tables: Path, orders: OrdersByStick, screen: Screen)
     print("How fleet and readings are; the collector's state knows what its devices are called:")
     print(f"  COVEY_STATE={fleet.collector.state} .venv/bin/covey ingest report {tables} --html report.html")
     if wrong or not sum(row[1] for row in rows):
-        print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
+        print(
+            f"error: {wrong} readings missing, doubled or changed\nhint: the logs are in {fleet.folder}",
+            file=sys.stderr,
+        )
         return 1
     if not orders.are_obeyed(tables):
         print(f"error: an order, or its result, is in no table\nhint: the logs are in {fleet.folder}", file=sys.stderr)

@@ -179,6 +179,7 @@ _SOLE_IMPORTERS = {
         "covey_ingest.clustering",
         "bench",
         "demo.light",
+        "demo.whole",
     ),
     "rich": ("demo",),
     "cryptography": ("covey.adapters.broker.fleet_ca",),

@@ -95,7 +95,8 @@ _DIFFERENCES = {
         column: f"rows.{column} IS DISTINCT FROM said.{column}"
         for column in ("name", "unit", "value", "whole", "flag", "text", "data")
     },
-    "time": "time_us <> ticks + coalesce(clock_offset, 0) AND time_quality <> 'arrival'",
+    "time": """time_us <> ticks + coalesce(clock_offset, CASE clock WHEN 2 THEN 0 ELSE "offset" END)
+               AND time_quality <> 'arrival'""",
     "time_quality": """NOT CASE time_quality
         WHEN 'synchronised' THEN clock = 0 AND clock_offset = "offset"
         WHEN 'unsynchronised' THEN clock = 1 AND clock_offset = "offset"

@@ -1,4 +1,4 @@
-"""The ingest, run in a test's session over all that a vault holds now."""
+"""The ingest, run in a test's session over all that a vault holds now; and its tables, audited from outside."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pyspark.sql import SparkSession
 
 from covey_ingest.job import run
 from covey_ingest.progress import Progress
+from tests.outside.audit import audit
+from tests.outside.holdings import Holdings, Kind
+from tests.outside.vault import Vault
+from tests.spark.fleet import Collector
 
 
 def ingest(
@@ -35,3 +39,15 @@ def ingest(
         **options,
     )
     return reported
+
+
+def audited(tables: Path, collector: Collector, *expected: Kind) -> dict[str, int]:
+    """Return how many readings of each author the tables hold: each once, and all that the vault holds.
+
+    Of findings those of an expected kind alone are let pass.
+    """
+    holdings = Holdings(None)
+    holdings.take(Vault(str(collector.vault), collector.key_file))
+    found = audit(holdings, [tables])
+    assert {each.kind for each in found.findings} <= {*expected}, found.findings
+    return dict(found.rows[str(tables)])

@@ -22,9 +22,9 @@ from covey_ingest.progress import Lag
 from covey_ingest.report import make_report
 from covey_ingest.source import FORMAT
 from covey_ingest.tables import Tables, readings
-from tests.audit import Tally, audit, tally
+from tests.outside.holdings import Kind
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector, Given
-from tests.spark.ingesting import ingest
+from tests.spark.ingesting import audited, ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,13 +122,7 @@ def test_each_reading_once_whatever_a_kill_left_behind(spark: SparkSession, coll
     kept = [pq.read_table(file, partitioning=None) for file in (tables / "rollups").glob("batch=*/*.parquet")]
     assert sum(sum(part["readings"].to_pylist()) for part in kept) == len(expected), "and in the rollups"
 
-    audits = audit(tables)
-    assert audits.keys() == {device.author for device in fleet}
-    for device in fleet:
-        found = audits[device.author]
-        assert (found.tally, found.missing) == (Tally(200, 0), 0)
-        assert found.sequences == ((device.incarnation.hex(), 1, 4),)
-        assert 1 <= found.latency_p50_s <= found.latency_p99_s <= 50
+    assert audited(tables, collector) == {device.author: 200 for device in fleet}
 
 
 def test_a_message_that_landed_twice_is_in_the_table_once(
@@ -215,8 +209,7 @@ def test_damage_lands_in_the_quarantine_and_the_job_goes_on(
     other.put(other.manifest_path, good)
     (healed,) = ingest(spark, collector.vault, tables)
     assert (healed.readings, healed.quarantined) == (1, 0)
-    assert sum(each.distinct for each in tally(tables).values()) == 4
-    assert sum(each.doubled for each in tally(tables).values()) == 0
+    assert sum(audited(tables, collector, Kind.UNREADABLE, Kind.FORGED, Kind.GAP).values()) == 4
 
 
 def test_boots_and_latest_state_of_a_device_survive_late_data(

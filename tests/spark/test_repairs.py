@@ -13,9 +13,8 @@ import pytest
 from covey.errors import CoveyError, TransientError
 from covey_ingest import dedup, repairs
 from covey_ingest.report import make_report
-from tests.audit import Tally, tally
 from tests.spark.fleet import NOW_US, Author, Collector
-from tests.spark.ingesting import ingest
+from tests.spark.ingesting import audited, ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +78,7 @@ def test_a_segment_that_failed_is_read_when_it_is_whole_again(  # accepts: 004.2
     collector.put(paths[3], good[3])
     reported = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert [(each.batch_id, each.readings, each.repaired) for each in reported] == [(1, 6, 2), (2, 3, 1)]
-    assert tally(tables) == {device.author: Tally(15, 0)}
+    assert audited(tables, collector) == {device.author: 15}
     assert _failed(tables) == []
     assert _quarantine(tables) == [
         (0, "decryption", 3, 3, None),
@@ -108,7 +107,7 @@ def test_a_repaired_segment_that_was_merged_meanwhile_is_read_once(
     assert not path.exists()
     (healed,) = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert (healed.readings, healed.repaired, healed.repeats) == (2, 1, 0)
-    assert tally(tables) == {device.author: Tally(8, 0)}
+    assert audited(tables, collector) == {device.author: 8}
 
 
 @pytest.mark.parametrize("empty", [True, False])
@@ -130,7 +129,7 @@ def test_a_vault_that_is_not_mounted_costs_no_reading(
         collector.vault.rmdir()
     mounted.rename(collector.vault)
     assert [each.readings for each in ingest(spark, collector.vault, tables, key_file=collector.key_file)] == [3]
-    assert tally(tables) == {device.author: Tally(5, 0)}
+    assert audited(tables, collector) == {device.author: 5}
     assert not (tables / "quarantine").exists()
 
 
@@ -160,4 +159,4 @@ def test_a_vault_that_changes_between_two_looks_commits_nothing(
     (written,) = ingest(spark, collector.vault, tables, key_file=collector.key_file)
     assert (written.readings, written.losses, written.quarantined) == (5, 1, 0)
     assert not stale.exists()
-    assert tally(tables) == {device.author: Tally(5, 0)}
+    assert audited(tables, collector) == {device.author: 5}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit import Tally, tally
 from tests.spark.fleet import Author, Collector
+from tests.spark.ingesting import audited
 from tests.spark.processes import below, executors, kill, python_workers
 from tests.waiting import Patience
 
@@ -60,4 +60,4 @@ def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_p
     assert len(seen) >= 2
     batches = len(list((tables / "readings").glob("batch=*")))
     assert batches == SEGMENTS // 3
-    assert tally(tables) == {device.author: Tally(SEGMENTS * READINGS, 0) for device in fleet}
+    assert audited(tables, collector) == {device.author: SEGMENTS * READINGS for device in fleet}

@@ -23,9 +23,8 @@ from covey.errors import ConfigurationError
 from covey_ingest.report import make_report
 from covey_ingest.rows import Verify
 from covey_ingest.tables import Sink
-from tests.audit import Tally, tally
 from tests.spark.fleet import NOW_US, Author, Collector
-from tests.spark.ingesting import ingest
+from tests.spark.ingesting import audited, ingest
 from tests.spark.make_layout import READINGS, SEEDS
 from tests.waiting import GUARD_S
 
@@ -46,9 +45,11 @@ def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "layout"
 
 
-def _expected(layout: Path, messages: int) -> dict[str, Tally]:
+def _check_each_reading_is_there_once(layout: Path) -> None:
     collector = Collector(layout / "none")
-    return {Author(collector, seed).author: Tally(messages * READINGS, 0) for seed in SEEDS}
+    expected = {Author(collector, seed).author: 3 * READINGS for seed in SEEDS}
+    collector.vault, collector.key_file = layout / "vault", layout / "vault" / "vault.key"
+    assert audited(layout / "tables", collector) == expected
 
 
 def _add_column(layout: Path) -> None:
@@ -69,7 +70,7 @@ def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: S
     shutil.rmtree(tables / ".numbers")
     reported = ingest(spark, layout / "vault", layout / "tables", segments_per_trigger=1, verify=Verify.SAMPLE)
     assert [progress.readings for progress in reported] == [0, each]
-    assert tally(tables) == _expected(layout, messages=3)
+    _check_each_reading_is_there_once(layout)
     assert not (tables / ".heard").exists(), "a state that earlier versions kept beside the numbers"
     rows = ds.dataset([*map(str, sorted(tables.glob("readings/*/*.parquet")))], schema=_with_site(tables)).to_table()
     assert rows["site"].to_pylist().count("north") == 2 * each
@@ -78,7 +79,7 @@ def test_an_earlier_layout_goes_on_with_a_column_more_and_other_options(spark: S
 
     # The same tables under a log; a further start has nothing to do.
     assert ingest(spark, layout / "vault", layout / "tables", sink=Sink.DELTA) == []
-    assert tally(tables) == _expected(layout, messages=3)
+    _check_each_reading_is_there_once(layout)
     held = DeltaTable(tables / "readings").to_pyarrow_table(columns=["site"])
     assert (len(held), held["site"].null_count) == (3 * each, each)
 
@@ -97,7 +98,7 @@ def _with_site(tables: Path) -> pa.Schema:
 @pytest.mark.parametrize("part", ["tables", "tables/.checkpoint"])
 def test_what_a_newer_covey_has_written_is_refused_before_anything_starts(layout: Path, part: str) -> None:
     binding = layout / part / "covey.json"
-    binding.write_text(json.dumps(json.loads(binding.read_text()) | {"layout": 3}))
+    binding.write_text(json.dumps(json.loads(binding.read_text()) | {"layout": 4}))
     before = {path: path.stat().st_mtime_ns for path in layout.rglob("*") if path.name != ".lock"}
     words = [str(layout / "vault"), str(layout / "tables"), "--key-file", str(layout / "vault" / "vault.key")]
     done = subprocess.run(
@@ -109,7 +110,7 @@ def test_what_a_newer_covey_has_written_is_refused_before_anything_starts(layout
         check=False,
     )
     assert done.returncode == 78
-    assert f"error: {layout / part} was written by a newer Covey (layout 3)" in done.stderr
+    assert f"error: {layout / part} was written by a newer Covey (layout 4)" in done.stderr
     assert "hint: upgrade covey here" in done.stderr
     changed = {path for path, then in before.items() if not path.exists() or path.stat().st_mtime_ns != then}
     assert changed <= {layout / "tables", layout / "tables" / ".staging"}
