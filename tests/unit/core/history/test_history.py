@@ -12,7 +12,7 @@ from covey.app.operations.groups import removal
 from covey.core.events import EnvelopeDropped, HistoryForked, HistoryGrew
 from covey.core.group.manifest import BOARD, Member, Mode
 from covey.core.history.bodies import GroupProfile, Note, read_body
-from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.messages import HistoryPull, OperationBundle, bundle_payload_bytes
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.ids import GroupId, Incarnation, LinkSeq, ManifestHash, OperationId, Place
 from covey.core.link.lanes import Lane
@@ -113,7 +113,10 @@ def test_a_board_is_sent_nothing_of_a_history(make: Make) -> None:
     with ann.store.transaction():
         ann.node.actions.change(group_id, lambda draft, _: draft.adding(board), ann.now)
     _write(ann, group_id, "pump 3 rattles")
-    assert {each.recipient for each in ann.sends()} == {ben.key}
+    assert _history_waiting(ann, ben)
+    key = board.keys.signing_public
+    assert ann.store.outbox.queued(key, Place(0), 100, 2**40, lane=Lane.HISTORY) == []
+    assert key not in {each.recipient for each in ann.sends()}
 
 
 def test_notes_that_knew_nothing_of_each_other_stand_in_one_order_everywhere(make: Make) -> None:  # accepts: 003.22
@@ -374,6 +377,28 @@ def test_of_what_is_wanted_by_its_id_so_much_is_asked_for_as_a_request_holds(mak
     assert ann.store.operations.held(group_id, answers[-1].id) is not None, "and for the others after that"
 
 
+@pytest.mark.parametrize("bound", ["operations", "bytes", "relay"])
+def test_an_answer_holds_so_much_and_says_how_much_more_there_is(
+    make: Make, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    raws = [_write(ann, group_id, f"note {number}").raw for number in range(5)]
+    length = sum(map(len, raws[:3]))
+    if bound == "operations":
+        monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATIONS", 3)
+    elif bound == "bytes":
+        monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATION_BYTES", length)
+    else:
+        ann.node.state.carriage.maximum_payload = bundle_payload_bytes(3, length)
+    with ben.store.transaction():
+        ben.node._queue.queue(ann.key, MessageType.HISTORY_PULL, group_id, HistoryPull({}).to_wire(), ben.now)
+    for outgoing in ben.sends():
+        ann.receive(outgoing.envelope)
+    bundles = [OperationBundle.from_wire(read_message(raw, verify=False).body) for _, raw in _history_waiting(ann, ben)]
+    assert (list(bundles[-1].operations), bundles[-1].more) == (raws[:3], 2)
+
+
 def test_a_pull_that_changes_nothing_is_not_answered(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -472,7 +497,12 @@ def test_two_that_differ_on_both_sides_compare_their_logs_once(make: Make) -> No
     assert asked == HistoryPull({more.log: 2}, only=True), "of what it lacks alone"
     with ben.store.transaction():
         message = replace(message, body=send.body, author=ann.key, recipient=ben.key)
-        assert ben.node.history.exchange.ask_back(message, ben.now) == [], "nobody asks back who was asked back"
+        assert ben.node.history.exchange.ask_back(message, ben.now) == [], "it has all that was named"
+        ben.wait(HISTORY_PULL_US / 1_000_000)
+        further = replace(message, body=HistoryPull({more.log: 9}, only=True).with_tags(bytes(8)).to_wire())
+        assert ben.node.history.exchange.ask_back(further, ben.now) == [], "nobody asks back who was asked back"
+        further = replace(message, body=HistoryPull({more.log: 9}).with_tags(bytes(8)).to_wire())
+        assert len(ben.node.history.exchange.ask_back(further, ben.now)) == 1
 
 
 def test_of_two_descriptions_at_once_the_higher_id_holds_everywhere(make: Make) -> None:  # accepts: 003.62
