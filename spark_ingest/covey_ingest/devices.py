@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from covey_ingest import gaps
 from covey_ingest.decode import Integers
-from covey_ingest.messages import database
+from covey_ingest.messages import database, know_files
 from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 
@@ -130,7 +129,7 @@ def _with_open_gaps(devices: pa.Table, lacking: pa.Table) -> pa.Table:
 def summary(readings: list[Path]) -> pa.Table:
     """Summarise some files of readings: a row for each device, of which there may be several for `combined`."""
     with database() as held:
-        held.register("given", ds.dataset([*map(str, readings)], _COLUMNS, format="parquet"))
+        know_files(held, "given", readings, _COLUMNS)
         return held.sql(_SUMMARY, params={"board": _BOARD.pattern, "kept": TEXT_KEPT}).to_arrow_table()
 
 

@@ -15,10 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from covey_ingest.messages import database
+from covey_ingest.messages import database, know_files
 from covey_ingest.schema import TIMESTAMP
 
 TABLE = "rollups"
@@ -57,7 +56,7 @@ _MINUTES = """
 def write_minutes(readings: list[Path], folder: Path) -> bool:
     """Write the rows of some files of readings into a new folder; say whether there are any. Raises OSError."""
     with database() as held:
-        held.register("given", ds.dataset([*map(str, readings)], _COLUMNS, format="parquet"))
+        know_files(held, "given", readings, _COLUMNS)
         minutes = held.sql(_MINUTES).to_arrow_table().cast(SCHEMA)
     if len(minutes):
         folder.mkdir(parents=True)
