@@ -30,9 +30,9 @@ from covey.core.pairing.messages import (
 from covey.core.pake import Side
 from covey.errors import LocalError, RemoteError
 from covey.limits.pairing import INVITE_US, PAIRING_SILENCE_US, PAIRING_TRIES
-from tests.unit.core.pairing.test_ceremony import START_US, Meeting, admission
-from tests.unit.core.pairing.test_ceremony import inviter as new_inviter
-from tests.unit.core.pairing.test_ceremony import joiner as new_joiner
+from tests.meeting import START_US, Meeting, admission
+from tests.meeting import inviter as new_inviter
+from tests.meeting import joiner as new_joiner
 
 
 class Script(Meeting):
