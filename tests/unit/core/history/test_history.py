@@ -399,6 +399,20 @@ def test_an_answer_holds_so_much_and_says_how_much_more_there_is(
     assert (list(bundles[-1].operations), bundles[-1].more) == (raws[:3], 2)
 
 
+def test_what_no_relay_takes_is_not_answered(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    raw = _write(ann, group_id, "more than the relay takes").raw
+    waiting = _history_waiting(ann, ben)
+    ann.node.state.carriage.maximum_payload = bundle_payload_bytes(1, len(raw)) - 1
+    with ben.store.transaction():
+        ben.node._queue.queue(ann.key, MessageType.HISTORY_PULL, group_id, HistoryPull({}).to_wire(), ben.now)
+    for outgoing in ben.sends():
+        ann.receive(outgoing.envelope)
+    assert _history_waiting(ann, ben) == waiting
+    assert ann.store.counters.values()["pulls_too_large"] == 1
+
+
 def test_a_pull_that_changes_nothing_is_not_answered(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
