@@ -48,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _ingest(options: argparse.Namespace) -> None:
+    into_store = isinstance(options.tables, str)
+    if into_store:
+        _check_for_store(options)
     if options.publish and options.sink != "delta":
         raise UsageError("what is published are Delta tables", hint="add --sink delta")
     if options.merge_files and options.sink == "delta":
@@ -62,28 +65,48 @@ def _ingest(options: argparse.Namespace) -> None:
         signal.signal(number, lambda *_: stop.set())
     from covey_ingest.job import run
     from covey_ingest.rows import Verify
+    from covey_ingest.store_job import run_into_store
     from covey_ingest.tables import Sink
     from covey_ingest.vaults import VaultPlace
 
+    common = {
+        "available_now": options.available_now,
+        "trigger_seconds": options.trigger_seconds,
+        "on_progress": reporter.written,
+        "on_lag": reporter.lags,
+        "verify": Verify(options.verify),
+        "segments_per_trigger": options.max_segments_per_trigger,
+        "bytes_per_trigger": options.max_bytes_per_trigger,
+        "others": [*map(VaultPlace, options.vault[1:], options.key_file[1:])],
+        "stop": stop,
+    }
+    if into_store:
+        run_into_store(options.vault[0], options.key_file[0], options.tables, **common)
+        return
     run(
         options.vault[0],
         options.key_file[0],
         options.tables,
         options.checkpoint or options.tables / ".checkpoint",
-        available_now=options.available_now,
-        trigger_seconds=options.trigger_seconds,
-        on_progress=reporter.written,
-        on_lag=reporter.lags,
-        verify=Verify(options.verify),
-        segments_per_trigger=options.max_segments_per_trigger,
-        bytes_per_trigger=options.max_bytes_per_trigger,
-        sink=Sink(options.sink),
+        **common,
+        sink=Sink(options.sink or "parquet"),
         merge_files=options.merge_files,
         publish=options.publish,
         on_published=reporter.published,
-        stop=stop,
-        others=[*map(VaultPlace, options.vault[1:], options.key_file[1:])],
     )
+
+
+def _check_for_store(options: argparse.Namespace) -> None:
+    """Refuse what has no meaning where tables lie in an object store and nowhere else. Raises UsageError."""
+    if options.sink == "parquet":
+        raise UsageError("tables in an object store are Delta tables", hint="leave out --sink")
+    for name, hint in (
+        ("checkpoint", "the log of the tables says how far they have come"),
+        ("publish", "they lie in the store already"),
+        ("merge_files", "they merge small files by themselves"),
+    ):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for tables in a folder", hint=f"leave it out: {hint}")
 
 
 class _Console:

@@ -21,8 +21,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from covey_ingest import gaps
-from covey_ingest.messages import MESSAGE, database, messages_in
-from covey_ingest.table_files import table_files
+from covey_ingest.messages import MESSAGE, database
+from covey_ingest.standing import standing
 
 MessageKey: TypeAlias = tuple[str, str, int, str, int]
 
@@ -59,7 +59,7 @@ def find(tables: Path, messages: pa.Table, newest: int | None = None) -> Repeats
         held.execute(_COUNTED)
         doubled = _keys(held.sql("FROM counted WHERE copies > 1").to_arrow_table())
         suspected = held.sql("FROM counted WHERE suspected").to_arrow_table()
-        held.register("there", _committed(tables, suspected))
+        held.register("there", standing(tables, suspected))
         held.register("suspected", suspected)
         repeated = _keys(held.sql(_REPEATED).to_arrow_table())
     doubled = {key: copies for key, copies in doubled.items() if key not in repeated}
@@ -71,9 +71,3 @@ def _keys(counted: pa.Table) -> dict[MessageKey, int]:
     """Return how often each message is there."""
     keys = zip(*(counted[name].to_pylist() for name in MESSAGE), strict=True)
     return dict(zip(keys, counted["copies"].to_pylist(), strict=True))
-
-
-def _committed(tables: Path, suspected: pa.Table) -> pa.Table:
-    """Return the messages of the table that have these numbers (rule 3): one scan, for what may be repeats."""
-    files = table_files(tables, "readings") if len(suspected) else []
-    return messages_in(files, suspected)

@@ -27,22 +27,22 @@ All of it lies in one location: the folder of the working tables, or an object s
    been deleted, not before: they no longer name it.
 8. Readings whose boot's clock becomes known later are rewritten in one commit (`clock_repair`), which carries the
    micro-batch that told. Only files are looked at that have rows of when collectors had the doubtful messages.
+9. Where nothing but the store says who may write (`store_log`), each run of the ingest has a number, which it brings
+   into each log when it begins, and into each of its commits. A run that finds a greater one ends. Of two that commit
+   at once the library refuses the second, since both name the same `txn`: so an earlier run that was only slow adds
+   nothing to what a later one has looked at.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from covey.adapters.objects.cloud import brief
@@ -50,17 +50,23 @@ from covey.errors import ConfigurationError, MissingPackageError, StorageError
 from covey_ingest import clustering
 from covey_ingest.clock_repair import rebase
 from covey_ingest.committed import committed_after, is_committed, listed
+from covey_ingest.delta_files import in_order, sizes_of
 from covey_ingest.file_statistics import statistics
 from covey_ingest.state_file import read_state
 from covey_ingest.table_locations import Folder, TableLocation, open_table
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
-    from deltalake.transaction import AddAction, RemoveAction
+    from deltalake.transaction import AddAction
+
+    from covey_ingest.delta_files import Action
 
 BATCHES_PER_MERGE = 64
 MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, 128 * 1024 * 1024)
 """Bytes that files grow to by merging, one after the other."""
+
+STATE_TABLES = ("devices", "gaps", "clocks", "members")
+"""What is replaced whole."""
 
 STATE_SECONDS = 60.0
 _KEPT_HOURS = 24
@@ -74,6 +80,9 @@ _PROPERTIES = {
 repaired stand as changes beside the table, for whoever follows its change feed; what is added costs nothing more."""
 _STATE_KEPT_HOURS = 1
 
+_WRITER = "-writer"
+"""Added to the ingest's name, for what rule 9 says of runs."""
+
 
 def is_delta(folder: Path) -> bool:
     """Say whether a table has a log."""
@@ -83,8 +92,12 @@ def is_delta(folder: Path) -> bool:
 class DeltaLog:
     """The logs of all tables in one location, written by one ingest."""
 
-    def __init__(self, root: Path, ingest: str, location: TableLocation | None = None) -> None:
+    def __init__(
+        self, root: Path, ingest: str, location: TableLocation | None = None, writer: int | None = None
+    ) -> None:
         """Name the working tables, the ingest that numbers micro-batches, and the location (default: the same folder).
+
+        `writer` is the run of the ingest, where each commit is to carry it (rule 9).
 
         Raises:
             MissingPackageError: the library is not installed.
@@ -95,6 +108,7 @@ class DeltaLog:
             raise MissingPackageError("a Delta table", "deltalake", in_debian=False) from error
         self._root = root
         self._ingest = ingest
+        self._writer = writer
         self._location = location or Folder(root)
         self._open: dict[str, DeltaTable] = {}
         self._has: dict[str, int] = {}
@@ -163,7 +177,89 @@ class DeltaLog:
             for name, is_state in self._tables():
                 files = [] if is_state else self._files(name, number)
                 if files and number > self._done(name):
-                    self._add(name, number, files)
+                    added: list[Action] = [self._addition(name, file) for file in files]
+                    self._widened(name, _nullable(pq.read_schema(files[0])))
+                    self._commit(name, added, self._named(number))
+                    self._has[name] = number
+                    self._maintain(name)
+
+    def append(self, name: str, number: int, actions: list[Action], note: Mapping[str, str] | None = None) -> None:
+        """Add micro-batch `number` of a table that there is, in one commit; `note` stands in it.
+
+        Raises:
+            ConfigurationError: another run of the ingest has begun (rule 9).
+            StorageError: the log refused.
+        """
+        try:
+            with self._storage_errors():
+                self._commit(name, actions, self._named(number, note=note))
+                self._has[name] = number
+        except StorageError:
+            # An answer that is lost leaves open whether the commit stands: what carries both numbers is this one.
+            if self.table(name).transaction_version(self._ingest + _WRITER) != self._writer or self.done(name) < number:
+                raise
+
+    def table(self, name: str) -> DeltaTable:
+        """Return a table as its log was last seen; no commit follows what has come since, by rule 9.
+
+        Raises:
+            ConfigurationError: another run of the ingest has begun to write to it.
+            StorageError: the log refused, or is not there.
+        """
+        with self._storage_errors():
+            table = self._table(name)
+            if table is None:
+                raise StorageError(f"there is no log at {self._location.uri(name)} any more")
+            self._check_writer(table)
+            return table
+
+    def done(self, name: str) -> int:
+        """Return the last micro-batch that a log has, or -1.
+
+        Raises:
+            StorageError: the log refused.
+        """
+        with self._storage_errors():
+            return self._done(name)
+
+    def take_over(self, name: str, schema: pa.Schema) -> None:
+        """Make a table unless there is one, with all columns of the schema, and have it carry this run (rule 9).
+
+        Raises:
+            ConfigurationError: another run of the ingest has begun.
+            StorageError: the log refused.
+        """
+        with self._storage_errors():
+            self._widened(name, _nullable(schema))
+            self._commit(name, [], self._named(None))
+
+    def sweep(self, name: str) -> None:
+        """Delete files that no log names and that came a day ago or earlier: lists all of the table.
+
+        Raises:
+            StorageError: the store refused.
+        """
+        with self._storage_errors():
+            table = self._table(name)
+            if table is not None:
+                table.vacuum(
+                    _KEPT_HOURS,
+                    dry_run=False,
+                    enforce_retention_duration=False,
+                    post_commithook_properties=_bare(),
+                    full=True,
+                )
+                table.update_incremental()
+
+    def maintain(self) -> None:
+        """Merge small files and delete what is old, where that is due.
+
+        Raises:
+            StorageError: a log refused.
+        """
+        with self._storage_errors():
+            for name in list(self._open):
+                self._maintain(name)
 
     def rebase(self) -> None:
         """Repair times of readings that stand in the log, of boots whose clock has become known (rule 8).
@@ -234,10 +330,11 @@ class DeltaLog:
 
     def _begin(self, table: DeltaTable, name: str) -> None:
         """Clear away what an earlier run, or an earlier version, has left of a table."""
-        is_state = _state(self._root / name).exists()
+        is_state = name in STATE_TABLES
         if not is_state and _PROPERTIES.items() - table.metadata().configuration.items():
             table.alter.set_table_properties(_PROPERTIES)
-        self._clean(table, name, _STATE_KEPT_HOURS if is_state else _KEPT_HOURS)
+        if self._writer is None:  # else `sweep` follows
+            self._clean(table, name, _STATE_KEPT_HOURS if is_state else _KEPT_HOURS)
         self._location.tidy(name)
 
     def _clean(self, table: DeltaTable, name: str, kept_hours: int) -> None:
@@ -262,51 +359,38 @@ class DeltaLog:
             self._has[name] = -1 if version is None else version
         return self._has[name]
 
-    def _add(self, name: str, number: int, files: list[Path]) -> None:
-        table = self._widened(name, _nullable(pq.read_schema(files[0])))
-        actions: list[AddAction | RemoveAction] = [self._addition(name, file) for file in files]
-        schema, named, hooks = table.schema(), self._named(number), _bare()
+    def _check_writer(self, table: DeltaTable) -> None:
+        found = table.transaction_version(self._ingest + _WRITER)
+        if self._writer is not None and found is not None and found > self._writer:
+            raise ConfigurationError(
+                f"another ingest has begun to write to {self._location.uri('')}",
+                hint="one at a time: let that one run, or stop it and start this one again",
+            )
+
+    def _commit(self, name: str, actions: list[Action], named: CommitProperties) -> None:
+        table, hooks = self.table(name), _bare()
         table.create_write_transaction(
-            actions, "append", schema, commit_properties=named, post_commithook_properties=hooks
+            actions, "append", table.schema(), commit_properties=named, post_commithook_properties=hooks
         )
-        self._has[name] = number
         table.update_incremental()
-        if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
+
+    def _maintain(self, name: str) -> None:
+        table = self._table(name)
+        if table is not None and table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
             self._merge(table, name)
 
     def _merge(self, table: DeltaTable, name: str) -> None:
         """Merge small files, and delete what is old (rules 3 and 7)."""
-        actions = table.get_add_actions()
-        paths, sizes = (actions.column(column).to_pylist() for column in ("path", "size_bytes"))
-        target = _target([int(size) for size in sizes])
+        named, sizes = self._named(None), sizes_of(table)
+        target = _target([*sizes.values()])
         if target and {field.name for field in table.schema().fields} >= clustering.COLUMNS:
-            self._cluster(table, name, {path: size for path, size in zip(paths, sizes, strict=True) if size < target})
+            small = {path: size for path, size in sizes.items() if size < target}
+            actions = in_order(table, name, small, self._root, self._location, MAGNITUDES[-1])
+            self._commit(name, actions, named)
         elif target:
-            table.optimize.compact(target_size=target, post_commithook_properties=_bare())
+            table.optimize.compact(target_size=target, commit_properties=named, post_commithook_properties=_bare())
         self._clean(table, name, _KEPT_HOURS)
         del self._open[name]
-
-    def _cluster(self, table: DeltaTable, name: str, sizes: dict[str, int]) -> None:
-        """Replace files by others that hold the same rows in order, in one commit that changes no data."""
-        from deltalake.transaction import AddAction, RemoveAction
-
-        folder = Path(tempfile.mkdtemp(prefix=".merging-", dir=self._root))
-        try:
-            every: ds.FileSystemDataset = table.to_pyarrow_dataset()
-            chosen = [part for part in every.get_fragments() if unquote(part.path) in sizes or part.path in sizes]
-            merged = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
-            actions: list[AddAction | RemoveAction] = []
-            for file in clustering.clustered(merged, every.schema, folder, MAGNITUDES[-1]):
-                size, said = file.stat().st_size, statistics(file)
-                came_ms = self._location.place(file, f"{name}/{file.name}")
-                actions.append(AddAction(file.name, size, {}, came_ms, False, said))
-            now_ms = time.time_ns() // 1_000_000
-            actions += [RemoveAction(path, False, now_ms, size, {}) for path, size in sizes.items()]
-            hooks = _bare()
-            table.create_write_transaction(actions, "append", table.schema(), post_commithook_properties=hooks)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        table.update_incremental()
 
     def _files(self, name: str, number: int) -> list[Path]:
         return listed(self._root / name, f"batch={number}/*.parquet")
@@ -341,8 +425,9 @@ class DeltaLog:
 
         if number <= self._done(name):
             return
+        new = self._writer is None or self._table(name) is None
         write_deltalake(
-            self._location.uri(name),
+            self._location.uri(name) if new else self.table(name),  # rule 9: not what a later run has written
             rows.replace_schema_metadata(None),
             mode="overwrite",
             schema_mode="overwrite",
@@ -351,15 +436,20 @@ class DeltaLog:
             post_commithook_properties=_bare(),
         )
         self._has[name] = number
-        self._open.pop(name, None)
+        if new:
+            self._open.pop(name, None)
         written = self._table(name)
         if written is not None:
+            written.update_incremental()
             self._clean(written, name, _STATE_KEPT_HOURS)
 
-    def _named(self, number: int, what: str = "") -> CommitProperties:
+    def _named(self, number: int | None, what: str = "", note: Mapping[str, str] | None = None) -> CommitProperties:
         from deltalake import CommitProperties, Transaction
 
-        return CommitProperties(app_transactions=[Transaction(self._ingest + what, number)])
+        named = [] if number is None else [Transaction(self._ingest + what, number)]
+        if self._writer is not None:
+            named.append(Transaction(self._ingest + _WRITER, self._writer))
+        return CommitProperties(app_transactions=named, custom_metadata=dict(note) if note else None)
 
 
 def _bare() -> PostCommitHookProperties:

@@ -43,6 +43,7 @@ from covey_ingest.committed import batch_folder, committed_after, is_committed
 from covey_ingest.forgotten import ForgottenIncarnations
 from covey_ingest.messages import LINK, MESSAGES, database, in_microseconds, messages_in, scanned
 from covey_ingest.schema import TIMESTAMP
+from covey_ingest.standing import standing
 from covey_ingest.state_file import read_state, replace_state
 from covey_ingest.table_files import table_files
 
@@ -213,10 +214,7 @@ def _recalled(
 ) -> pa.Table:
     """Return what the table has, up to a micro-batch, of forgotten incarnations that messages name again (rule 4)."""
     back = forgotten.perhaps(unknown_links(numbers, messages))
-    if not len(back):
-        return MESSAGES.empty_table()
-    files = [file for file in table_files(tables, "readings") if _number(file) <= upto]
-    return messages_in(files, back)
+    return standing(tables, back, upto)
 
 
 def unknown_links(numbers: pa.Table, messages: pa.Table) -> pa.Table:
@@ -230,12 +228,6 @@ def _links_beside(tables: Path, numbers: pa.Table) -> pa.Table:
     for part in _parts(table_files(tables, "readings")) if len(numbers) else ():
         links = pa.concat_tables([links, unknown_links(numbers, part)]).group_by(LINK).aggregate([])
     return links
-
-
-def _number(file: Path) -> int:
-    """Return the micro-batch that a file is of; -1 where it is of many, in order of which nothing is known."""
-    name, _, number = file.parent.name.partition("=")
-    return int(number) if name == "batch" else -1
 
 
 def _files(folder: Path) -> list[Path]:

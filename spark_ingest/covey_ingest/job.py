@@ -26,10 +26,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from covey.adapters.objects.location import absolute_location
-from covey.errors import ConfigurationError, CoveyError, TransientError
+from covey.errors import ConfigurationError, CoveyError
 from covey_ingest import repairs
 from covey_ingest.progress import OnLag, OnProgress, OnPublished, Progress, ProgressReporter, segments_behind
 from covey_ingest.publisher import PublishTarget
+from covey_ingest.query_errors import PAUSES_S, LateWorkerError, stopped
 from covey_ingest.rows import Verify
 from covey_ingest.session import spark_path, spark_session
 from covey_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
@@ -37,9 +38,6 @@ from covey_ingest.tables import BatchWritten, Sink, Tables
 from covey_ingest.vaults import VaultPlace
 
 _POLL_SECONDS = 0.5
-_LATE_WORKER = "Python worker failed to connect back"
-"""What Spark says of a Python process that takes longer to start than 10 s; no setting of Spark's gives it more."""
-_PAUSES_S = (1.0, 5.0, 20.0, 60.0)
 
 
 def run(
@@ -153,14 +151,10 @@ class _Listener(StreamingQueryListener):
         """Nothing to do."""
 
 
-class _LateWorkerError(TransientError):
-    """Python was not there in time."""
-
-
 def _follow(query: DataStreamWriter, writer: _Writer, stop: threading.Event) -> None:
     """Run a query to its end. Where Python comes too late for it, as on a busy machine, start it anew: some times."""
-    for pause_s in _PAUSES_S:
-        with suppress(_LateWorkerError):
+    for pause_s in PAUSES_S:
+        with suppress(LateWorkerError):
             return _wait(query.start(), writer, stop)
         if stop.wait(pause_s):
             return None
@@ -181,16 +175,6 @@ def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event) -> None
                 "a newer Spark has written the checkpoint",
                 hint="start that one, or give new tables and a new checkpoint",
             ) from error
-        kind = _LateWorkerError if _LATE_WORKER in str(cause) else TransientError
-        raise kind(
-            f"the query stopped: {_first_cause(cause)}", hint="start it again: it goes on where it stopped"
-        ) from cause
+        raise stopped(cause) from cause
     finally:
         query.stop()
-
-
-def _first_cause(error: Exception) -> str:
-    """Return the line of a Python worker's traceback that names our own error, or Spark's first line."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    ours = [line for line in lines if line.startswith("covey.errors.")]
-    return ours[-1].partition(": ")[2] if ours else next(filter(None, lines), "no reason given")

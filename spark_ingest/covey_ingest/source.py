@@ -18,6 +18,8 @@ Options:
         others is read.
     otherVaults: further vaults, as a JSON list of `[path, keyFile]`. With `homeVault`: the id of the vault whose nodes
         go by their ids alone in the offsets (`vaults`); by default the one at `path`.
+    startingOffsets, endingOffsets: for `read` alone, what lies between two offsets of a stream, each as JSON
+        (`offsets`): from the beginning, and up to what the vault lists now, where one is not given.
 
 `schema(...)` may name some of the columns, in any order: the others are not built, and readings are not decoded if none
 of their columns is named (`pruning`). A filter (`where`) on the rows skips nothing in the vault: use the options.
@@ -62,9 +64,11 @@ from covey_ingest.vaults import FollowedVault, VaultPlace, Vaults, together, unq
 
 FORMAT = "covey"
 SEGMENTS_PER_TRIGGER = 256
+_OFFSETS = ("startingOffsets", "endingOffsets")
 _OPTIONS = (
     *("path", "keyFile", "verify", "maxSegmentsPerTrigger", "maxBytesPerTrigger"),
     *("manifestMemory", "failedSegments", "receivedSince", "receivedUntil", "nodes", "otherVaults", "homeVault"),
+    *_OFFSETS,
 )
 _MOMENTS = ("receivedSince", "receivedUntil")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,6 +89,7 @@ class SourceOptions:
     nodes: frozenset[str] = frozenset()
     others: tuple[VaultPlace, ...] = ()
     home: str = ""
+    offsets: tuple[Offset | None, ...] = (None, None)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -115,8 +120,8 @@ class SourceOptions:
         others, home = _others(given), given.get("homevault", "")
         if others and not home:
             raise ConfigurationError("option homeVault is missing", hint="otherVaults needs it")
-        key_file = Path(given["keyfile"])
-        return cls(given["path"], key_file, verify, segments, memory, size, failed, received, nodes, others, home)
+        offsets, place = tuple(_offset(given, name) for name in _OFFSETS), (given["path"], Path(given["keyfile"]))
+        return cls(*place, verify, segments, memory, size, failed, received, nodes, others, home, offsets)
 
     def to_options(self) -> dict[str, str]:
         """Return what `parse` reads."""
@@ -137,6 +142,9 @@ class SourceOptions:
             options["otherVaults"] = json.dumps([[place.vault, str(place.key_file)] for place in self.others])
         if self.home:
             options["homeVault"] = self.home
+        for name, offset in zip(_OFFSETS, self.offsets, strict=True):
+            if offset is not None:
+                options[name] = json.dumps(offset)
         files = {"manifestMemory": self.memory, "failedSegments": self.failed}
         return options | {name: str(path) for name, path in files.items() if path is not None}
 
@@ -203,6 +211,22 @@ def _moment(given: Mapping[str, str], name: str, otherwise: int) -> int:
             f"option {name} is {text[:40]!r}", hint="a moment and its zone, such as 2026-11-20T06:00:00Z"
         )
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _offset(given: Mapping[str, str], name: str) -> Offset | None:
+    """Return an offset of the stream, or None where it is not given."""
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    try:
+        offset = {str(node): [*fields] for node, fields in json.loads(text).items()}
+        for node in nodes_of(offset):
+            Position.of(offset, node)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise ConfigurationError(
+            f"option {name} is {text[:40]!r}", hint="an offset of the stream, as JSON: see covey_ingest.offsets"
+        ) from None
+    return offset
 
 
 def _node(text: str) -> str:
@@ -278,11 +302,16 @@ class CoveySource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the API's name
         """Follow the vault."""
         _spare_imports()
-        return VaultStreamReader(SourceOptions.parse(self.options), _columns(schema))
+        options = SourceOptions.parse(self.options)
+        if options.offsets != (None, None):
+            raise ConfigurationError(
+                "startingOffsets and endingOffsets are for read, not for readStream", hint="leave them out"
+            )
+        return VaultStreamReader(options, _columns(schema))
 
 
 class VaultBatchReader(DataSourceReader):
-    """All segments that the vault's manifests list now, as far as they are wanted."""
+    """All segments that the vault's manifests list now, or those between two offsets, as far as they are wanted."""
 
     def __init__(self, options: SourceOptions, columns: pa.Schema = MESSAGE_SCHEMA) -> None:
         self._options = options
@@ -290,9 +319,9 @@ class VaultBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan tasks over all nodes."""
-        vaults = self._options.open_all()
-        planned = ranges(vaults, {}, latest_offset(vaults, {}, None))
-        return Segments.planned(vaults, self._wanted.works(planned))
+        vaults, (start, end) = self._options.open_all(), self._options.offsets
+        end = latest_offset(vaults, start or {}, None) if end is None else end
+        return Segments.planned(vaults, self._wanted.works(ranges(vaults, start or {}, end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows."""

@@ -165,7 +165,10 @@ _SOLE_IMPORTERS = {
     "blake3": ("covey.core.crypto",),
     "pymodbus": ("covey.adapters.sensors.modbus",),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
-    "pyspark": tuple(f"covey_ingest.{part}" for part in ("source", "job", "tables", "session", "micro_batch")),
+    "pyspark": tuple(
+        f"covey_ingest.{part}"
+        for part in ("source", "job", "tables", "session", "micro_batch", "store_job", "store_writer")
+    ),
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),
     "pandas": ("covey_ingest",),

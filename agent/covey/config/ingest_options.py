@@ -33,7 +33,9 @@ def ingest_parser() -> argparse.ArgumentParser:
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
     parser.add_argument("vault", metavar="VAULT", nargs="+", help="a vault: a directory or s3://BUCKET/PREFIX")
-    parser.add_argument("tables", metavar="TABLES", type=Path, help="where the tables go")
+    parser.add_argument(
+        "tables", metavar="TABLES", type=_tables, help="where the tables go: a directory or s3://BUCKET/PREFIX"
+    )
     parser.add_argument(
         "--key-file",
         type=Path,
@@ -58,7 +60,9 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         help="segments in one micro-batch (default: 256)",
     )
     parser.add_argument("--max-bytes-per-trigger", type=int, metavar="N", help="bytes of segments in one micro-batch")
-    parser.add_argument("--sink", choices=SINKS, default="parquet", help="what the tables are (default: parquet)")
+    parser.add_argument(
+        "--sink", choices=SINKS, help="what the tables are (default: parquet; in an object store always delta)"
+    )
     parser.add_argument(
         "--merge-files",
         action="store_true",
@@ -89,7 +93,7 @@ def report_parser() -> argparse.ArgumentParser:
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("tables", metavar="TABLES", help="the folder of tables, or the URL where they are published")
+    parser.add_argument("tables", metavar="TABLES", help="the folder of tables, or their URL in an object store")
     parser.add_argument(
         "--since",
         type=_window,
@@ -120,7 +124,7 @@ def views_parser() -> argparse.ArgumentParser:
 
 def add_views_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("tables", metavar="TABLES", help="the folder of tables, or the URL where they are published")
+    parser.add_argument("tables", metavar="TABLES", help="the folder of tables, or their URL in an object store")
     parser.add_argument(
         "--for", dest="engine", choices=ENGINES, default="duckdb", help="whose SQL it is to be (default: duckdb)"
     )
@@ -137,7 +141,7 @@ def delete_parser() -> argparse.ArgumentParser:
 
 def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("tables", metavar="TABLES", type=Path, help="the folder of tables")
+    parser.add_argument("tables", metavar="TABLES", type=_folder, help="the folder of tables")
     parser.add_argument(
         "--author",
         type=read_one_author,
@@ -159,7 +163,7 @@ def retain_parser() -> argparse.ArgumentParser:
 
 def add_retain_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("tables", metavar="TABLES", type=Path, help="the folder of tables")
+    parser.add_argument("tables", metavar="TABLES", type=_folder, help="the folder of tables")
     parser.add_argument("--days", type=read_days, required=True, metavar="N", help="how long readings are kept")
     _add_deleting_arguments(parser)
 
@@ -195,6 +199,19 @@ def _place(text: str) -> str:
     if not re.fullmatch(r"(s3|gs|az|abfss)://[^/:@?#\s]+(@[^/:@?#\s]+)?(/[^?#\s]*)?", text) or "%" in text:
         raise argparse.ArgumentTypeError("write it like s3://BUCKET/PREFIX, with no credentials in it")
     return text.rstrip("/")
+
+
+def _tables(text: str) -> Path | str:
+    """Return the folder, or the URL, that tables go to."""
+    return _place(text) if "://" in text else Path(text)
+
+
+def _folder(text: str) -> Path:
+    if "://" in text:
+        raise argparse.ArgumentTypeError(
+            "nothing is deleted from tables in an object store: fill new ones, once it is deleted from the vault"
+        )
+    return Path(text)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -222,6 +222,29 @@ class CloudStore:
 
         with self._store_errors("write", key):
             obstore.put(self._store, key, file, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
+
+    def download(self, key: str, file: Path) -> None:
+        """Write an object of our own making, of any size, to a file.
+
+        Raises:
+            StorageError: it is not there, or the store refused, or was not reached.
+        """
+        import obstore
+
+        with self._store_errors("read", key), file.open("wb") as written:
+            for part in obstore.get(self._store, key):
+                written.write(part)
+
+    def discard(self, keys: list[str]) -> None:
+        """Remove objects of our own making, whichever of them are there.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        with self._store_errors("remove", f"{len(keys)} objects"), suppress(FileNotFoundError):
+            obstore.delete(self._store, keys)
 
     @contextmanager
     def _store_errors(self, action: str, key: str) -> Iterator[None]:

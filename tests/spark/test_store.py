@@ -1,0 +1,140 @@
+"""Tables in an object store and nowhere else: the whole way there, looked at from outside; in this session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("deltalake", reason="the delta extra is not installed")
+pytest.importorskip("obstore", reason="the cloud extra is not installed")
+
+from deltalake import DeltaTable
+
+from covey.errors import ConfigurationError, StorageError
+from covey_ingest import table_locations
+from covey_ingest.__main__ import main
+from covey_ingest.progress import Lag, Progress
+from covey_ingest.report import make_report
+from covey_ingest.store_job import run_into_store
+from covey_ingest.vaults import VaultPlace
+from tests.failing_s3 import FailingS3, Order
+from tests.outside.audit import Audit, audit
+from tests.outside.holdings import Holdings
+from tests.outside.members import membership
+from tests.outside.vault import Vault
+from tests.spark.fleet import NOW_US, Collector
+from tests.spark.test_outside import Scene
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+_URL = "s3://bucket/tables"
+
+
+@pytest.fixture
+def store(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingS3]:
+    """An empty store, which this process and the session's workers know."""
+    with FailingS3().running() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+            monkeypatch.setitem(spark.sparkContext.environment, name, value)
+        yield server
+
+
+def _ingest(spark: SparkSession, scene: Scene, **options: Any) -> list[Progress]:
+    reported: list[Progress] = []
+    given: dict[str, Any] = {"available_now": True, "segments_per_trigger": 1, "on_progress": reported.append} | options
+    run_into_store(str(scene.collector.vault), scene.collector.key_file, _URL, spark=spark, **given)
+    return reported
+
+
+def _audit(scene: Scene) -> Audit:
+    holdings = Holdings(membership(each.raw for each in scene.manifests))
+    holdings.take(Vault(str(scene.collector.vault), scene.collector.key_file))
+    return audit(holdings, [_URL])
+
+
+def test_each_reading_once_with_repeats_losses_and_a_clock_known_late(
+    spark: SparkSession, tmp_path: Path, store: FailingS3
+) -> None:
+    scene, lags = Scene(tmp_path), list[Lag]()
+    scene.land_everything()
+    stop = threading.Event()
+
+    def once(_: Progress) -> None:
+        stop.set()
+
+    _ingest(spark, scene, stop=stop, on_progress=once)
+    brought = _ingest(spark, scene, on_lag=lags.append)
+    assert [each.batch_id for each in brought] == [*range(1, len(brought) + 1)], "the next run goes on"
+    assert sum(each.repeats for each in brought) == 1
+    assert lags[-1].segments == 0
+    found = _audit(scene)
+    assert found.findings == []
+    assert found.readings == {scene.ann.author: 13, scene.bob.author: 5}
+    assert found.rows == {_URL: found.readings}
+    assert _ingest(spark, scene) == [], "nothing has come since"
+    assert make_report(_URL, NOW_US, None).sections["devices"]
+
+
+def test_several_vaults_fill_tables_and_one_of_them_goes_on_alone(
+    spark: SparkSession, tmp_path: Path, store: FailingS3
+) -> None:
+    scene, south = Scene(tmp_path), Collector(tmp_path / "south", 9)
+    twice = scene.ann.measure(2)
+    scene.collector.land(twice, scene.ann.measure(1))
+    south.land(scene.ann.measure(3))
+    places = [VaultPlace(str(south.vault), south.key_file)]
+    _ingest(spark, scene, others=places, segments_per_trigger=9)
+    south.land(twice, scene.ann.measure(4))
+    run_into_store(str(south.vault), south.key_file, _URL, available_now=True, spark=spark)
+    rows = DeltaTable(f"{_URL}/readings").to_pyarrow_table().group_by(["vault", "seq"]).aggregate([("index", "count")])
+    north_id, south_id = scene.collector.key.vault_id.hex(), south.key.vault_id.hex()
+    found = sorted((row["seq"], row["vault"], row["index_count"]) for row in rows.to_pylist())
+    assert found == [(1, north_id, 2), (2, north_id, 1), (3, south_id, 3), (4, south_id, 4)]
+
+
+def test_a_run_whose_store_fails_ends_and_the_next_one_brings_the_rest(
+    spark: SparkSession, tmp_path: Path, store: FailingS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_locations, "_LIBRARY", {"max_retries": "0"})
+    scene = Scene(tmp_path)
+    scene.collector.land(scene.ann.measure(5), scene.bob.measure(3))
+    scene.collector.land(scene.ann.measure(2))
+    commits = 0
+
+    def cut_off(method: str, key: str) -> Order:
+        nonlocal commits
+        commits += method == "PUT" and "/readings/_delta_log/" in key and not key.endswith(("0.json", "1.json"))
+        return Order.REFUSE if commits > 1 else Order.OBEY
+
+    store.orders = cut_off
+    with pytest.raises(StorageError):
+        _ingest(spark, scene)
+    store.orders = lambda _method, _key: Order.OBEY
+    assert len(store.keys("bucket/tables/readings/batch=1/")) == 1, "put, and not committed"
+    (brought,) = _ingest(spark, scene)
+    assert (brought.batch_id, brought.readings) == (1, 2)
+    assert _audit(scene).findings == []
+
+
+@pytest.mark.parametrize(
+    "words", [["--sink", "parquet"], ["--publish", "s3://bucket/b"], ["--checkpoint", "c"], ["--merge-files"]]
+)
+def test_what_belongs_to_a_folder_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vault", _URL, "--key-file", "key", *words]) == 2
+    assert "leave" in capsys.readouterr().err
+
+
+def test_tables_that_are_published_are_not_written_to(spark: SparkSession, tmp_path: Path, store: FailingS3) -> None:
+    scene = Scene(tmp_path)
+    scene.collector.land(scene.ann.measure(1))
+    store.objects["bucket/tables/covey.json"] = (b'{"ingest": "x", "vault_id": "y"}', 0.0)
+    with pytest.raises(ConfigurationError, match="published by an ingest"):
+        _ingest(spark, scene)
