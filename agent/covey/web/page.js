@@ -457,8 +457,9 @@ function route() {
   element("fleet").hidden = Boolean(key);
   element("device").hidden = !key;
   if (key) {
-    for (const id of ["name", "facts", "custody", "values", "outbox", "story"]) element(id).replaceChildren();
-    element("name").focus();
+    for (const id of ["facts", "custody", "values", "outbox", "story"]) element(id).replaceChildren();
+    element("name").textContent = overview?.devices.find((each) => each.key === key)?.label || key.slice(0, 8);
+    element("name").focus(); // a screen reader says it at once, whenever the rest comes
     refreshDevice(key);
     followDevice(key);
   } else followFleet();
