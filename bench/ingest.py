@@ -7,7 +7,8 @@
    counts on a shared machine, and there the CPU seconds of all processes together tell more than the clock.
 3. The fixed part: the same with a vault, a table of one message. What it takes of each run is told, since readings
    enough make any source look fast that starts slowly, and too few make it look slow.
-4. Bytes at rest: of segments as they landed, and as `covey vault compact` merges them.
+4. The whole job, into all tables, beside Spark that copies the same readings: `whole_job`.
+5. Bytes at rest: of segments as they landed, and as `covey vault compact` merges them.
 
 `python -m bench.ingest --readings 4000000 --rounds 5` for figures to quote.
 """
@@ -22,12 +23,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import psutil
 from pyspark.sql import DataFrame, SparkSession
 
+from bench import whole_job
+from bench.cost import Cost, cost
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.batch import ClockKind, ClockReading
 from covey.core.vault import merging
@@ -76,7 +78,9 @@ def main(readings_in_all: int = READINGS, rounds: int = ROUNDS) -> None:
                 flush=True,
             )
         build_vault(root / "tiny", 100, 100)
-        measure(spark_session("covey bench"), root, vaults, readings_in_all, rounds)
+        spark = spark_session("covey bench")
+        measure(spark, root, vaults, readings_in_all, rounds)
+        whole_job.measure(spark, root, vaults, root / "tiny", rounds)
 
 
 def build_vault(vault: Path, per_message: int, total: int) -> None:
@@ -136,14 +140,6 @@ def _opened(vault: Path) -> tuple[VaultReader, str, VaultManifest]:
     return reader, node, manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one run took, in seconds: by the clock, and of all processors together."""
-
-    clock: float
-    cpu: float
-
-
 def measure(spark: SparkSession, root: Path, vaults: dict[int, Path], total: int, rounds: int) -> None:
     """Run every source into every sink, in turn, and print."""
 
@@ -174,24 +170,15 @@ def measure(spark: SparkSession, root: Path, vaults: dict[int, Path], total: int
         costs: dict[str, list[Cost]] = {name: [] for name in sources}
         for number in range(WARM_UP + rounds):
             for name in list(sources) if number % 2 else reversed(sources):
-                cost = _cost(write, sources[name])
+                taken = cost(partial(_written, write, sources[name]))
                 if number >= WARM_UP:
-                    costs[name].append(cost)
+                    costs[name].append(taken)
         _print_costs(sink, costs, total)
     _print_at_rest(Path(parquet), Path(json), vaults, total)
 
 
-def _cost(write: Callable[[DataFrame], None], source: Callable[[], DataFrame]) -> Cost:
-    clock, cpu = time.monotonic(), _cpu_seconds()
+def _written(write: Callable[[DataFrame], None], source: Callable[[], DataFrame]) -> None:
     write(source())
-    return Cost(time.monotonic() - clock, _cpu_seconds() - cpu)
-
-
-def _cpu_seconds() -> float:
-    """Return what this process and all below it have used so far: the JVM, and its Python workers."""
-    here = psutil.Process()
-    used = [process.cpu_times() for process in [here, *here.children(recursive=True)]]
-    return sum(times.user + times.system + times.children_user + times.children_system for times in used)
 
 
 def _print_costs(sink: str, costs: dict[str, list[Cost]], total: int) -> None:
