@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 from covey.core.actions.received import ResultRecords
 from covey.core.collectors import CollectorQueues, SilentCollectorRecords
 from covey.core.content.records import ContentRecords
-from covey.core.history.records import AnnouncementRecords, CatchUpRecords, NamedManifestRecords, OperationRecords
+from covey.core.history.records import (
+    AnnouncementRecords,
+    CatchUpRecords,
+    GraphOfferRecords,
+    NamedManifestRecords,
+    OperationRecords,
+)
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.link.imprints import ImprintRecords
 from covey.core.link.incarnations import IncarnationSpan
@@ -178,6 +184,10 @@ class Records(Protocol):
     @property
     def catching_up(self) -> CatchUpRecords:
         """The members from whom histories are being fetched."""
+
+    @property
+    def graph_offers(self) -> GraphOfferRecords:
+        """Since when each group's graph has been offered."""
 
     @property
     def sent_reports(self) -> NodeSentReports:

@@ -1,4 +1,4 @@
-"""The table of histories that are being fetched: from whom, how much has come, and what is known to be missing."""
+"""The tables of histories that are being fetched: from whom, how much has come, and since when the rest is offered."""
 
 from __future__ import annotations
 
@@ -46,3 +46,23 @@ class CatchingUp:
             (group_id,),
         )
         return [CatchUp(DeviceKey(row[0]), *row[1:]) for row in rows]
+
+
+class GraphOffers:
+    """Since when each group's graph has been offered, in microseconds of the wall clock."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def since_us(self, group_id: GroupId) -> int | None:
+        """Return since when it has been offered; None where it was not."""
+        row = self._database.first("SELECT since FROM graph_offer WHERE group_id = ?", (group_id,))
+        return None if row is None else int(row[0])
+
+    def note(self, group_id: GroupId, since_us: int) -> None:
+        """Note since when it has been offered."""
+        self._database.run("INSERT OR REPLACE INTO graph_offer VALUES (?, ?)", (group_id, since_us))
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget that it was offered."""
+        self._database.run("DELETE FROM graph_offer WHERE group_id = ?", (group_id,))

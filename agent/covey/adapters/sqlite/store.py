@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import Boards, Carriers
-from covey.adapters.sqlite.catching_up import CatchingUp
+from covey.adapters.sqlite.catching_up import CatchingUp, GraphOffers
 from covey.adapters.sqlite.collectors import SilentCollectors
 from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.content import ContentTable
@@ -140,6 +140,7 @@ class SqliteStore:
         self.operations = OperationTables(database, self.events)
         self.announcements = Announcements(database)
         self.catching_up = CatchingUp(database)
+        self.graph_offers = GraphOffers(database)
         self.ordered_settings = OrderedSettingTable(database, self.events)
         self.sent_reports = SentReportTable(database)
         self.setting_reports = SettingReports(database, self.events)

@@ -6,7 +6,8 @@
    that was signed, of those that the group lists now, by more than half of the electors: of the admins that its
    manifest lists and of those whom the group lists now; where the mode knows none, of the operators that the owner of
    the asker has pinned, and of those of the state. So nobody who was removed, and no minority, can make up a past.
-3. It waits for `GRAPH_WAIT_US` for somebody who has kept everything.
+3. It waits for `GRAPH_WAIT_US` for somebody who has kept everything, whether it runs all that time or not, and asks
+   who offered it last when that is over.
 4. It takes as forgotten only what others are never judged by, orders that the checkpoint settles among it, and not the
    profile that the state names. Everything else has to come whole, and is accepted by the rules of operations; it comes
    no further without it.
@@ -29,7 +30,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval
-from covey.core.history.records import HistoryRecords, OperationRecords, Remains
+from covey.core.history.records import GraphOfferRecords, HistoryRecords, OperationRecords, Remains
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
@@ -40,7 +41,6 @@ from covey.limits.history import BUNDLE_OPERATION_BYTES, GRAPH_PARTS_AT_ONCE, GR
 
 _OVERHEAD_BYTES = 8
 """Of one item of a message, at most."""
-_BEGUN = -GRAPH_WAIT_US
 
 
 def nobody_pinned(_: GroupId) -> Pins:
@@ -59,6 +59,10 @@ class NewcomerRecords(HistoryRecords, Protocol):
     """The durable state, as it is used here."""
 
     @property
+    def graph_offers(self) -> GraphOfferRecords:
+        """Since when each group's graph has been offered."""
+
+    @property
     def operations(self) -> GraphOperations:
         """The operations of this device's groups."""
 
@@ -73,7 +77,8 @@ class Newcomers:
         self._history = history
         self._records = records
         self._pins = pins
-        self._offered_at_us: dict[GroupId, int] = {}
+        self._begun: set[GroupId] = set()
+        """Of which graphs something was taken, and not all of it."""
 
     # -- giving -------------------------------------------------------------------------------------------------------
 
@@ -179,8 +184,8 @@ class Newcomers:
 
     def progressed(self, group_id: GroupId) -> None:
         """Note that somebody gave whole operations: the wait begins anew (rule 3)."""
-        if self._offered_at_us.get(group_id, _BEGUN) != _BEGUN:
-            del self._offered_at_us[group_id]
+        if group_id not in self._begun:
+            self._records.graph_offers.forget(group_id)
 
     def receive(self, message: Message, now: Now) -> tuple[Taken, list[GroupSend]]:
         """Take what remains of forgotten operations (rules 2 to 4), and ask for what comes after it.
@@ -199,18 +204,40 @@ class Newcomers:
             taken.refused.append(error)
             return taken, []
         if state is None:
+            assert taken.missing_manifest is not None, "that is why"
+            self._history.exchange.ask_later(group_id, message.author, taken.missing_manifest, now)
             return taken, []
-        offered_at_us = self._offered_at_us.setdefault(group_id, now.monotonic_us)
-        if now.monotonic_us < offered_at_us + GRAPH_WAIT_US:
+        rest_us = self._rest_us(group_id, now) if self._lacks(group_id, graph) else 0
+        if rest_us:
+            self._history.exchange.ask_at(group_id, message.author, now.monotonic_us + rest_us)
             self._note(message, 0, now, more=max(1, graph.rest))
             return taken, []
-        self._offered_at_us[group_id] = _BEGUN
         came = self._take(group_id, state, graph, taken, now)
         parts, behind = len(graph.hashes) // DIGEST_BYTES, graph.first + len(list(divided(graph.remains)))
         more = behind < parts or graph.count < len(graph.remains)
+        if more or self._lacks(group_id, graph):
+            self._begun.add(group_id)
+        else:
+            self._begun.discard(group_id)
+            self._records.graph_offers.forget(group_id)
         self._note(message, came, now, more=max(1, graph.rest - graph.count) if more and came else 0)
         asked = self._history.exchange.ask(group_id, message.author, now, taken.missing, progressed=bool(came))
         return taken, asked
+
+    def _lacks(self, group_id: GroupId, graph: HistoryGraph) -> bool:
+        """Say whether something of a graph is not known here that is to be taken."""
+        held = self._records.operations.held
+        return any(held(group_id, each.id) is None for each in graph.remains[: graph.count])
+
+    def _rest_us(self, group_id: GroupId, now: Now) -> int:
+        """Return how long to wait on for somebody who has kept everything (rule 3); 0 where that is over."""
+        if group_id in self._begun:
+            return 0
+        since_us = self._records.graph_offers.since_us(group_id)
+        if since_us is None or since_us > now.wall_us:  # or the clock was set back
+            since_us = now.wall_us
+            self._records.graph_offers.note(group_id, since_us)
+        return max(0, since_us + GRAPH_WAIT_US - now.wall_us)
 
     def _note(self, message: Message, came: int, now: Now, *, more: int) -> None:
         """Show people what is under way, and from whom."""

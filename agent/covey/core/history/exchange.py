@@ -66,6 +66,10 @@ class HistoryExchange:
         self._missing_manifests: dict[GroupId, ManifestHash] = {}
         self._asks_later: dict[GroupId, DeviceKey] = {}
         """Whom to ask for operations once a manifest that one of them names has come."""
+        self._asks_at_us: dict[GroupId, tuple[DeviceKey, int]] = {}
+        """Whom to ask for operations once more, and when."""
+        self._asked: set[tuple[GroupId, DeviceKey]] = set()
+        """Who was asked since the start: an answer may come after a day."""
         self._taking_tags: set[DeviceKey] = set()
         """Who has said that it takes requests that name logs by tags."""
         self._wanted: dict[tuple[GroupId, DeviceKey], tuple[OperationId, ...]] = {}
@@ -130,10 +134,12 @@ class HistoryExchange:
                 waiting = True
             else:
                 self._send_log(behind.group_id, behind.member, log, behind.number, now)
-        sends = [*self._ask_late(groups, now), *self._ask_wanted(groups, now)]
+        sends = [*self._ask_late(groups, now), *self._ask_wanted(groups, now), *self._ask_once_more(groups, now)]
         self._queue.queue_all(sends, (), now)
-        waiting = waiting or bool(self._asks_later or self._wanted)
-        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
+        looks = [at_us for _, at_us in self._asks_at_us.values()]
+        if waiting or self._asks_later or self._wanted:
+            looks.append(now.monotonic_us + ANNOUNCE_US)
+        self._look_at_us = min(looks, default=None)
 
     def _ask_late(self, groups: dict[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
         """Ask for the operations whose manifest has come since, and on for the manifests that have not.
@@ -162,6 +168,23 @@ class HistoryExchange:
             else:
                 sends += self.ask(group_id, member, now)
         return sends
+
+    def _ask_once_more(self, groups: dict[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
+        """Ask those whose time has come."""
+        sends: list[GroupSend] = []
+        for group_id, (member, at_us) in list(self._asks_at_us.items()):
+            group = groups.get(group_id)
+            if group is None or group.member(member) is None:
+                del self._asks_at_us[group_id]
+            elif now.monotonic_us >= at_us:
+                del self._asks_at_us[group_id]
+                sends += self.ask(group_id, member, now, progressed=True)
+        return sends
+
+    def ask_at(self, group_id: GroupId, member: DeviceKey, at_us: int) -> None:
+        """Ask a member once more at a time of the monotonic clock; nobody else who was to be asked so in the group."""
+        self._asks_at_us[group_id] = member, at_us
+        self._look_at_us = at_us if self._look_at_us is None else min(self._look_at_us, at_us)
 
     def ask_later(self, group_id: GroupId, member: DeviceKey, manifest: ManifestHash, now: Now) -> None:
         """Ask a member again once a manifest that its operations name is here."""
@@ -196,6 +219,7 @@ class HistoryExchange:
             key: at_us for key, at_us in self._pulled_at_us.items() if now.monotonic_us < at_us + HISTORY_PULL_US
         }
         self._pulled_at_us[group_id, member] = now.monotonic_us
+        self._asked.add((group_id, member))
         pull = HistoryPull(behind or dict(records.logs(group_id)), tuple(unknown), only=behind is not None)
         if member in self._taking_tags:
             pull = pull.with_tags(now.wall_us.to_bytes(LOG_SALT_BYTES, "big"))
@@ -229,8 +253,8 @@ class HistoryExchange:
         return self.ask(group_id, message.author, now, behind=behind) if behind else []
 
     def was_asked(self, group_id: GroupId, member: DeviceKey) -> bool:
-        """Say whether a member was asked for operations lately."""
-        return (group_id, member) in self._pulled_at_us
+        """Say whether a member was asked for operations since the start."""
+        return (group_id, member) in self._asked
 
     def lacks_forgotten(self, group_id: GroupId, pull: HistoryPull) -> bool:
         """Say whether an asker lacks what was forgotten here."""

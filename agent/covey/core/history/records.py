@@ -186,6 +186,19 @@ class CatchUpRecords(Protocol):
         """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
 
 
+class GraphOfferRecords(Protocol):
+    """Since when each group's graph has been offered, in microseconds of the wall clock."""
+
+    def since_us(self, group_id: GroupId) -> int | None:
+        """Return since when it has been offered; None where it was not."""
+
+    def note(self, group_id: GroupId, since_us: int) -> None:
+        """Note since when it has been offered."""
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget that it was offered."""
+
+
 class NamedManifestRecords(Protocol):
     """The manifests that operations name."""
 

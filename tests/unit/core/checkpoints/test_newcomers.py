@@ -283,6 +283,49 @@ def test_people_see_that_it_waits(tmp_path: Path) -> None:
     assert site.is_in_step()
 
 
+@pytest.mark.slow
+def test_the_wait_goes_on_where_the_device_is_restarted(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.cem.now = site.ann.now
+    admit(site.ann, site.cem, site.group_id, site.ben)
+    for _ in range(2 * GRAPH_WAIT_US // (5 * HISTORY_PULL_US)):
+        deliver(site.ann, site.ben, site.cem, rounds=5)
+        site.cem.restart()
+    assert site.is_in_step()
+
+
+def test_it_asks_by_itself_when_the_wait_is_over(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    devices = site.ann, site.ben, site.cem
+    site.cem.now = site.ann.now
+    admit(site.ann, site.cem, site.group_id, site.ben)
+    deliver(*devices, rounds=2)
+    for each in devices:
+        each.compares_on_contact_only()
+        each.wait(GRAPH_WAIT_US / 1_000_000)
+        each.maintain()
+    deliver(*devices, rounds=2)
+    assert site.is_in_step()
+
+
+def test_a_clock_that_is_set_back_has_it_wait_no_longer_than_from_then_on(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    cem = hostile.site.cem
+    with cem.store.transaction():
+        cem.store.graph_offers.note(hostile.site.group_id, cem.now.wall_us + 10**12)
+    assert hostile.bring(hostile.graph) >= _NOTES - GRAPH_PART
+
+
+def test_an_answer_that_takes_long_is_taken_whoever_was_asked_since(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    site, cem = hostile.site, hostile.site.cem
+    for asked in (site.ben, site.ann):
+        cem.wait(HISTORY_PULL_US / 1_000_000)
+        with cem.store.transaction():
+            cem.node.history.exchange.ask(site.group_id, asked.key, cem.now)
+    assert hostile.bring(hostile.graph, asked=False) >= _NOTES - GRAPH_PART
+
+
 def test_what_nobody_asked_for_is_not_taken(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     hostile.site.cem.restart()
