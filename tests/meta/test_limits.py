@@ -208,6 +208,7 @@ _OUR_OWN = {
     "PREPARED_INVITE_US": "an inviter's choice; the expiry stands in the invite",
     "MAINTENANCE_US": "this device's rhythm",
     "ANNOUNCE_US": "this device's rhythm",
+    "ANNOUNCE_PAUSE_US": "this device's rhythm",
     "SEGMENT_BYTES": "a collector's rhythm; readers take any up to the maximum",
     "SEGMENT_US": "a collector's rhythm",
     "PUBLISH_BATCHES": "a publisher's rhythm",

@@ -41,7 +41,7 @@ _CYCLES, _CYCLE_STEPS, _CYCLE_S = 40, 8, 120
 _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one, unless it has one of its own."""
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
-_SEED_OF_MISTAKE = {_LOST: 16, _UNANSWERED: 2}
+_SEED_OF_MISTAKE = {_UNANSWERED: 77}
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
 
@@ -315,6 +315,7 @@ def _become_quiet(world: PersonalWorld) -> None:
     world.network.apart = set()
     for device in world.own:
         device.odds = 0
+    _repeat_what_was_lost(world)
     world.run(lambda: _knows_of_removal(world))
     world.order_late()
     for _ in range(_CYCLES):
@@ -325,6 +326,16 @@ def _become_quiet(world: PersonalWorld) -> None:
             each.wait(_CYCLE_S)
     assert _is_settled(world), "they never come to rest"
     world.look()
+
+
+def _repeat_what_was_lost(world: PersonalWorld) -> None:
+    """Have the person do again what was lost with the state of the device at which it was done."""
+    inside = [each for each in world.own if each.own().group() is not None]
+    for each in world.own:
+        if each not in inside:  # whoever was to let it in has lost the invite
+            world.admit(inside[0], each, world.personal)
+    if all(world.stolen.key in world.members(each, world.personal) for each in inside):
+        world.remove_the_thief()
 
 
 def _knows_of_removal(world: PersonalWorld) -> bool:

@@ -63,6 +63,10 @@ MAXIMUM_WANTED = 64
 ANNOUNCE_US = 2_000_000
 """Between two looks whether a member has acknowledged what it was sent, while more was written since."""
 
+ANNOUNCE_PAUSE_US = 100_000
+"""Between two such looks while acknowledgements come: of a thousand members they come within seconds, and a look goes
+through all of them."""
+
 HISTORY_PULL_US = 15_000_000
 """Between two requests to one member, unless the one before brought something."""
 

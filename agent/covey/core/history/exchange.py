@@ -34,6 +34,7 @@ from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.limits.history import (
+    ANNOUNCE_PAUSE_US,
     ANNOUNCE_US,
     BUNDLE_OPERATION_BYTES,
     BUNDLE_OPERATIONS,
@@ -61,8 +62,12 @@ class HistoryExchange:
         self._queue = queue
         self._carriage = carriage
         self._pulled_at_us: dict[tuple[GroupId, DeviceKey], int] = {}
-        self._look_at_us: int | None = 0
+        self._announce_at_us: int | None = 0
         """When to look next whether something is owed to a member; None: to nobody."""
+        self._announced_at_us = 0
+        """When that was looked at last."""
+        self._look_at_us: int | None = None
+        """When to look next whether a member is to be asked; None: nobody is."""
         self._missing_manifests: dict[GroupId, ManifestHash] = {}
         self._asks_later: dict[GroupId, DeviceKey] = {}
         """Whom to ask for operations once a manifest that one of them names has come."""
@@ -77,7 +82,12 @@ class HistoryExchange:
 
     def refresh(self) -> None:
         """Look at what another process wrote."""
-        self._look_at_us = 0
+        self._announce_at_us = 0
+
+    def acknowledged(self) -> None:
+        """Look sooner at what was held back, as a member has acknowledged something."""
+        if self._announce_at_us is not None:
+            self._announce_at_us = min(self._announce_at_us, self._announced_at_us + ANNOUNCE_PAUSE_US)
 
     def announce(self, manifest: GroupManifest, log: Log, first: int, now: Now) -> None:
         """Queue what was written from a number on for every member for whom nothing waits (rule 1)."""
@@ -85,7 +95,7 @@ class HistoryExchange:
         for key in self._hearers(manifest):
             sent = announcements.of(manifest.group_id, key, log)
             if sent is not None and sent.waits:
-                self._look_at_us = now.monotonic_us + ANNOUNCE_US
+                self._announce_at_us = now.monotonic_us + ANNOUNCE_US
             else:
                 self._send_log(manifest.group_id, key, log, first - 1 if sent is None else sent.number, now)
 
@@ -118,13 +128,27 @@ class HistoryExchange:
         self._records.announcements.announced(group_id, member, place, log, last)
 
     def has_work(self, now: Now) -> bool:
-        """Say whether something may be owed to a member that has acknowledged what was sent before."""
-        return self._look_at_us is not None and now.monotonic_us >= self._look_at_us
+        """Say whether something may be owed to a member that has acknowledged what was sent before, or be asked for."""
+        return _is_due(self._announce_at_us, now) or _is_due(self._look_at_us, now)
 
     def maintain(self, now: Now) -> None:
-        """Send members what was written while something waited for them (rule 1)."""
-        log = Log(self._own, self._records.incarnations.present())
+        """Send members what was written while something waited for them (rule 1), and ask whom it was too soon to ask.
+
+        What is held back is looked at whenever a member may have acknowledged what was sent before.
+        """
         groups = {group.group_id: group for group in self._groups.joined()}
+        if _is_due(self._announce_at_us, now):
+            self._announce_held_back(groups, now)
+        if _is_due(self._look_at_us, now):
+            sends = [*self._ask_late(groups, now), *self._ask_wanted(groups, now), *self._ask_once_more(groups, now)]
+            self._queue.queue_all(sends, (), now)
+            looks = [at_us for _, at_us in self._asks_at_us.values()]
+            if self._asks_later or self._wanted:
+                looks.append(now.monotonic_us + ANNOUNCE_US)
+            self._look_at_us = min(looks, default=None)
+
+    def _announce_held_back(self, groups: dict[GroupId, GroupManifest], now: Now) -> None:
+        log = Log(self._own, self._records.incarnations.present())
         waiting = False
         for behind in self._records.announcements.behind(log):
             group = groups.get(behind.group_id)
@@ -134,12 +158,8 @@ class HistoryExchange:
                 waiting = True
             else:
                 self._send_log(behind.group_id, behind.member, log, behind.number, now)
-        sends = [*self._ask_late(groups, now), *self._ask_wanted(groups, now), *self._ask_once_more(groups, now)]
-        self._queue.queue_all(sends, (), now)
-        looks = [at_us for _, at_us in self._asks_at_us.values()]
-        if waiting or self._asks_later or self._wanted:
-            looks.append(now.monotonic_us + ANNOUNCE_US)
-        self._look_at_us = min(looks, default=None)
+        self._announced_at_us = now.monotonic_us
+        self._announce_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
 
     def _ask_late(self, groups: dict[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
         """Ask for the operations whose manifest has come since, and on for the manifests that have not.
@@ -176,7 +196,7 @@ class HistoryExchange:
             group = groups.get(group_id)
             if group is None or group.member(member) is None:
                 del self._asks_at_us[group_id]
-            elif now.monotonic_us >= at_us:
+            elif _is_due(at_us, now):
                 del self._asks_at_us[group_id]
                 sends += self.ask(group_id, member, now, progressed=True)
         return sends
@@ -323,3 +343,7 @@ class HistoryExchange:
             if operation_id != before:
                 yield raw
             before = operation_id
+
+
+def _is_due(at_us: int | None, now: Now) -> bool:
+    return at_us is not None and now.monotonic_us >= at_us

@@ -1,0 +1,62 @@
+"""`covey.core.history.exchange`: what is written in quick succession goes as soon as what was sent before is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.core.history.bodies import Note
+from covey.core.ids import GroupId
+from covey.limits.history import ANNOUNCE_PAUSE_US, ANNOUNCE_US
+from tests.fleet import Device, carry, found
+
+
+def _write(device: Device, group_id: GroupId, text: str) -> None:
+    with device.store.transaction():
+        device.node.history.write(group_id, Note("text/plain", text.encode()), device.now)
+
+
+def test_what_is_held_back_goes_once_a_member_has_what_was_sent_before(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    _write(ann, group_id, "one")
+    _write(ann, group_id, "two")
+    carry(ann, ben)
+    ann.wait(ANNOUNCE_PAUSE_US / 1_000_000)
+    ann.maintain()
+    carry(ann, ben)
+    ends = [dict(each.store.operations.logs(group_id)) for each in (ann, ben)]
+    assert ends[0] == ends[1]
+    assert list(ends[0].values()) == [2]
+
+
+def test_while_nobody_acknowledges_what_is_held_back_is_looked_at_in_its_time(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    ann.maintain()
+    _write(ann, group_id, "one")
+    _write(ann, group_id, "two")
+    ann.wait(ANNOUNCE_US / 1_000_000 - 0.001)
+    assert not ann.node.history.exchange.has_work(ann.now)
+    ann.wait(0.001)
+    assert ann.node.history.exchange.has_work(ann.now)
+
+
+def test_acknowledgements_have_what_is_held_back_looked_at_ten_times_a_second_at_most(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    exchange = ann.node.history.exchange
+    exchange.acknowledged()
+    ann.maintain()
+    assert not exchange.has_work(ann.now), "nothing is held back"
+    _write(ann, group_id, "one")
+    _write(ann, group_id, "two")
+    ann.wait(ANNOUNCE_US / 1_000_000)
+    ann.maintain()
+    exchange.acknowledged()
+    ann.wait(ANNOUNCE_PAUSE_US / 1_000_000 - 0.001)
+    assert not exchange.has_work(ann.now)
+    ann.wait(0.001)
+    assert exchange.has_work(ann.now)
