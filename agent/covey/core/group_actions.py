@@ -17,6 +17,7 @@ from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import InvitationState, VoteCast
+from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.readmission import former_member, readmitting
 from covey.core.membership.records import (
@@ -235,11 +236,19 @@ class GroupActions:
             self._queue.withdraw_of_group(member.keys.signing_public, group_id, now)
 
     def withdraw_words(self, group_id: GroupId, now: Now) -> None:
-        """Withdraw what this device had still to say in a group that it has left, but the notice of that."""
+        """Withdraw what this device had still to say in a group that it has left, but the notice of that.
+
+        The secrets of its epochs go, too.
+        """
         trust = self._membership.groups.trust_of(group_id)
         current = None if trust is None else trust.current
         for member in current.members if current is not None else ():
             self._queue.withdraw_of_group(member.keys.signing_public, group_id, now, TAKEN_OF_STRANGERS)
+        self.withdraw_secrets(group_id, now)
+
+    def withdraw_secrets(self, group_id: GroupId, now: Now) -> None:
+        """Have what waits of a group that this device has left go without the secrets of its epochs."""
+        withdraw_secrets(self._identity.signing_public, group_id, self._records.outbox, self._queue, now)
 
     def leave(self, group_id: GroupId, now: Now) -> None:
         """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""

@@ -25,6 +25,7 @@ from covey.core.link.records import MessageClass
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
+from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import ExpiryRecords, PendingJoin
 from covey.core.now import Now
@@ -86,6 +87,7 @@ def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue
         if members and len(uninformed) == len(members):
             continue
         records.groups.erase_content(group.group_id)
+        withdraw_secrets(membership.groups.own, group.group_id, records.outbox, queue, now)
         if not uninformed and not any(map(membership.groups.shares_nothing_with, waiting)):
             for key in sorted(waiting):  # another group is shared with it by now
                 queue.withdraw_of_group(key, group.group_id, now, TAKEN_OF_STRANGERS)

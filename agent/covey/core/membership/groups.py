@@ -25,7 +25,8 @@ class Groups:
 
     def __init__(self, identity: Identity, records: MembershipRecords) -> None:
         self._identity = identity
-        self._own = identity.signing_public
+        self.own = identity.signing_public
+        """This device's key."""
         self._records = records
         self._groups: dict[GroupId, GroupTrust] = {}
         self.addresses = Addresses(records)
@@ -74,7 +75,7 @@ class Groups:
         return [
             group
             for group_id, trust in self._groups.items()
-            if (group := trust.current) and group.member(self._own) and group_id not in self._revoked
+            if (group := trust.current) and group.member(self.own) and group_id not in self._revoked
         ]
 
     def is_in(self, group_id: GroupId) -> bool:
@@ -119,7 +120,7 @@ class Groups:
             UnknownGroupError: this device is not in it.
         """
         trust = self.trust(group_id)
-        if trust.current is None or trust.current.member(self._own) is None or self.is_revoked(group_id):
+        if trust.current is None or trust.current.member(self.own) is None or self.is_revoked(group_id):
             raise UnknownGroupError("a group that this device is no member of")
         return trust, trust.current
 
@@ -128,7 +129,7 @@ class Groups:
         return [
             trust.current
             for trust in self._groups.values()
-            if trust.current is not None and trust.current.member(self._own) is None
+            if trust.current is not None and trust.current.member(self.own) is None
         ]
 
     def left_behind(self) -> list[Member]:
@@ -136,7 +137,7 @@ class Groups:
         found: list[Member] = []
         for group in self.removed_from():
             trust = self.trust(group.group_id)
-            void = {self._own, *trust.void_members()}
+            void = {self.own, *trust.void_members()}
             listed = (member for manifest in (*trust.held(), group) for member in manifest.members)
             found += (member for member in listed if member.keys.signing_public not in void)
         return found
@@ -155,10 +156,10 @@ class Groups:
         for raw in self._records.groups.manifests_from(group_id, max(1, lowest - LEFT_LOOKED_BACK), -1):
             manifest = read_manifest(raw, verify=False)
             follows = not leaving.isdisjoint(manifest.prev)
-            if manifest.member(self._own) is not None:
+            if manifest.member(self.own) is not None:
                 if follows:
                     return False
-            elif follows or manifest.issuer == self._own:
+            elif follows or manifest.issuer == self.own:
                 leaving.add(manifest.hash)
         return bool(leaving)
 
@@ -193,7 +194,7 @@ class Groups:
             self.group(group_id).with_capability(COLLECTOR),
             key=lambda member: (
                 member.keys.signing_public not in silent,
-                crypto.digest(b"covey/1 rendez", (device or self._own) + member.keys.signing_public),
+                crypto.digest(b"covey/1 rendez", (device or self.own) + member.keys.signing_public),
             ),
             default=None,
         )
@@ -204,12 +205,12 @@ class Groups:
         if self._collectors[0] != of:
             found = (self.collector_of(group.group_id) for group in self.joined())
             keys = dict.fromkeys(each.keys.signing_public for each in found if each is not None)
-            self._collectors = of, [each for each in keys if each != self._own]
+            self._collectors = of, [each for each in keys if each != self.own]
         return self._collectors[1]
 
     def note_parted(self, group_id: GroupId, devices: Iterable[DeviceKey]) -> None:
         """Note that this device and others are no longer in a group together."""
-        self._parted += [(group_id, device) for device in sorted(devices) if device != self._own]
+        self._parted += [(group_id, device) for device in sorted(devices) if device != self.own]
 
     def take_parted(self) -> list[Parted]:
         """Return, once, those of them that are in another group with this one, and in which they are parted."""

@@ -8,7 +8,7 @@
 3. A member that still believes in a group that was destroyed is sent the REVOKE; one that was removed the manifests up
    to its removal, and nothing later (`former_members.py`). Nothing else is heard of who shares no group with us.
 4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
-   waits for the device: that one may be the news.
+   waits for the device: that one may be the news. Manifests are asked for all the same, where no such request waits.
 5. Whoever is told of another history of the same group asks for what it lacks (`history/exchange.py`), after the
    manifests that this may name, and answers.
 6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
@@ -311,15 +311,15 @@ class HeadsExchange:
     def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Ask for what follows what is held here, and in turn further and further back where that did not help.
 
-        Whoever is behind asks although something waits for that device, unless it is such a request: what it lacks may
-        be why nothing of that is taken.
+        It asks although something waits for that device, unless it is such a request: what it lacks may be why nothing
+        of that is taken, be it of a later version or a rival.
         """
         key, tokens = ("pull", device, own.group_id), self._pacing.pulls(own.group_id)
         times = self._pacing.pauses.times(key, own.digest)
         now_us = now.monotonic_us
         if tokens.wait_us(now_us) or not self._pacing.pauses.ready(key, own.digest, now_us):
             return []
-        although_waiting = head.version > own.version and not self._asked(device)
+        although_waiting = not self._asked(device)
         if not self._may_say(key, device, own.digest, now_us, although_waiting=although_waiting):
             return []
         tokens.spend(1, now.monotonic_us)

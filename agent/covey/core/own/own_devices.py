@@ -253,6 +253,11 @@ class OwnDevices:
         self._records.groups.erase_content(group_id)
         self._actions.withdraw_words(group_id, now)
 
+    def _erase_content(self, group_id: GroupId, now: Now) -> None:
+        """Erase what a group said, and its secrets; what this device had still to say in it goes."""
+        self._records.groups.erase_content(group_id)
+        self._actions.withdraw_secrets(group_id, now)
+
     def _drop_invitations(self, group_id: GroupId) -> None:
         """Forget invitations to a group; an own device's may be younger than what is known of the group here."""
         personal = self.group()
@@ -281,12 +286,12 @@ class OwnDevices:
         for found in known.values():
             gone = found.holding is Holding.LEFT and self._is_forgotten(personal, found.group_id)
             if found.holding is Holding.LEFT and self._is_out_by_others(found.group_id):
-                self._records.groups.erase_content(found.group_id)
+                self._erase_content(found.group_id, now)
             destroyed = found.holding is Holding.HELD and self._groups.is_revoked(found.group_id)
             if (gone and found.author == self._own) or destroyed:
                 self._write(personal, OwnGroup(found.group_id, Holding.ERASED, found.title), now)
             if destroyed:
-                self._records.groups.erase_content(found.group_id)
+                self._erase_content(found.group_id, now)
 
     def _is_forgotten(self, personal: GroupManifest, group_id: GroupId) -> bool:
         """Say whether nobody has to hear any more that this device left a group: own devices leave it by themselves."""

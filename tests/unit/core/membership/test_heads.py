@@ -262,6 +262,23 @@ def test_who_takes_nothing_is_asked_all_the_same(make: Make) -> None:
     assert asked
 
 
+@pytest.mark.parametrize("renamings", [1, 2], ids=["of the same version", "of a later one"])
+def test_whoever_holds_other_heads_is_asked_for_them_although_something_waits_for_it(
+    make: Make, renamings: int
+) -> None:
+    """They may be why it takes nothing: who both together remove holds neither without the other (seed 730002867)."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _rename(ann, group_id, "anew")
+    for number in range(renamings):
+        _rename(ben, group_id, f"anew {number}")
+    assert _queued(ann, ben) == [MessageType.GROUP_MANIFEST]
+    for _ in range(2):
+        _report(ben, ann, *ben.node.heads.report(ann.key).heads)
+        assert _queued(ann, ben) == [MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL], "and once"
+        ann.wait(_HOUR_S)
+
+
 # -- those who mean ill -----------------------------------------------------------------------------------------------
 
 

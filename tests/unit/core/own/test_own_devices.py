@@ -16,6 +16,7 @@ from covey.core.ids import GroupId
 from covey.core.own.own_devices import OwnDevices
 from covey.core.own.state import PersonalState
 from covey.errors import LocalError
+from covey.limits.group import MAINTENANCE_US
 from covey.limits.personal import JOINED_UNASKED
 from tests.fleet import Device, admit, carry
 
@@ -437,6 +438,30 @@ def test_nothing_of_an_erased_group_lies_on_in_the_file(make: Make) -> None:  # 
     assert members(other, fleet) == {other.key, phone.key}
     assert not on_disk(laptop, secret)
     assert not on_disk(laptop, b"the pump by the lake")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_no_secret_of_an_erased_group_waits_for_who_takes_none(make: Make, *, at_once: bool) -> None:
+    laptop, phone, other, third = make("laptop"), make("phone"), make("other"), make("third")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    for each in (other, third):
+        admit(laptop, each, fleet)
+    settle(laptop, phone, other)
+    with laptop.store.transaction():  # begins another epoch, and the phone is away
+        laptop.node.actions.change(fleet, lambda draft, epoch: draft.removing(third.key, epoch), laptop.now)
+    secret = laptop.node.groups.secret(fleet)
+    assert secret is not None
+    with laptop.store.transaction():
+        own(laptop).leave(fleet, laptop.now, at_once=at_once)
+    if not at_once:
+        carry(laptop, other)
+        laptop.wait(MAINTENANCE_US / 1_000_000)
+        laptop.maintain()
+    assert not on_disk(laptop, secret)
+    carry(laptop, phone, other)
+    assert members(other, fleet) == members(phone, fleet) == {other.key, phone.key}
+    assert phone.node.groups.secret(fleet) == other.node.groups.secret(fleet)
 
 
 def on_disk(device: Device, content: bytes) -> bool:
