@@ -41,7 +41,7 @@ _CYCLES, _CYCLE_STEPS, _CYCLE_S = 40, 8, 120
 _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one, unless it has one of its own."""
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
-_SEED_OF_MISTAKE = {_UNANSWERED: 77}
+_SEED_OF_MISTAKE = {_UNANSWERED: 64}
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
 
@@ -102,6 +102,8 @@ class PersonalWorld:
         self.run = self.network.run
         self.left: set[GroupId] = set()
         """Groups that the person has left, erased or destroyed somewhere, or the stolen device before its removal."""
+        self.ordered_by_thief: set[GroupId] = set()
+        """Groups that it ordered to be erased while some had not heard of its removal: these were right to obey."""
         self.made: list[GroupId] = []
         self.secrets: dict[tuple[str, GroupId], set[bytes]] = {}
         """The secrets of epochs that each device was in."""
@@ -258,6 +260,8 @@ class PersonalWorld:
         body = OwnGroup(group_id, Holding.ERASED)
         place = (self.personal, log, 1, None, parents, height, self.known.hash, 0)
         late = sign_operation(Operation(*place, int(body.kind), body.to_wire()), self.stolen.identity)
+        if any(self.stolen.key in self.members(each, self.personal) for each in self.own):
+            self.ordered_by_thief.add(group_id)
 
         def work() -> None:
             with device.store.transaction():
@@ -374,9 +378,12 @@ def _has_more_to_say(device: OwnDevice, group_id: GroupId) -> bool:
 
 
 def _is_lost(world: PersonalWorld, group_id: GroupId) -> bool:
-    """Say whether a group is known only to a life of an own device that is lost: then nobody can bring it back."""
+    """Say whether nobody of the person can bring a group back.
+
+    Only a life of an own device that is lost has known it, or it was left before it was known who ordered that.
+    """
     nobody = not any(world.members(each, group_id) for each in world.own)
-    return nobody and any(each.was_restored for each in world.own)
+    return nobody and (group_id in world.ordered_by_thief or any(each.was_restored for each in world.own))
 
 
 def _counting(world: PersonalWorld, device: OwnDevice) -> frozenset[OperationId]:

@@ -2,7 +2,8 @@
 
 1. The personal group is the one that the person has named on this very device, of mode personal, while the device is a
    member. No other group orders anything here.
-2. Each group that this device is in, and that is not known as held, it tells of.
+2. Each group that this device is in, and that is not known as held, it tells of. So it does of a held one that it has
+   left by an order which does not count any more, as its author was removed: then who is still in it invites it (5).
 3. A group that another device says was left is left here as well, as soon as a member has what this one wrote there, or
    after an hour; an erased one is erased at once, with the secrets of its epochs. Each operation is obeyed once, so who
    is let in again later stays, and tells of it (rule 2).
@@ -65,7 +66,7 @@ class PersonalRecords(Protocol):
         """Return by which operation a group was left or erased here last."""
 
     def note_obeyed(self, group_id: GroupId, operation: OperationId) -> None:
-        """Note that it was."""
+        """Note that it was, or by which one it is said to be held again."""
 
     def invited(self, group_id: GroupId, held_by: OperationId) -> set[DeviceKey]:
         """Return which own devices this one has invited to a group since an operation says that it is held."""
@@ -284,6 +285,12 @@ class OwnDevices:
                 self._write(personal, OwnGroup(group.group_id, Holding.HELD, self._title(group.group_id)), now)
                 yield Done("told", group.group_id, self._own)
         for found in known.values():
+            if self._is_out_in_vain(personal, found):
+                operation = self._history.write(
+                    personal.group_id, OwnGroup(found.group_id, Holding.HELD, found.title), now
+                )
+                self._records.personal.note_obeyed(found.group_id, operation.id)
+                yield Done("told", found.group_id, self._own)
             gone = found.holding is Holding.LEFT and self._is_forgotten(personal, found.group_id)
             if found.holding is Holding.LEFT and self._is_out_by_others(found.group_id):
                 self._erase_content(found.group_id, now)
@@ -311,6 +318,18 @@ class OwnDevices:
     def _is_back(self, known: KnownGroup) -> bool:
         """Say whether this device is in a group although it has left it, as it was told to: it was let in since."""
         return known.holding is not Holding.HELD and self._records.personal.obeyed(known.group_id) == known.operation
+
+    def _is_out_in_vain(self, personal: GroupManifest, known: KnownGroup) -> bool:
+        """Say whether this device has left a held group by an order that does not count any more (rule 2)."""
+        group_id, obeyed = known.group_id, self._records.personal.obeyed(known.group_id)
+        if known.holding is not Holding.HELD or obeyed is None:
+            return False
+        if self._groups.is_in(group_id) or self._groups.is_revoked(group_id):
+            return False
+        order = self._records.operations.held(personal.group_id, obeyed)
+        if order is None:
+            return False
+        return personal.member(order.log.author) is None or obeyed in self._history.standing(personal.group_id).void
 
     def _write(self, personal: GroupManifest, body: OwnGroup, now: Now) -> None:
         operation = self._history.write(personal.group_id, body, now)

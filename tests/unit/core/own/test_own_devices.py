@@ -226,6 +226,28 @@ def test_a_device_that_was_removed_orders_nothing_more(make: Make) -> None:
     assert not has_nothing_of(laptop, fleet)
 
 
+def test_who_obeyed_a_thief_before_it_heard_of_the_removal_is_invited_again(make: Make) -> None:
+    laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
+    personal = linked(laptop, phone, tablet)
+    fleet = create(laptop)
+    settle(laptop, phone, tablet)
+    assert fleet in joined(tablet)
+    with phone.store.transaction():
+        phone.node.history.write(personal, OwnGroup(fleet, Holding.ERASED), phone.now)
+    carry(phone, tablet)
+    with tablet.store.transaction():
+        assert [each.what for each in own(tablet).turn(tablet.name, tablet.now)] == ["left", "erased"]
+    with laptop.store.transaction():
+        laptop.node.actions.change(personal, lambda draft, epoch: draft.removing(phone.key, epoch), laptop.now)
+    settle(laptop, tablet)
+    reported = state(laptop).groups[fleet]
+    assert (reported.holding, reported.author) == (Holding.HELD, tablet.key)
+    settle(laptop, tablet)
+    assert state(laptop).groups[fleet] == reported, "once is enough"
+    assert fleet in joined(tablet)
+    assert members(laptop, fleet) == {laptop.key, phone.key, tablet.key}
+
+
 def test_a_personal_group_that_nobody_named_here_orders_nothing(make: Make) -> None:
     laptop, thief = make("laptop"), make("thief")
     fleet = create(laptop)
