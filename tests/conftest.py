@@ -16,16 +16,17 @@ import sys
 import tempfile
 from collections.abc import Collection, Generator, Iterable
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-_LONG = ("spark", "sim", "integration")
-"""Folders whose files take long. They begin first, and by turns, so that no processor waits for the last one's end."""
+_FOLDERS = ("spark", "sim", "integration")
+"""Of these, and of the rest, files are run by turns from first to last: some compute, some wait, and so both go on."""
 
 _OPEN_FILES, _LEFT_OPEN_MAX = Path("/proc/self/fd"), 256
 """What a test leaves open goes when its garbage is collected, which may be long after."""
@@ -34,12 +35,21 @@ _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES_MIN = 4 << 30
 """What the suite needs of it, several times over: containers often have 64 MB there."""
 
-_OWN_SPARK = ("test_by_itself.py", "test_harness.py", "test_object_store.py", "test_two_workers.py")
+_OWN_SPARK = (
+    "test_by_itself.py",
+    "test_harness.py",
+    "test_java.py",
+    "test_object_store.py",
+    "test_store_cluster.py",
+    "test_two_workers.py",
+)
 """Files of `tests/spark` that start Spark themselves."""
 
 _NOT_QUICK_FOLDERS = ("spark", "integration")
 _NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark")
 _STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.spawn", "os.system"}
+
+T = TypeVar("T")
 
 settings.register_profile(
     "same", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
@@ -110,7 +120,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files of the long folders first; of the quick suite, leave out what is marked."""
+    """Mix the files of all folders; of the quick suite, leave out what is marked."""
     if config.getoption("--quick"):
         quick: list[pytest.Item] = []
         long: list[pytest.Item] = []
@@ -118,14 +128,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (quick if _is_quick(item) else long).append(item)
         config.hook.pytest_deselected(items=long)
         items[:] = quick
-    files: dict[str, list[pytest.Item]] = {}
+    folders: dict[str, dict[Path, list[pytest.Item]]] = {}
     for item in items:
-        files.setdefault(str(item.path), []).append(item)
-    folders = {name: [tests for file, tests in files.items() if f"/tests/{name}/" in file] for name in _LONG}
-    turns = chain.from_iterable(zip_longest(*folders.values(), fillvalue=[]))
-    first = list(chain.from_iterable(turns))
-    seen = set(map(id, first))
-    items[:] = first + [item for item in items if id(item) not in seen]
+        folder = next((name for name in _FOLDERS if _is_below(item, [name])), "")
+        folders.setdefault(folder, {}).setdefault(item.path, []).append(item)
+    items[:] = chain.from_iterable(_mixed([list(files.values()) for files in folders.values()]))
+
+
+def _mixed(lists: Iterable[list[T]]) -> list[T]:
+    """Return the elements of all lists, those of each spread evenly from first to last."""
+    placed = [((place + 0.5) / len(each), element) for each in lists for place, element in enumerate(each)]
+    return [element for _, element in sorted(placed, key=itemgetter(0))]
 
 
 def _is_quick(item: pytest.Item) -> bool:
