@@ -23,11 +23,17 @@ from tests.spark.processes import below, kill
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-_OWN = Path(tempfile.gettempdir())
+_TEMPORARY = [
+    folder
+    for folder in dict.fromkeys(Path(name) for name in (tempfile.gettempdir(), "/tmp", "/var/tmp"))
+    if not any(Path(each).is_relative_to(folder) for each in (ROOT, sys.prefix))
+]
+"""Folders for temporary files, but for one in which the programs themselves lie."""
+_OWN = _TEMPORARY[0]
 KEY_FILE = _OWN / "vault.key"
 _ENTER = f"""
 set -e
-for folder in {_OWN} /tmp /var/tmp; do mount -t tmpfs none "$folder"; done
+for folder in {" ".join(map(str, _TEMPORARY))}; do mount -t tmpfs none "$folder"; done
 (umask 077 && printf %s "$COVEY_TEST_KEY" > {KEY_FILE})
 cd {_OWN}
 exec "$@"
