@@ -312,9 +312,19 @@ def test_a_hostile_member_that_promises_more_is_asked_once_in_a_while(make: Make
     assert _read(ann, group_id) == []
 
 
-def test_who_pretends_to_a_cycle_is_waited_for_in_vain_and_asked_once(make: Make) -> None:  # accepts: 003.32
+def test_who_pretends_to_a_cycle_is_waited_for_in_vain_and_asked_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:  # accepts: 003.32
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
+    exchange, requests = ben.node.history.exchange, set[LinkSeq]()
+    read_pull = exchange.read_pull
+
+    def note_pull(message: Message) -> HistoryPull:
+        requests.add(message.link_seq)
+        return read_pull(message)
+
+    monkeypatch.setattr(exchange, "read_pull", note_pull)
     withheld = _forged(ben, group_id, 1, "half")
     half = _forged(cem, group_id, 1, "other half", withheld)
     cycle = _forged(ben, group_id, 1, "half", half)  # ids are hashes: it cannot be what the other half follows
@@ -324,6 +334,7 @@ def test_who_pretends_to_a_cycle_is_waited_for_in_vain_and_asked_once(make: Make
     assert ann.store.operations.in_order(group_id) == []
     assert ann.store.quarantine.entries() == []
     assert [(each.member, each.waiting) for each in ann.store.catching_up.of(group_id)] == [(ben.key, 3)]
+    assert len(requests) == 1
     _write(cem, group_id, "meanwhile")
     carry(ann, ben, cem)
     assert _read(ann, group_id) == ["meanwhile"]
