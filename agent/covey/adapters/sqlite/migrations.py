@@ -1,4 +1,7 @@
-"""The numbered scripts of `schema/`, and bringing an older file up to the newest.
+"""The scripts of `schema/`: the tables of a new file, and bringing an older one up to them.
+
+A new file gets the tables at once as `newest.sql` has them, an older one by the numbered scripts that it has not seen.
+Both end at the same tables: whoever adds a script writes `newest.sql` anew by `python -m tests.newest_schema`.
 
 A script that begins with `_ADDITIVE` leaves a file with which the version before it goes on. How far back that holds
 stands in the file (`PRAGMA application_id`), so that an update can be taken back.
@@ -16,10 +19,14 @@ from covey.core.ids import Incarnation
 from covey.errors import ConfigurationError
 
 _ADDITIVE = "-- An earlier Covey goes on with it."
+_FOLDER = Path(__file__).parent / "schema"
+
+NEWEST_TABLES = _FOLDER / "newest.sql"
+"""What all the numbered scripts come to."""
 
 
 def migrate(database: Database, new_incarnation: Incarnation) -> None:
-    """Apply the numbered scripts that this file has not seen, in one transaction; a new file gets its incarnation.
+    """Bring a file up to the newest tables in one transaction; a new file gets them, and its incarnation.
 
     Raises:
         ConfigurationError: a newer Covey wrote the file, and it cannot be read here; nothing was changed.
@@ -37,12 +44,10 @@ def migrate(database: Database, new_incarnation: Incarnation) -> None:
                 f"the state was written by a newer Covey (schema {version}, this one knows {newest})",
                 hint="upgrade Covey, or start with another --state folder",
             )
-        for number, script in scripts:
-            if number <= version:
-                continue
+        for script in [NEWEST_TABLES] if version == 0 else [script for number, script in scripts if number > version]:
             for statement in _statements(script.read_text()):
                 database.connection.execute(statement)
-            database.connection.execute(f"PRAGMA user_version = {number}")
+        database.connection.execute(f"PRAGMA user_version = {newest}")
         database.connection.execute(f"PRAGMA application_id = {oldest_reader()}")
         if version == 0:
             database.connection.execute("INSERT INTO device (one, incarnation) VALUES (1, ?)", (new_incarnation,))
@@ -61,13 +66,13 @@ def newest_schema() -> int:
 
 def oldest_reader() -> int:
     """Return the number of the last script of the oldest version that goes on with what this one leaves."""
-    return max(number for number, script in _scripts() if not script.read_text().startswith(_ADDITIVE))
+    return next(number for number, script in reversed(_scripts()) if not script.read_text().startswith(_ADDITIVE))
 
 
 @cache
 def _scripts() -> list[tuple[int, Path]]:
     """Return the numbered migrations, first to last."""
-    return sorted((int(entry.name.split("_")[0]), entry) for entry in (Path(__file__).parent / "schema").glob("*.sql"))
+    return sorted((int(script.name.split("_")[0]), script) for script in _FOLDER.glob("[0-9]*.sql"))
 
 
 def _statements(script: str) -> Iterator[str]:

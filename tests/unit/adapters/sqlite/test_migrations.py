@@ -1,6 +1,6 @@
 """A state of before loses nothing, migrated or salvaged: of schema 13, when places were link sequences; of 44.
 
-One of a newer Covey is read where that one has left it so.
+One of a newer Covey is read where that one has left it so. A new file has the tables that the scripts come to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.inspection import verify
-from covey.adapters.sqlite.migrations import newest_schema, oldest_reader
+from covey.adapters.sqlite.migrations import NEWEST_TABLES, newest_schema, oldest_reader
 from covey.adapters.sqlite.salvage import finish, salvage
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
@@ -24,6 +24,7 @@ from covey.errors import ConfigurationError
 from covey.limits.storage import OUTBOX_BYTES
 from tests.durable import DurableDevice
 from tests.fleet import carry, found, identity, open_store
+from tests.newest_schema import statements, tables_of_all_scripts
 
 _BEFORE = 13
 _ROWS = (
@@ -47,7 +48,7 @@ State = tuple[Path, list[list[tuple[object, ...]]]]
 def _scripts(last: int) -> list[str]:
     """Return the scripts of the schema up to a number."""
     folder = resources.files("covey.adapters.sqlite.schema")
-    scripts = sorted((each for each in folder.iterdir() if each.name.endswith(".sql")), key=lambda each: each.name)
+    scripts = sorted((each for each in folder.iterdir() if each.name[0].isdigit()), key=lambda each: each.name)
     return [script.read_text() for script in scripts[:last]]
 
 
@@ -174,7 +175,7 @@ def test_commands_of_before_in_a_damaged_state_wait_on(commands: Path) -> None:
 
 def test_no_two_migrations_share_a_number() -> None:
     scripts = resources.files("covey.adapters.sqlite") / "schema"
-    names = sorted(entry.name for entry in scripts.iterdir() if entry.name.endswith(".sql"))
+    names = sorted(entry.name for entry in scripts.iterdir() if entry.name[0].isdigit())
     assert [int(name.split("_")[0]) for name in names] == list(range(1, len(names) + 1))
 
 
@@ -222,3 +223,17 @@ def test_a_state_says_how_far_back_it_can_be_read(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store:
         assert store.database.connection.execute("PRAGMA application_id").fetchone() == (oldest_reader(),)
     assert 45 <= oldest_reader() <= newest_schema()
+
+
+def _words(script: str) -> list[str]:
+    """Return what a script says, however a version of SQLite sets it."""
+    return script.replace('"', "").split()
+
+
+def test_a_new_file_has_what_all_scripts_come_to(tmp_path: Path) -> None:
+    assert _words(NEWEST_TABLES.read_text()) == _words(tables_of_all_scripts()), "run python -m tests.newest_schema"
+    with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store:
+        new = statements(store.database.connection)
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(NEWEST_TABLES.read_text())
+        assert new == statements(database)
