@@ -138,6 +138,7 @@ def test_a_reading_of_a_second_machine_stands_in_a_table(
     seconds = time.monotonic() - began
     print(f"{len(hub.typed)} commands and {len(gateway.typed)}, {seconds:.1f} s")
     assert (len(hub.typed), len(gateway.typed)) == (3, 1)
+    assert "warning" not in gateway.log.read_text(), "nothing is amiss"
     assert seconds < _FIRST_READING_S
     secret = "".join(path.read_text() for path in (hub.log, gateway.log))
     assert (gateway.state / "relay.password").read_text() not in secret

@@ -23,6 +23,7 @@ _OUR_OWN = {
     "ALERT_RETRY_US": "this machine's alerts",
     "ALERT_RETRY_MAXIMUM_US": "this machine's alerts",
     "ALERT_SEND_SECONDS": "this machine's alerts",
+    "ACCOUNT_WAIT_US": "this device's rhythm",
     "FIRST_PULL_BYTES": "this device's rhythm",
     "QUICK_PULL_US": "this device's rhythm",
     "SLOW_PULL_US": "this device's rhythm",

@@ -74,6 +74,7 @@ def has_authority(config: Config) -> bool:
 
 def host_facts(folder: StateFolder, config: Config) -> HostFacts:
     """Return what a device tells those whom it invites."""
+    from covey.adapters.broker.served_folder import SERVED_FOLDER, ServedFolder
 
     def credentials() -> Credentials:
         from covey.adapters.broker.authority import authority
@@ -85,4 +86,11 @@ def host_facts(folder: StateFolder, config: Config) -> HostFacts:
     certificates = ""
     if config.relay.ca_file and Path(config.relay.ca_file).stat().st_size <= MAXIMUM_CERTIFICATES_BYTES:
         certificates = Path(config.relay.ca_file).read_text()
-    return HostFacts(config.label, config.relay.url, certificates, credentials if has_authority(config) else None)
+    served = ServedFolder(folder.path / SERVED_FOLDER)
+    return HostFacts(
+        config.label,
+        config.relay.url,
+        certificates,
+        credentials if has_authority(config) else None,
+        served.in_force if served.exists else None,
+    )

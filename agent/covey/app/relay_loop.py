@@ -121,6 +121,7 @@ def speak_with_relay(
         report,
         supervisor,
         host.receive,
+        fresh_account=device.fresh_account,
     )
     device.waking.follow(runtime.wake)
     with stop_signals() as stopping:

@@ -122,8 +122,12 @@ class Runtime:
         report: Report,
         supervisor: Supervisor | None = None,
         rendezvous: Callable[[str, bytes], None] = lambda _topic, _payload: None,
+        *,
+        fresh_account: bool = False,
     ) -> None:
+        """Begin with nothing connected; a relay may not know a `fresh_account` yet, which is no warning."""
         self._store = store
+        self._fresh_account = fresh_account
         self._rendezvous = rendezvous
         self._relays = relays
         self._clock = clock
@@ -287,7 +291,7 @@ class Runtime:
             self.node.connection_lost(event.relay if self._relays.connected else None)
             self.node.heartbeat.connection_lost(event.relay)
             self._relays.set_will(event.relay, self.node.last_will(now))  # to the collector of the moment
-            self._note_relay(event.relay, event.reason, now)
+            self._note_relay(event.relay, event.reason, now, awaited=event.refused and self._fresh_account)
             if event.up_s:
                 self._guarded(lambda: self._note_connection(event, now))
         elif isinstance(event, Released):
@@ -304,7 +308,7 @@ class Runtime:
         with self._store.transaction():
             note_connection(self._store.conditions, event.up_s, now.wall_us, taken_over=event.taken_over)
 
-    def _note_relay(self, name: str, state: str, now: Now) -> None:
+    def _note_relay(self, name: str, state: str, now: Now, *, awaited: bool = False) -> None:
         """Keep how a relay is and since when; a state that lasts is told once, however often it is tried."""
         if state == self._relay_states.get(name):
             return
@@ -331,6 +335,8 @@ class Runtime:
         which = "relay" if len(self._relays.names) == 1 else f"relay {name}"
         if state == _UP:
             self._report("info", f"{which}: connected")
+        elif awaited:
+            self._report("info", f"{which}: waits until it knows the new account")
         elif state != _CONNECTING:
             self._report("warning", f"{which}: {state}")
 

@@ -56,6 +56,10 @@ PAIRED_JOIN_US = 3_600_000_000
 """How long a device that was accepted in a ceremony has to come with its own account: a broker that has still to hear
 of it, a restart. The invite is bound to its key, so nobody else can use it."""
 
+ACCOUNT_WAIT_US = 3_000_000
+"""How long an accepted joiner waits until the relay has read its account: that takes a second at most. Where the relay
+is not served just now, the joiner tries by itself."""
+
 PAIRING_SILENCE_US = 60_000_000
 """A ceremony whose other side says nothing for so long is over: thirty messages in vain."""
 

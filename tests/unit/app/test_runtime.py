@@ -100,7 +100,7 @@ _NEVER_US = 2**62
 class Agent:
     """A running agent for ben; ann is at the other end of the wire, and perhaps others are."""
 
-    def __init__(self, folder: Path, *others: Device) -> None:
+    def __init__(self, folder: Path, *others: Device, fresh_account: bool = False) -> None:
         self.ann, self.ben = Device("ann", folder), Device("ben", folder, opens=FillingStore)
         self.group_id = found(self.ann, self.ben, *others)
         assert isinstance(self.ben.store, FillingStore)
@@ -108,7 +108,13 @@ class Agent:
         self.clock, self.relay = Clock(), Relay()
         self.said: list[tuple[str, str]] = []
         self.runtime = Runtime(
-            self.store, Relays([self.relay]), self.clock, self.ben.make_node, [], lambda *line: self.said.append(line)
+            self.store,
+            Relays([self.relay]),
+            self.clock,
+            self.ben.make_node,
+            [],
+            lambda *line: self.said.append(line),
+            fresh_account=fresh_account,
         )
         self.runtime.turn([RelayUp("relay", False, 1_000_000)])
         self.runtime.node.state.heads.round_at_us = _NEVER_US  # it compares heads with those alone whom it hears
@@ -209,6 +215,16 @@ def test_what_was_not_acknowledged_is_left_to_the_next_connection(agent: Agent) 
     agent.turn(event)
     assert agent.ben.inbox() == [b"hello"]
     assert agent.relay.acknowledged == [event]
+
+
+@pytest.mark.parametrize(("fresh_account", "level"), [(True, "info"), (False, "warning")])
+def test_a_relay_that_does_not_know_a_new_account_yet_is_no_warning(
+    tmp_path: Path, fresh_account: bool, level: str
+) -> None:
+    agent = Agent(tmp_path, fresh_account=fresh_account)
+    agent.turn(RelayDown("relay", "no", refused=True), RelayDown("relay", "cut"), RelayUp("relay", True, 1_000_000))
+    assert [each for each, line in agent.said if "relay" in line] == ["info", level, "warning", "info"]
+    assert agent.store.conditions.values()["relay"][0] == "up"
 
 
 def test_acknowledgements_on_a_full_disk_cause_no_storm(agent: Agent) -> None:

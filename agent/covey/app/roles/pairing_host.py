@@ -5,7 +5,8 @@ there what is decided and what has happened. The ceremony itself (`core/pairing/
 restart ends one that has begun, and nothing of it stays. Its counterpart is `pairing_guest.py`.
 
     1. An accepted joiner's invite is bound to its key, and durable, before the joiner hears of it.
-    2. An account at the relay that was made for a joiner is taken away again if the joiner never joins.
+    2. An account at the relay that was made for a joiner is taken away again if the joiner never joins. The joiner
+       hears of it when the relay knows it, where that can be told: whom it refuses, it lets wait before the next try.
     3. Whatever ends a ceremony before that ends its invite, too; but not one that stands in a file, which is for one
        device that nobody stands beside: its rendezvous is kept, and that device may come again.
     4. The account at the relay that such a file carries is taken away as soon as its invite is over.
@@ -27,13 +28,14 @@ from covey.core.now import Now
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
-from covey.core.pairing.messages import Admission, InviterIntroduction, Password
+from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
 from covey.core.pairing.preview import GroupPreview
 from covey.core.pairing.records import Pairing, PairingRecords
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import CoveyError, RemoteError
 from covey.limits.pairing import (
+    ACCOUNT_WAIT_US,
     INVITE_US,
     PAIRED_JOIN_US,
     RENDEZVOUS_BURST,
@@ -76,13 +78,23 @@ class PairingStore(Transactions, Protocol):
 class HostFacts:
     """What an inviter tells a joiner: its own label, where the relay is, and the PEM text of whom to trust there.
 
-    `credentials` opens this device's authority over the relay, where it has one.
+    `credentials` opens this device's authority over the relay, where it has one; `in_force` says whether the relay
+    knows by now whom that lets in, where this device serves the relay.
     """
 
     label: str
     relay_url: str
     certificates: str = ""
     credentials: Callable[[], Credentials] | None = None
+    in_force: Callable[[], bool] | None = None
+
+
+@dataclass(slots=True)
+class _Account:
+    """What lets the joiner into the relay, kept until the relay knows it; nothing where it needs none."""
+
+    credential: str
+    made_at_us: int
 
 
 @dataclass(slots=True)
@@ -95,6 +107,7 @@ class _Room:
     said: int = 0
     taken_upto_us: int = -RENDEZVOUS_BURST * RENDEZVOUS_MESSAGE_US
     wrong_tries: int = 0
+    account: _Account | None = None
 
     @property
     def topic(self) -> str:
@@ -242,7 +255,7 @@ class PairingHost:
             if invite.bound_to not in {None, key}:
                 machine.end(Ending.TAKEN)
             elif not machine.admitted and (row.accepts or machine.password is Password.URI):
-                self._admit(machine, row, invite, node, now)
+                self._admit(room, row, invite, node, now)
             elif row.accepts is False:
                 machine.end(Ending.DECLINED)
         self._speak(room, now)
@@ -271,29 +284,46 @@ class PairingHost:
         with self._store.transaction():
             self._store.pairings.note_joiner(row)
 
-    def _admit(self, machine: Inviter, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
-        """Give the joiner an account, if it needs one and this device may, and an invite of its own (rule 1)."""
+    def _admit(self, room: _Room, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
+        """Give the joiner an account, if it needs one and this device may, and an invite of its own (rules 1 and 2)."""
+        machine = room.machine
         assert machine.met is not None
         joiner = machine.met.joiner
-        key = joiner.keys.signing_public
-        credential = ""
-        if joiner.needs_credential and self._facts.credentials is not None:
-            with self._store.transaction():
-                self._store.pairings.note_minted(row.secret_hash, minted=True)
+        if room.account is None:
             try:
-                credential = self._facts.credentials().mint(key.hex())
+                room.account = _Account(self._credential(joiner, row), now.monotonic_us)
             except CoveyError as error:
-                name = labelled_name(device_name(key), joiner.label)
+                name = labelled_name(device_name(joiner.keys.signing_public), joiner.label)
                 self._report("error", f"no account at the relay could be made for {name}: {error}")
                 machine.end(Ending.FAILED)
                 return
+        if room.account.credential and not self._is_in_force(room.account, now):
+            return
         expires_at_us = now.wall_us + PAIRED_JOIN_US
         if row.prepared:
             expires_at_us = max(expires_at_us, invite.expires_at_us)
         own = Invite(invite.group_id, node.identity.keys, row.secret, expires_at_us, "")
         with self._store.transaction():
-            self._store.invites.bind(row.secret_hash, key, own.expires_at_us)
-        machine.accept(Admission(self._facts.relay_url, self._facts.certificates, credential, own))
+            self._store.invites.bind(row.secret_hash, joiner.keys.signing_public, own.expires_at_us)
+        machine.accept(Admission(self._facts.relay_url, self._facts.certificates, room.account.credential, own))
+
+    def _credential(self, joiner: JoinerIntroduction, row: Pairing) -> str:
+        """Make an account for a joiner, and return its credential; nothing where it needs none, or none can be made.
+
+        Raises:
+            CoveyError: it cannot be made.
+        """
+        if not joiner.needs_credential or self._facts.credentials is None:
+            return ""
+        with self._store.transaction():
+            self._store.pairings.note_minted(row.secret_hash, minted=True)
+        return self._facts.credentials().mint(joiner.keys.signing_public.hex())
+
+    def _is_in_force(self, account: _Account, now: Now) -> bool:
+        """Say whether the relay knows an account by now, or it is not to be waited for any longer."""
+        if self._facts.in_force is None or now.monotonic_us - account.made_at_us >= ACCOUNT_WAIT_US:
+            return True
+        return self._facts.in_force()
 
     def _speak(self, room: _Room, now: Now) -> None:
         topic = rendezvous_topic(room.number, Side.JOINER)

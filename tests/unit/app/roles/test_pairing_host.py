@@ -30,6 +30,7 @@ from covey.core.pairing.messages import (
 from covey.core.pairing.records import Pairing
 from covey.errors import ConfigurationError, RemoteError
 from covey.limits.pairing import (
+    ACCOUNT_WAIT_US,
     GATHER_QUIET_US,
     INVITE_US,
     PAIRED_JOIN_US,
@@ -88,12 +89,15 @@ class Authority:
     def __init__(self) -> None:
         self.accounts: dict[str, str] = {}
         self.refuses = False
+        self.in_force = True
+        self.made = 0
 
     def mint(self, user_name: str) -> str:
         """Make one."""
         if self.refuses:
             raise ConfigurationError("this user may not change the file")
         self.accounts[user_name] = "a password"
+        self.made += 1
         return "a password"
 
     def remove(self, user_name: str) -> bool:
@@ -129,7 +133,7 @@ class Inn:
             return self.authority
 
         self.wire.topics = frozenset()
-        facts = HostFacts("ann", "mqtts://relay.example", "PEM", credentials)
+        facts = HostFacts("ann", "mqtts://relay.example", "PEM", credentials, lambda: self.authority.in_force)
         self.host = PairingHost(self.ann.store, self.wire, facts, self.ann.rng, self.report)
         self.turn()
 
@@ -343,6 +347,23 @@ def test_a_joiner_that_never_comes_loses_its_account(inn: Inn) -> None:
     assert inn.row().ended == "vanished"
     assert inn.authority.accounts == {}
     assert not inn.row().minted
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["served", "not served"])
+def test_a_joiner_hears_of_its_account_when_the_relay_knows_it(inn: Inn, comes: bool) -> None:
+    inn.authority.in_force = False
+    inn.round()
+    inn.round()
+    inn.decide(accepts=True)
+    inn.round()
+    assert inn.ben.key.hex() in inn.authority.accounts
+    assert inn.ann.store.invites.all()[0].bound_to is None, "nothing was handed over: its first try would be refused"
+    inn.authority.in_force = comes
+    inn.wait(0 if comes else ACCOUNT_WAIT_US)
+    inn.turn()
+    assert inn.ann.store.invites.all()[0].bound_to == inn.ben.key
+    assert inn.admitted()
+    assert inn.authority.made == 1
 
 
 def test_no_account_no_admission(inn: Inn) -> None:
