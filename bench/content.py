@@ -19,7 +19,8 @@ from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
 from covey.app.device import Device as OpenDevice
 from covey.app.device import open_device
-from covey.app.operations.content import GroupFile, fetch_file, pick_offer, put_file
+from covey.app.operations.content import fetch_file, put_file
+from covey.app.operations.file_offers import GroupFile, pick_offer
 from covey.core.group.manifest import GroupManifest
 from covey.errors import LocalError
 from covey.limits.content import CHUNK_BYTES

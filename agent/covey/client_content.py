@@ -103,8 +103,8 @@ class ContentClient:
         """
         *_, last = self.fetch(ref, group, wait_s)
         if last.get("state") != "here":
-            wrong = last.get("state") == "wrong"
-            raise LocalError(f"'{ref}' {'is not what its author says' if wrong else 'has not come yet'}")
+            why = {"wrong": "is not what its author says", "locked": "is here, and nobody has given its key yet"}
+            raise LocalError(f"'{ref}' {why.get(str(last.get('state')), 'has not come yet')}")
         with closing(self._connect()) as connection:
             answer = connection.answer(Call("GET", f"{_path(str(last['id']))}/file", bytes, {"group": group}))
             left = answer.length or 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.client import Client
 from covey.limits.content import CHUNK_BYTES, MAXIMUM_CONTENT_BYTES
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
@@ -79,6 +80,34 @@ def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], or
     barn.ok("get", put["hash"][:12], "-o", str(folder), "--pin")
     assert (folder / original.name).read_bytes() == original.read_bytes()
     assert barn.json("content", "ls")[0]["pinned"]
+
+
+# accepts: 002.22
+def test_who_came_later_opens_what_is_pinned_and_is_told_of_what_is_not(
+    new_gateway: Callable[[str], Gateway], original: Path, tmp_path: Path
+) -> None:
+    """After a removal, which begins another epoch: by a relay, by a stick, by a program, and in vain."""
+    hub, gone, loft = (new_gateway(name) for name in ("hub", "gone", "loft"))
+    hub.ok("group", "create")
+    hub.start("run", "--no-sensors")
+    hub.invite(gone)
+    put = hub.json("put", str(original))
+    loose = hub.json("put", str(original), "--no-pin", "--name", "loose")
+    hub.ok("group", "remove", "gone", "--yes")
+    hub.invite(loft)
+    stick = hub.json("content", "export", put["id"], str(tmp_path))["path"]
+    loft.ok("config", "set", "api.socket", "api.sock")
+    loft.start("run", "--no-sensors")
+    _offered(loft, original.name)
+    assert "nobody has given its key" in loft.fails("get", "loose", "--wait", "2s", "-o", str(tmp_path), code=1)
+    assert [(each["name"], each["state"]) for each in loft.json("content", "waiting")] == [("loose", "locked")]
+    assert "nobody has given yet" in loft.covey("check").stdout
+    assert loft.json("content", "import", stick)["state"] in {"locked", "here"}
+    parts = Client(loft.state / "api.sock").content.get(original.name, wait_s=60)
+    assert b"".join(parts) == original.read_bytes(), "which waits for its key"
+    loft.ok("get", "loose", "-o", str(tmp_path / "loose"))
+    assert (tmp_path / "loose").read_bytes() == original.read_bytes(), "it is of the same epoch"
+    assert loose["pinned"] is False
 
 
 def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_path: Path) -> None:

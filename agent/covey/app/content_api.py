@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from covey.adapters.local_api.routes import Answer, Octets, Request
-from covey.app.content_documents import ASKED, DroppedFile, HeldFile, PinnedFile
+from covey.app.content_documents import WAITING, DroppedFile, HeldFile, PinnedFile
 from covey.app.documents import to_json
 from covey.app.following import Following
 from covey.errors import LocalError, TransientError, UsageError
@@ -22,7 +22,7 @@ from covey.limits.content import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from covey.app.device import Device
-    from covey.app.operations.content import GroupFile
+    from covey.app.operations.file_offers import GroupFile
     from covey.app.patched_fetch import PatchedFetch
     from covey.core.group.manifest import GroupManifest
 
@@ -65,13 +65,14 @@ class ContentAnswers:
             raise
 
     def _list(self, request: Request) -> Answer:
-        from covey.app.operations.content import described, offers
+        from covey.app.operations.content import described
+        from covey.app.operations.file_offers import offers
 
         waiting = request.query.get("waiting") == "1"
         with self._opened() as device:
             manifest = device.pick_group(request.query.get("group"))
             found = [described(device, manifest, each) for each in offers(device, manifest)]
-        return iter([to_json(each) for each in found if each.state == ASKED or not waiting])
+        return iter([to_json(each) for each in found if each.state in WAITING or not waiting])
 
     def _put(self, request: Request) -> Answer:
         from covey.app.operations.content import described, put_opened
@@ -129,7 +130,7 @@ class ContentAnswers:
                 return device.store.content.come(offer.file.content.hash) != reported.come
 
             following = Following(device.store, follow_s, has_moved)
-            while reported.state == ASKED and not following.over:
+            while reported.state in WAITING and not following.over:
                 if following.wait():
                     yield None
                 now = replace(described(device, manifest, offer), saved=saved)
@@ -147,12 +148,11 @@ class ContentAnswers:
         return _document(PinnedFile(pinned))
 
     def _drop(self, request: Request) -> Answer:
-        from covey.app.operations.content import described, drop_file, holders
+        from covey.app.operations.content import drop_file, holders, is_here
 
         with self._opened() as device:
             manifest, offer = _picked(device, request)
-            is_here = described(device, manifest, offer).state == "here"
-            if is_here and request.query.get("force") != "1" and not holders(device, manifest, offer):
+            if is_here(device, offer) and request.query.get("force") != "1" and not holders(device, manifest, offer):
                 raise LocalError(f"nobody else is known to have '{offer.file.name}'", hint="?force=1 lets go of it")
             drop_file(device, offer)
         return _document(DroppedFile())
@@ -176,7 +176,7 @@ class _Spooled:
 
 
 def _picked(device: Device, request: Request) -> tuple[GroupManifest, GroupFile]:
-    from covey.app.operations.content import pick_offer
+    from covey.app.operations.file_offers import pick_offer
 
     manifest = device.pick_group(request.query.get("group"))
     return manifest, pick_offer(device, manifest, unquote(request.matched[0]))

@@ -7,7 +7,10 @@ from typing import Annotated
 
 from covey.app.documents import Count, Says
 
-OFFERED, ASKED, HERE, WRONG = "offered", "asked for", "here", "wrong"
+OFFERED, ASKED, HERE, LOCKED, WRONG = "offered", "asked for", "here", "locked", "wrong"
+
+WAITING = frozenset({ASKED, LOCKED})
+"""The states of a file that this device has asked for and cannot open yet."""
 
 _HASH = Says(pattern="^[0-9a-f]{64}$")
 
@@ -16,7 +19,8 @@ _HASH = Says(pattern="^[0-9a-f]{64}$")
 class OfferedFile:
     """A file of a group as it is here. `size` and `come` are bytes; `holders` are those that have said they have it.
 
-    `state` is offered, asked for, here, or wrong: all of it came, and is not what its author says.
+    `state` is offered, asked for, here, locked: all of it came, and the secret that it opens by is asked for still, or
+    wrong: all of it came, and is not what its author says.
     """
 
     id: Annotated[str, _HASH]
@@ -26,7 +30,7 @@ class OfferedFile:
     label: str
     offered_at_us: Annotated[int, Says(description="Unix microseconds, by its author's clock")]
     hash: Annotated[str, _HASH]
-    state: Annotated[str, Says(enum=[OFFERED, ASKED, HERE, WRONG])]
+    state: Annotated[str, Says(enum=[OFFERED, ASKED, HERE, LOCKED, WRONG])]
     come: Annotated[Count, Says(description="bytes of the sealed file that are here")]
     pinned: bool
     holders: Count

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.sqlite.content import ContentState
 from covey.app.action_programs import ActionPrograms
-from covey.app.operations.content import GroupFile, is_here
+from covey.app.operations.content import is_here
 from covey.app.operations.content_patches import find_patch
+from covey.app.operations.file_offers import GroupFile
 from covey.config.actions import COVEY
 from covey.core.actions.definition import Invocation, ProgramBounds
 from covey.errors import ActionError

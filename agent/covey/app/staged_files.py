@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from covey.adapters.sqlite.content import ContentState
+from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.config.actions import COVEY
 from covey.core.actions.definition import Invocation, ProgramBounds
 from covey.core.actions.installation import Installation
@@ -40,8 +40,9 @@ class StagedFiles:
         operation = None if raw is None else read_operation(raw, verify=False)
         if operation is None or operation.kind != OperationKind.FILE:
             raise ActionError("no file of that id is offered in the group", NOT_FETCHED)
-        kept = self._store.content.of(FileOffer.from_wire(operation.body).content.hash)
-        if kept is not None and kept.state is ContentState.WANTED:
+        offer = FileOffer.from_wire(operation.body)
+        kept = self._store.content.of(offer.content.hash)
+        if kept is not None and (kept.state is ContentState.WANTED or self._is_locked(installation, offer, kept)):
             return None
         if kept is not None and kept.state is ContentState.REFUSED:
             raise ActionError("the file is not what its author says", NOT_FETCHED)
@@ -55,8 +56,13 @@ class StagedFiles:
         raw = self._store.operations.raw(installation.group_id, OperationId(bytes.fromhex(installation.file)))
         if raw is None:
             return False
-        kept = self._store.content.of(FileOffer.from_wire(read_operation(raw, verify=False).body).content.hash)
-        return kept is not None and kept.state is ContentState.HERE
+        offer = FileOffer.from_wire(read_operation(raw, verify=False).body)
+        kept = self._store.content.of(offer.content.hash)
+        return kept is not None and kept.state is ContentState.HERE and not self._is_locked(installation, offer, kept)
+
+    def _is_locked(self, installation: Installation, offer: FileOffer, kept: KeptFile) -> bool:
+        """Say whether the secret that a file opens by is asked for still."""
+        return kept.is_lacking and self._store.groups.secret(installation.group_id, offer.epoch_id) is None
 
     def path(self, operation: OperationId) -> str:
         """Return the whole path where it lies then."""

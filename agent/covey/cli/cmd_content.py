@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from covey.app.content_documents import ASKED, HERE, OfferedFile
+from covey.app.content_documents import ASKED, WAITING, OfferedFile
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.content import (
@@ -14,12 +14,12 @@ from covey.app.operations.content import (
     export_file,
     holders,
     import_file,
+    is_here,
     is_patch,
-    offers,
-    pick_offer,
     pin_file,
     repair_file,
 )
+from covey.app.operations.file_offers import offers, pick_offer
 from covey.app.wording import count
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
@@ -65,7 +65,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
 def _waiting(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     entries = [described(device, manifest, each) for each in offers(device, manifest)]
-    _print([each for each in entries if each.state == ASKED], as_json=options.json)
+    _print([each for each in entries if each.state in WAITING], as_json=options.json)
 
 
 def _print(entries: list[OfferedFile], *, as_json: bool) -> None:
@@ -142,7 +142,7 @@ def _drop(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     offer = pick_offer(device, manifest, options.ref)
     name = printable(offer.file.name)
-    if described(device, manifest, offer).state == HERE and not holders(device, manifest, offer):
+    if is_here(device, offer) and not holders(device, manifest, offer):
         confirm(f"nobody else is known to have '{name}'; let go of it?", options.yes)
     drop_file(device, offer)
     _say(device, options, f"'{name}' is no longer here")
@@ -169,7 +169,7 @@ def _import(device: Device, options: argparse.Namespace) -> None:
 def _verify(device: Device, options: argparse.Namespace) -> int:
     manifest = device.pick_group(options.group)
     chosen = [pick_offer(device, manifest, options.ref)] if options.ref else [*offers(device, manifest)]
-    here = [each for each in chosen if described(device, manifest, each).state == HERE]
+    here = [each for each in chosen if is_here(device, each)]
     damaged = [each.file.name for each in here if repair_file(device, manifest, each)]
     if options.json:
         print_json({"verified": len(here), "damaged": damaged})

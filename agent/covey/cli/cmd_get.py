@@ -7,7 +7,8 @@ import sys
 
 from covey.app.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.content import described, open_file, opening_of, pick_offer, target_of
+from covey.app.operations.content import described, open_file, target_of
+from covey.app.operations.file_offers import lacks_secret, opening_of, pick_offer
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
@@ -32,8 +33,9 @@ def _get(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     offer = pick_offer(device, manifest, options.ref)
     target = target_of(offer, options.output, replace=options.force)
-    opening_of(device, manifest, offer)  # who cannot open it need not wait for it
-    saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
+    if not lacks_secret(device, manifest, offer):
+        opening_of(device, manifest, offer)  # who cannot open it need not wait for it
+    saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin, opening=True)
     try:
         open_file(device, manifest, offer, target, replace=options.force)
     except DamagedFileError:

@@ -10,8 +10,9 @@ from covey.app.content_documents import OfferedFile
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.commands import check_may_order, give_command, readers_of
-from covey.app.operations.content import FETCH_ACTION, GroupFile, described, pick_offer, put_file
+from covey.app.operations.content import FETCH_ACTION, described, put_file
 from covey.app.operations.content_patches import offer_patch
+from covey.app.operations.file_offers import GroupFile, pick_offer
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.app.operations.content import GroupFile, pin_file
+from covey.app.operations.content import pin_file, wait_until_it_opens
 from covey.app.operations.content_patches import fetch_smallest
+from covey.app.operations.file_offers import GroupFile, lacks_secret
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import read_us, size_text
 
@@ -22,10 +23,13 @@ def wait_option(parser: Parser) -> None:
     parser.add_argument("--wait", default="10m", metavar="TIME", help="how long to wait for it (default: 10m)")
 
 
-def fetch_with_progress(device: Device, manifest: GroupManifest, offer: GroupFile, *, wait: str, pin: bool) -> int:
+def fetch_with_progress(
+    device: Device, manifest: GroupManifest, offer: GroupFile, *, wait: str, pin: bool, opening: bool = False
+) -> int:
     """Have a file here, and show how far it is; return the bytes that a patch has saved.
 
-    Raises what `fetch_smallest` raises, and `UsageError` for `wait`.
+    `opening`: the secret that it opens by is waited for, too, for as long, where this device lacks that.
+    Raises what `fetch_smallest` and `wait_until_it_opens` raise, and `UsageError` for `wait`.
     """
     seconds = read_us("--wait", wait, _LONGEST_US) / 1e6
     whole = size_text(offer.file.content.sealed_size)
@@ -33,6 +37,9 @@ def fetch_with_progress(device: Device, manifest: GroupManifest, offer: GroupFil
         saved = fetch_smallest(
             device, manifest, offer, seconds, lambda come: line.show(f"{offer.file.name}: {size_text(come)} of {whole}")
         )
+        if opening and lacks_secret(device, manifest, offer):
+            line.show(f"{offer.file.name}: waits for its key")
+            wait_until_it_opens(device, manifest, offer, seconds)
     if pin:
         pin_file(device, offer, pinned=True)
     return saved

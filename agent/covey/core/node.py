@@ -20,6 +20,7 @@ from covey.core.actions.reporting import ResultReporting
 from covey.core.checkpoints.newcomers import Newcomers, nobody_pinned
 from covey.core.collectors import Collectors
 from covey.core.content.exchange import ContentExchange
+from covey.core.content.secrets import EpochSecrets
 from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
@@ -121,7 +122,8 @@ class Node:
         self._imprints = imprints = Imprints(records.imprints, records.received)
         self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
         self.ephemeral = EphemeralMessages(own, self.groups, windows, state.ephemeral)
-        self.content = ContentExchange(own, self.groups, records.content, queue, state.carriage)
+        secrets = EpochSecrets(records)
+        self.content = ContentExchange(own, self.groups, records.content, secrets, queue, state.carriage)
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)

@@ -63,6 +63,10 @@ HOLDERS_TRIED = 8
 FETCHES_AT_ONCE = 2
 """Files that are fetched at the same time; others wait."""
 
+SECRETS_AT_ONCE = 16
+"""Files by which the secrets of earlier epochs are asked for at the same time: one that nobody has pinned is asked for
+in vain, and holds up no other one."""
+
 PARTS_AT_ONCE = 8
 """Parts that a turn of the agent gives to a relay, after all else that waits: what is measured comes first."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull
 from covey.core.crypto import aead_seal, blake3_hash
 from covey.core.group.manifest import secret_id
+from covey.core.group.messages import SECRET_BYTES
 from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
 from covey.core.ids import ContentHash, DeviceKey, GroupId, NoisePublic
 from covey.core.orders.file_secrets import seal_file_secret
@@ -124,12 +125,15 @@ def _secrets() -> list[dict[str, Any]]:
 
 
 _HASH = ContentHash(seeded("hash"))
+_OFFER_ID = ContentHash(seeded("offer"))
 _BODIES: list[tuple[str, str, bytes, str | None]] = [
     ("pull", "one", ContentPull(_HASH, 65_536, CONTENT_PULL_BYTES).to_wire(), None),
+    ("pull", "of a secret, by an offer's id", ContentPull(_OFFER_ID, 0, SECRET_BYTES).to_wire(), None),
     ("pull", "of nothing", ContentPull(_HASH, 0, 0).to_wire(), "malformed"),
     ("pull", "of too much", ContentPull(_HASH, 0, CONTENT_PULL_BYTES + 1).to_wire(), "malformed"),
     ("pull", "beyond the largest file", ContentPull(_HASH, MAXIMUM_CONTENT_BYTES + 17, 1).to_wire(), "malformed"),
     ("part", "one", ContentPart(_HASH, 0, b"part").to_wire(), None),
+    ("part", "a secret", ContentPart(_OFFER_ID, 0, _SECRET).to_wire(), None),
     ("part", "that is not there", ContentPart(_HASH, 0, None).to_wire(), None),
     ("part", "without content", cbor([_HASH, 0]), "malformed"),
     ("acknowledgement", "one", ContentAcknowledgement(_HASH).to_wire(), None),
@@ -155,6 +159,7 @@ def make() -> dict[str, Any]:
         "of files that are for some alone, and what Bob reads, or the code with which he cannot.",
         "group_id": GROUP_ID.hex(),
         "epoch_secret": _SECRET.hex(),
+        "epoch_id": secret_id(_SECRET).hex(),
         "file_id": _FILE_ID.hex(),
         "nonce": _NONCE.hex(),
         "key": content_key(_SECRET, _FILE_ID).hex(),

@@ -10,7 +10,7 @@ from covey.adapters.content_parts import ContentParts
 from covey.adapters.sqlite.database import Database
 from covey.core.content.records import WantedFile
 from covey.core.history.files import HASH_BYTES, ContentReference
-from covey.core.ids import ContentHash, DeviceKey, GroupId
+from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
 from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS
 from covey.ports import GivenFile
 
@@ -33,6 +33,8 @@ class KeptFile:
     state: ContentState
     pinned: bool
     used_at_us: int
+    is_lacking: bool
+    """Whether it was asked for without the secret that it opens by, which is asked for, too."""
 
 
 class ContentTable:
@@ -67,6 +69,10 @@ class ContentTable:
     def pin(self, content: ContentHash, *, pinned: bool) -> None:
         """Have a file stay, or not, when room is short."""
         self._database.run("UPDATE content SET pinned = ? WHERE hash = ?", (pinned, content))
+
+    def lack(self, content: ContentHash, offer: OperationId, now_us: int) -> None:
+        """Have the secret asked for that a file opens by, as an operation offers it."""
+        self._database.run("UPDATE content SET lacks = ?, used_at = ? WHERE hash = ?", (offer, now_us, content))
 
     def use(self, content: ContentHash, now_us: int) -> None:
         """Note that a file was used."""
@@ -103,12 +109,12 @@ class ContentTable:
 
     def _kept(self, where: str, *parameters: object) -> list[KeptFile]:
         rows = self._database.run(
-            f"SELECT hash, group_id, sealed_size, state, pinned, used_at FROM content {where}",  # noqa: S608 - ours
+            f"SELECT hash, group_id, sealed_size, state, pinned, used_at, lacks FROM content {where}",  # noqa: S608 - ours
             parameters,
         )
         return [
-            KeptFile(ContentHash(key), GroupId(group), size, ContentState(state), bool(pinned), used_at)
-            for key, group, size, state, pinned, used_at in rows
+            KeptFile(ContentHash(key), GroupId(group), size, ContentState(state), bool(pinned), used_at, bool(lacks))
+            for key, group, size, state, pinned, used_at, lacks in rows
         ]
 
     def holders(self, content: ContentHash) -> list[DeviceKey]:
@@ -166,6 +172,16 @@ class ContentTable:
             (int(ContentState.WANTED),),
         )
         return [WantedFile(*row) for row in rows]
+
+    def lacking(self) -> list[tuple[GroupId, OperationId]]:
+        """Return what offered the files that were asked for without the secret they open by: last asked, first."""
+        rows = self._database.run("SELECT group_id, lacks FROM content WHERE lacks IS NOT NULL ORDER BY used_at DESC")
+        return [(GroupId(group_id), OperationId(offer)) for group_id, offer in rows]
+
+    def is_pinned(self, group_id: GroupId, content: ContentHash) -> bool:
+        """Say whether a file of a group is here whole, and stays."""
+        query = "SELECT count(*) FROM content WHERE hash = ? AND group_id = ? AND state = ? AND pinned"
+        return bool(self._database.one(query, content, group_id, int(ContentState.HERE)))
 
     def complete(self, wanted: WantedFile) -> bool:
         """Take a file of which all has come for whole; where it is another one, delete it and ask no more."""

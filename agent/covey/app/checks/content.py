@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from covey.app.checks.findings import Examined, Level, Seen, ok, warning
 from covey.app.content_status import content_status
 from covey.app.wording import count
+from covey.core.content.secrets import EpochSecrets
 from covey.core.crypto import has_blake3
 from covey.errors import StorageError
 
@@ -33,6 +34,11 @@ def content(device: Examined) -> Iterator[Seen]:
         yield warning(
             f"{count(status.wrong, 'file')} came whole and not as offered, and went: 'covey content ls' says which",
             "ask who has put it to put it again, then covey content drop, and covey get",
+        )
+    if lacking := len({each.epoch_id for each in EpochSecrets(device.opened.store).wanted()}):
+        yield warning(
+            f"files here were put before this device came; their {count(lacking, 'key')} nobody has given yet",
+            "a member that has pinned them gives it: covey content pin there; or have them put again",
         )
     if status.pinned_bytes > _NEARLY_FULL * status.maximum_bytes:
         yield warning(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from covey.adapters.content_files import check_target, need_content_package, opened_file
-from covey.adapters.content_secrets import kept_secret, save_secret
+from covey.adapters.content_secrets import save_secret
 from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.adapters.wake_pipe import wake_agent
-from covey.app.content_documents import ASKED, HERE, OFFERED, WRONG, OfferedFile
+from covey.app.content_documents import ASKED, HERE, LOCKED, OFFERED, WRONG, OfferedFile
+from covey.app.operations.file_offers import GroupFile, keep_secret, lacks_secret, locked, offers, opening_of
 from covey.app.operations.history_writing import take_up_others
 from covey.app.relay_loop import wait_until
 from covey.core.content.patches import is_patch_name
@@ -27,16 +27,13 @@ from covey.core.history.files import (
     content_key,
     is_file_name,
 )
-from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import Operation, read_operation
 from covey.core.ids import ContentHash, NoisePublic
-from covey.core.orders.file_secrets import FILE_SECRET_BYTES, open_file_secret, seal_file_secret
+from covey.core.orders.file_secrets import FILE_SECRET_BYTES, seal_file_secret
 from covey.errors import (
     DamagedFileError,
     DecryptionError,
     DiskFullError,
     LocalError,
-    RemoteError,
     StorageError,
     UsageError,
 )
@@ -51,14 +48,6 @@ FETCH_ACTION = "fetch-file"
 """The action by which devices fetch what an operator's device has put (`operations.d`)."""
 
 _STATES = {ContentState.WANTED: ASKED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFile:
-    """An operation that offers a file."""
-
-    operation: Operation
-    file: FileOffer
 
 
 def put_file(
@@ -132,23 +121,28 @@ def put_opened(
 
 
 def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:
-    """Have a file fetched, unless it is here.
+    """Have a file fetched, unless it is here, and the secret that it opens by, where this device lacks that.
 
     Raises:
         DiskFullError: no room for it.
         MissingPackageError: what files are known by is not installed.
     """
     content = offer.file.content
-    kept = device.store.content.of(content.hash)
-    if kept is not None and kept.state is ContentState.HERE:
-        return
-    need_content_package()
-    make_room(device, content.sealed_size)
-    files = device.store.content.files
-    files.need_room(content.sealed_size)
-    with files.locked(), device.store.transaction():
-        keep_secret(device, manifest, offer)
-        device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
+    if is_here(device, offer):
+        if not lacks_secret(device, manifest, offer):
+            return
+        with device.store.transaction():
+            device.store.content.lack(content.hash, offer.operation.id, device.now().wall_us)
+    else:
+        need_content_package()
+        make_room(device, content.sealed_size)
+        files = device.store.content.files
+        files.need_room(content.sealed_size)
+        with files.locked(), device.store.transaction():
+            keep_secret(device, manifest, offer)
+            device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
+            if lacks_secret(device, manifest, offer):
+                device.store.content.lack(content.hash, offer.operation.id, device.now().wall_us)
     device.node.content.refresh()
     wake_agent(device.folder.wake_pipe)
 
@@ -184,6 +178,16 @@ def fetch_file(
             f"'{offer.file.name}' has not come yet",
             hint="it is asked for still, and goes on where it is: 'covey content waiting' shows it",
         )
+
+
+def wait_until_it_opens(device: Device, manifest: GroupManifest, offer: GroupFile, seconds: float) -> None:
+    """Wait for the secret that a file opens by which is here, where this device lacks that and has asked for it.
+
+    Raises:
+        LocalError: it has not come in that time; it is asked for still.
+    """
+    if not wait_until(device, lambda: not lacks_secret(device, manifest, offer), seconds):
+        raise locked(offer)
 
 
 def open_file(device: Device, manifest: GroupManifest, offer: GroupFile, target: Path, *, replace: bool) -> None:
@@ -228,52 +232,6 @@ def _repaired(device: Device, manifest: GroupManifest, offer: GroupFile) -> Iter
         raise
 
 
-def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[bytes, bytes]:
-    """Return a file's key, and what it is bound to.
-
-    Raises:
-        LocalError: this device lacks the secret of the epoch that it was sealed in; or it is for others alone.
-    """
-    file, group_id = offer.file, manifest.group_id
-    if file.sealed_secret is not None:
-        kept = kept_secret(device.store.content.files, file.content.hash, offer.operation.id)
-        secret = kept or _own_secret(device, manifest, offer)
-        if secret is None:
-            raise LocalError(
-                f"'{file.name}' is sealed for others, or for a key that this device no longer has",
-                hint="ask who has put it to put it again, for this device, too",
-            )
-        return content_key(secret, file.file_id), bound_to(group_id, file.file_id)
-    secret = device.store.groups.secret(group_id, file.epoch_id)
-    if secret is None:
-        raise LocalError(
-            f"'{file.name}' was sealed before this device came to the group", hint="ask a member to put it again"
-        )
-    return content_key(secret, file.file_id), bound_to(group_id, file.file_id)
-
-
-def _own_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> bytes | None:
-    """Return the secret of a file that is for some alone, if that is sealed for this device."""
-    file, noise = offer.file, device.node.identity.noise
-    if file.sealed_secret is None:
-        return None
-    try:
-        return open_file_secret(file.sealed_secret, manifest.group_id, offer.operation.author, file.file_id, noise)
-    except RemoteError:
-        return None
-
-
-def keep_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:
-    """Keep the secret of a file beside it, before the file is known here: the noise key that it came by goes.
-
-    Raises:
-        StorageError: the disk refused.
-    """
-    secret = _own_secret(device, manifest, offer)
-    if secret is not None:
-        save_secret(device.store.content.files, offer.file.content.hash, offer.operation.id, secret)
-
-
 def _use(device: Device, offer: GroupFile) -> None:
     with device.store.transaction():
         device.store.content.use(offer.file.content.hash, device.now().wall_us)
@@ -315,36 +273,6 @@ def make_room(device: Device, size: int) -> None:
 # -- looking ----------------------------------------------------------------------------------------------------------
 
 
-def offers(device: Device, manifest: GroupManifest) -> Iterator[GroupFile]:
-    """Yield the files that are offered in a group and count, the newest first."""
-    group_id = manifest.group_id
-    void = device.node.history.standing(group_id).void
-    for each in device.store.operations.of_kind(group_id, OperationKind.FILE, newest_first=True):
-        if each.id not in void:
-            operation = read_operation(each.raw, verify=False)
-            yield GroupFile(operation, FileOffer.from_wire(operation.body))
-
-
-def pick_offer(device: Device, manifest: GroupManifest, named: str) -> GroupFile:
-    """Return the file that a person means: by its name the newest one, or by the beginning of its id or hash.
-
-    Raises:
-        LocalError: none, or more than one.
-    """
-    digits = named.lower()
-    found: dict[ContentHash, GroupFile] = {}
-    for offer in offers(device, manifest):
-        if offer.file.name == named:
-            return offer
-        ids = offer.operation.id.hex(), offer.file.content.hash.hex()
-        if digits and any(each.startswith(digits) for each in ids):
-            found[offer.file.content.hash] = offer
-    if len(found) == 1:
-        return next(iter(found.values()))
-    what = f"{len(found)} files' ids begin with" if found else "no file is called, and no file's id begins with,"
-    raise LocalError(f"{what} '{named[:64]}'", hint="'covey content ls' shows names and ids")
-
-
 def described(device: Device, manifest: GroupManifest, offer: GroupFile) -> OfferedFile:
     """Return how a file is here."""
     content, file = device.store.content, offer.file
@@ -358,11 +286,18 @@ def described(device: Device, manifest: GroupManifest, offer: GroupFile) -> Offe
         member.label if member else "",
         offer.operation.made_at_us,
         file.content.hash.hex(),
-        OFFERED if kept is None else _STATES[kept.state],
+        _state(device, manifest, offer, kept),
         _come(device, kept),
         kept is not None and kept.pinned,
         len(content.holders(file.content.hash)),
     )
+
+
+def _state(device: Device, manifest: GroupManifest, offer: GroupFile, kept: KeptFile | None) -> str:
+    if kept is None:
+        return OFFERED
+    is_locked = kept.state is ContentState.HERE and kept.is_lacking and lacks_secret(device, manifest, offer)
+    return LOCKED if is_locked else _STATES[kept.state]
 
 
 def is_patch(entry: OfferedFile) -> bool:
@@ -433,6 +368,7 @@ def import_file(device: Device, manifest: GroupManifest, path: Path) -> GroupFil
         with device.store.transaction():
             keep_secret(device, manifest, offer)
             content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
+    ask_for_file(device, manifest, offer)
     return offer
 
 

@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.adapters.patches import apply_patch, can_patch, make_patch
-from covey.app.operations.content import (
-    GroupFile,
-    drop_file,
-    fetch_file,
-    is_here,
-    keep_secret,
-    make_room,
-    offers,
-    open_stream,
-    opening_of,
-    put_opened,
-)
+from covey.app.operations.content import drop_file, fetch_file, is_here, make_room, open_stream, put_opened
+from covey.app.operations.file_offers import GroupFile, keep_secret, lacks_secret, offers, opening_of
 from covey.core.content.patches import makes, patch_name
 from covey.core.history.files import TAG_BYTES
 from covey.errors import CoveyError, LocalError, PatchError
@@ -98,7 +88,7 @@ def fetch_smallest(
 
     Raises what `fetch_file` raises.
     """
-    if not is_here(device, offer):
+    if not is_here(device, offer) and not lacks_secret(device, manifest, offer):  # a patch is sealed as the whole is
         found = find_patch(device, manifest, offer)
         if found is not None:
             patch, base = found

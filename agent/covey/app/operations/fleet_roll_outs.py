@@ -121,7 +121,8 @@ def _action(device: Device, group: GroupManifest, kept: KeptResult) -> str:
 
 
 def _files(device: Device, group: GroupManifest) -> Iterator[FleetFile]:
-    from covey.app.operations.content import described, offers
+    from covey.app.operations.content import described
+    from covey.app.operations.file_offers import offers
 
     for offer in islice(offers(device, group), _SHOWN):
         found = described(device, group, offer)

@@ -1,6 +1,6 @@
 """Files of any size for the members of a group, sealed once, past the queues (docs/protocol.md, "Content").
 
 Read `progress.py` (what is here of a file, and how each part of it is verified), `fetch.py` (whom it is asked of),
-`exchange.py` (asking for files, and giving them), `nearer.py` (places that are nearer than members at a relay) and
-`near_first.py` (when members are asked all the same).
+`secrets.py` (what files open by from before this device came), `exchange.py` (asking for all that, and giving it),
+`nearer.py` (places that are nearer than members at a relay) and `near_first.py` (when members are asked all the same).
 """

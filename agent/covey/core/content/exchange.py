@@ -5,6 +5,7 @@
    one portion in work of each of two files, and is given `PARTS_PER_SECOND`; members take turns.
 3. Parts go after all that waits in queues, a few in a turn of the agent, as large as a relay takes.
 4. Who has fetched a file tells its author.
+5. The secret that a file opens by is asked for and given as a file is (`secrets.py`), by members alone.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from dataclasses import dataclass, field
 from covey.core.content.events import FileArrived, FileRefused
 from covey.core.content.fetch import Fetch
 from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull
+from covey.core.content.progress import FileProgress
 from covey.core.content.records import ContentRecords, WantedFile
+from covey.core.content.secrets import EpochSecrets, SecretProgress
 from covey.core.crypto import has_blake3
 from covey.core.group.manifest import COLLECTOR
-from covey.core.ids import ContentHash, DeviceKey, GroupId
+from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
 from covey.core.link.carriage import Carriage
 from covey.core.link.rates import TokenBucket
 from covey.core.link.send_queue import SendQueue
@@ -33,6 +36,7 @@ from covey.limits.content import (
     PARTS_AT_ONCE,
     PARTS_PER_SECOND,
     PARTS_SAVED,
+    SECRETS_AT_ONCE,
     SERVED_MEMBERS,
 )
 
@@ -65,11 +69,18 @@ class ContentExchange:
     """What this device asks of members and gives them. All but what `records` keeps is in memory, and bounded."""
 
     def __init__(
-        self, own: DeviceKey, groups: Groups, records: ContentRecords, queue: SendQueue, carriage: Carriage
+        self,
+        own: DeviceKey,
+        groups: Groups,
+        records: ContentRecords,
+        secrets: EpochSecrets,
+        queue: SendQueue,
+        carriage: Carriage,
     ) -> None:
         self._own = own
         self._groups = groups
         self._records = records
+        self._secrets = secrets
         self._queue = queue
         self._carriage = carriage
         self._fetches: dict[ContentHash, Fetch] | None = None
@@ -78,8 +89,14 @@ class ContentExchange:
     def refresh(self) -> None:
         """Look at what another process wrote."""
         kept, self._fetches = self._fetches or {}, None
-        wanted = {each.hash: each for each in self._wanted()}
-        self._fetches = {key: kept.get(key) or Fetch(each, self._records) for key, each in wanted.items()}
+        self._fetches = {
+            each.hash: kept.get(each.hash) or Fetch(each, FileProgress(each, self._records.parts))
+            for each in self._wanted()
+        }
+        for secret in self._secrets.wanted()[:SECRETS_AT_ONCE]:
+            asked = secret.asked
+            if self._holds(asked.group_id):
+                self._fetches[asked.hash] = kept.get(asked.hash) or Fetch(asked, SecretProgress(secret))
 
     def _wanted(self) -> list[WantedFile]:
         wanted = [each for each in self._records.wanted() if self._holds(each.group_id)][:FETCHES_AT_ONCE]
@@ -157,10 +174,13 @@ class ContentExchange:
         return None
 
     def _part(self, portion: _Portion) -> ContentPart:
-        """Return the next part, within one chunk; without content where the file is not here."""
+        """Return the next part, within one chunk; without content where it is not here, or not given (rule 5)."""
         left_of_chunk = CHUNK_BYTES - portion.position % CHUNK_BYTES
         size = min(left_of_chunk, portion.end - portion.position, max(1, self._carriage.maximum_payload - _AROUND_PART))
         content = self._records.read(portion.group_id, portion.hash, portion.position, size)
+        if content is None:
+            secret = self._secrets.given(portion.group_id, OperationId(portion.hash))
+            content = None if secret is None else secret[portion.position : portion.position + size]
         return ContentPart(portion.hash, portion.position, content or None)
 
     def _is_member(self, device: DeviceKey, group_id: GroupId) -> bool:
@@ -218,6 +238,10 @@ class ContentExchange:
 
     def _finish(self, fetch: Fetch, now: Now) -> list[FileArrived | FileRefused]:
         wanted, holder = fetch.wanted, fetch.holder
+        if isinstance(fetch.progress, SecretProgress):
+            self._secrets.keep(fetch.progress, now)
+            self._fetches = None  # another one may begin
+            return []
         whole = self._records.complete(wanted)
         self._fetches = None  # another one may begin
         if not whole:

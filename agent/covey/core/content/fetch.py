@@ -1,4 +1,4 @@
-"""One file on its way to this device: whom it is asked of, and how each part of it is verified.
+"""One file, or a secret, on its way to this device: whom it is asked of, and how each part of it is verified.
 
 1. The index comes first: it is known by its own hash. Then come the chunks, in order; each is verified by the index,
    and kept, before anything else is asked for by it. So a fetch goes on where it ended, whoever gives the rest.
@@ -15,12 +15,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from covey.core.content.messages import ContentPart, ContentPull
-from covey.core.content.progress import FileProgress
-from covey.core.content.records import ContentRecords, WantedFile
-from covey.core.ids import DeviceKey
+from covey.core.content.records import WantedFile
+from covey.core.ids import ContentHash, DeviceKey
 from covey.core.now import Now
 from covey.errors import WrongContentError
 from covey.limits.content import (
@@ -34,6 +34,44 @@ from covey.limits.content import (
     QUICK_PULL_US,
     SLOW_PULL_US,
 )
+
+
+class FetchProgress(Protocol):
+    """What is here of what is fetched, and what of it comes next."""
+
+    @property
+    def hash(self) -> ContentHash:
+        """By what it is asked for next."""
+
+    @property
+    def position(self) -> int:
+        """The bytes that are here."""
+
+    @property
+    def end(self) -> int:
+        """The bytes of what comes next."""
+
+    @property
+    def next_bytes(self) -> int:
+        """How many bytes are verified at once next."""
+
+    @property
+    def has_index(self) -> bool:
+        """Whether what comes next is the last that comes."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it is here."""
+
+    def keep(self, pieces: Sequence[bytes | memoryview], now_us: int) -> bool:
+        """Keep what comes next; False where the disk has no room for it.
+
+        Raises:
+            WrongContentError: it is not that.
+        """
+
+    def synchronise(self) -> bool:
+        """Wait until what is kept is on the disk; False where that refuses."""
 
 
 class Portions:
@@ -69,11 +107,11 @@ class Portions:
 
 
 class Fetch:
-    """Fetches one file. `taken` chunks are in the records; what has come of the next one is here."""
+    """Fetches one file. What is verified of it is `progress`; what has come of the next chunk is here."""
 
-    def __init__(self, wanted: WantedFile, records: ContentRecords) -> None:
+    def __init__(self, wanted: WantedFile, progress: FetchProgress) -> None:
         self.wanted = wanted
-        self._progress = FileProgress(wanted, records.parts)
+        self.progress = progress
         self._open = bytearray()
         self._tried: set[DeviceKey] = set()
         self._turns = 0
@@ -90,7 +128,7 @@ class Fetch:
     @property
     def is_complete(self) -> bool:
         """Whether all chunks are here."""
-        return self._progress.is_complete
+        return self.progress.is_complete
 
     @property
     def deadline_us(self) -> int:
@@ -131,7 +169,7 @@ class Fetch:
         if part.content is None:
             self._end_turn()
             return True
-        progress = self._progress
+        progress = self.progress
         if part.position != self._position + len(self._open) or part.hash != progress.hash or not part.content:
             return False  # rule 4
         self._open += part.content
@@ -147,9 +185,9 @@ class Fetch:
         return True
 
     def _keep(self, chunk: bytes, now: Now) -> None:
-        had_index = self._progress.has_index
+        had_index = self.progress.has_index
         try:
-            kept = self._progress.keep([chunk], now.monotonic_us)
+            kept = self.progress.keep([chunk], now.monotonic_us)
         except WrongContentError:
             self._end_turn()
             raise
@@ -163,7 +201,7 @@ class Fetch:
         """End a holder's turn, and choose the next one; False where the fetch rests (rule 2)."""
         self._open.clear()
         self._portions.clear()
-        if not self._progress.synchronise():
+        if not self.progress.synchronise():
             self._rest(now)
             return False
         if self._gives:
@@ -195,10 +233,8 @@ class Fetch:
 
     def _next_pull(self) -> ContentPull:
         position = max(self._portions.asked_to, self._position + len(self._open))
-        return ContentPull(
-            self._progress.hash, position, max(0, min(self._portions.size, self._progress.end - position))
-        )
+        return ContentPull(self.progress.hash, position, max(0, min(self._portions.size, self.progress.end - position)))
 
     @property
     def _position(self) -> int:
-        return self._progress.position
+        return self.progress.position

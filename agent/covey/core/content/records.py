@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from covey.core.ids import ContentHash, DeviceKey, GroupId
+from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,17 @@ class PartRecords(Protocol):
         """Wait for the end of what `synchronise` has begun last; False where the disk has refused."""
 
 
-class ContentRecords(Protocol):
+class PinnedRecords(Protocol):
+    """What is known of files for whose sake secrets are asked for and given."""
+
+    def lacking(self) -> list[tuple[GroupId, OperationId]]:
+        """Return what offered the files that were asked for without the secret they open by: last asked, first."""
+
+    def is_pinned(self, group_id: GroupId, content: ContentHash) -> bool:
+        """Say whether a file of a group is here whole, and stays."""
+
+
+class ContentRecords(PinnedRecords, Protocol):
     """Sealed files, whole and in part. What is not whole counts as not here, but for who fetches it."""
 
     @property

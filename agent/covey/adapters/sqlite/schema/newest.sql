@@ -518,7 +518,7 @@ CREATE TABLE content (
     state           INTEGER NOT NULL,                       -- 0 asked for, 1 here, 2 given otherwise than offered
     pinned          INTEGER NOT NULL DEFAULT 0,             -- whether it stays when room is short
     used_at         INTEGER NOT NULL                        -- when it was asked for, or used last
-) STRICT, WITHOUT ROWID;
+, lacks BLOB) STRICT, WITHOUT ROWID;
 
 CREATE TABLE content_holder (
     hash            BLOB    NOT NULL,

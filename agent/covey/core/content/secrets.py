@@ -1,0 +1,156 @@
+"""Secrets of epochs, for files that were put before this device came (docs/protocol.md, "Content", *Who came later*).
+
+1. A device asks for the secret of an epoch that a file was sealed in, which it has asked for itself and cannot open; by
+   the id of what offers it, of the members of whom the file is asked, one at a time.
+2. A member gives it that has the file whole and pinned, and by an offer only that names a manifest of that very epoch:
+   whoever wrote that was in the epoch, and had its secret. So nobody who came later can write an offer that brings out
+   the secret of another epoch; and what is for some devices alone is opened by no epoch's secret.
+3. What comes is kept if the offer's epoch is its hash. So a liar is one at once, and nobody can have what one offer
+   names open as two files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from covey.core.content.records import PinnedRecords, WantedFile
+from covey.core.group.manifest import read_manifest, secret_id
+from covey.core.group.messages import SECRET_BYTES
+from covey.core.history.files import FileOffer
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, read_operation
+from covey.core.ids import ContentHash, EpochId, GroupId, ManifestHash, OperationId
+from covey.core.now import Now
+from covey.errors import WrongContentError
+
+
+class _Operations(Protocol):
+    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
+        """Return an operation that is here whole."""
+
+
+class _Groups(Protocol):
+    def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
+        """Return an accepted manifest."""
+
+    def secret(self, group_id: GroupId, epoch_id: EpochId) -> bytes | None:
+        """Return an epoch's secret."""
+
+    def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
+        """Keep an epoch's secret."""
+
+
+class SecretRecords(Protocol):
+    """The durable state, as it is used here."""
+
+    @property
+    def content(self) -> PinnedRecords:
+        """Sealed files."""
+
+    @property
+    def operations(self) -> _Operations:
+        """The operations of this device's groups."""
+
+    @property
+    def groups(self) -> _Groups:
+        """Manifests and secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSecret:
+    """The secret of an epoch that is asked for, as `asked`: as a file of so many bytes that an offer's id names."""
+
+    asked: WantedFile
+    epoch_id: EpochId
+
+
+class SecretProgress:
+    """What has come of a secret: nothing, or all of it. It is asked for as a file is whose index is here."""
+
+    has_index = True
+    end = next_bytes = SECRET_BYTES
+
+    def __init__(self, wanted: WantedSecret) -> None:
+        self.wanted = wanted
+        self.hash = wanted.asked.hash
+        self.secret = b""
+
+    @property
+    def position(self) -> int:
+        """The bytes that are here."""
+        return len(self.secret)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is here."""
+        return bool(self.secret)
+
+    def keep(self, pieces: Sequence[bytes | memoryview], now_us: int) -> bool:
+        """Keep it, if it is the one (rule 3).
+
+        Raises:
+            WrongContentError: it is another one.
+        """
+        del now_us
+        secret = b"".join(pieces)
+        if secret_id(secret) != self.wanted.epoch_id:
+            raise WrongContentError("a secret of another epoch than the one that was asked for")
+        self.secret = secret
+        return True
+
+    def synchronise(self) -> bool:
+        """Nothing is on its way to the disk."""
+        return True
+
+
+class EpochSecrets:
+    """Which secrets this device asks for, and which it gives."""
+
+    def __init__(self, records: SecretRecords) -> None:
+        self._records = records
+
+    def wanted(self) -> list[WantedSecret]:
+        """Return what is lacked, by each file: of those of one epoch one may be pinned, and another one not (rule 1).
+
+        What was asked for last comes first: nobody may have pinned the others.
+        """
+        found: list[WantedSecret] = []
+        for group_id, offer_id in self._records.content.lacking():
+            offered = self._offered(group_id, offer_id)
+            if offered is None:
+                continue
+            operation, offer = offered
+            if self._records.groups.secret(group_id, offer.epoch_id) is None:
+                name = ContentHash(offer_id)
+                asked = WantedFile(name, name, SECRET_BYTES, group_id, operation.author)
+                found.append(WantedSecret(asked, offer.epoch_id))
+        return found
+
+    def keep(self, progress: SecretProgress, now: Now) -> None:
+        """Keep a secret that has come."""
+        wanted = progress.wanted
+        self._records.groups.save_secret(wanted.asked.group_id, wanted.epoch_id, progress.secret, now.wall_us)
+
+    def given(self, group_id: GroupId, offer_id: OperationId) -> bytes | None:
+        """Return the secret by which a file opens; None where this device does not give it (rule 2)."""
+        offered = self._offered(group_id, offer_id)
+        if offered is None:
+            return None
+        operation, offer = offered
+        raw = self._records.groups.manifest(group_id, operation.manifest)
+        if raw is None or read_manifest(raw, verify=False).epoch_id != offer.epoch_id:
+            return None
+        if not self._records.content.is_pinned(group_id, offer.content.hash):
+            return None
+        return self._records.groups.secret(group_id, offer.epoch_id)
+
+    def _offered(self, group_id: GroupId, offer_id: OperationId) -> tuple[Operation, FileOffer] | None:
+        """Return what offers a file that an epoch's secret opens."""
+        raw = self._records.operations.raw(group_id, offer_id)
+        operation = None if raw is None else read_operation(raw, verify=False)
+        if operation is None or operation.kind != OperationKind.FILE:
+            return None
+        offer = FileOffer.from_wire(operation.body)
+        return None if offer.sealed_secret is not None else (operation, offer)
