@@ -14,7 +14,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "recovery": {"_OUTAGES_S": (15,), "_ROUNDS": 1},
     "outage": {"_OUTAGE_S": 60, "_QUEUE": 300, "_ROUNDS": 1},
     "ingest": {"WARM_UP": 0, "SEGMENT_READINGS": 10_000},
-    "table_growth": {"HISTORIES": (100, 1_000), "BATCHES": 66},
+    "table_growth": {"HISTORIES": (100, 200), "BATCHES": 6},
     "vault_growth": {"SEGMENTS": (1_000, 2_000), "TRIES": 3, "DEVICES": 1_000, "BATCHES": 5, "BOARDS": 100, "BOOTS": 8},
     "device_day": {"DEVICES": 100, "BATCHES": 4, "FILE_BYTES": 4_000},
     "manifests": {"_REPEATS": 1, "_RIVALS": (8, 16), "_SPLIT_MEMBERS": 6},

@@ -12,6 +12,7 @@ import pytest
 
 from bench import crypto_firmware, crypto_instructions
 from bench.__main__ import BENCHES
+from demo.quick_spark import quick_spark
 from tests.waiting import GUARD_S
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -31,7 +32,10 @@ _LACKING = 2
 @pytest.mark.parametrize("name", sorted(BENCHES))
 def test_a_benchmark_runs(name: str) -> None:
     command = [sys.executable, "-m", "bench", "--smoke", name]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False)
+    environment = os.environ | quick_spark()
+    done = subprocess.run(
+        command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=GUARD_S, check=False
+    )
     if name in _NEEDS and done.returncode == _LACKING and "CI" not in os.environ:
         assert re.match(r"error: .+\nhint: .+\n", done.stderr, re.DOTALL), done.stderr
         pytest.skip(f"{name} needs {_NEEDS[name]}: {done.stderr}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def test_whatever_the_relay_does_nobody_else_is_believed(steps: list[tuple[str, 
         pair.check()
 
 
+@pytest.mark.slow
 @given(_STEPS)
 def test_what_was_only_lost_repeated_and_reordered_ends_well(steps: list[tuple[str, bool, int]]) -> None:
     pair = _Pair()

@@ -50,6 +50,7 @@ def _decoded(batches: list[Batch]) -> list[list[tuple[str, str, int, Value]]]:
     return rows
 
 
+@pytest.mark.slow
 @given(rows)
 def test_both_decoders_agree(given_rows: list[tuple[str, str, int, Value]]) -> None:
     builder = BatchBuilder()

@@ -171,10 +171,12 @@ def test_who_forgets_judges_as_who_keeps(seed: int, count: int, later: int, thre
     _compare(seed, count, later, threshold)
 
 
+@pytest.mark.slow
 def test_much_of_these_histories_is_forgotten() -> None:
     assert sum(_compare(seed, 40, 4, 1) for seed in range(4)) > 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [OperationKind.SETTING, OperationKind.COMMAND])
 def test_orders_are_among_what_is_forgotten(monkeypatch: pytest.MonkeyPatch, kind: OperationKind) -> None:
     kinds: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-SEEDS = 200
+SEEDS = 60
 QUICK_SEEDS = 10
 
 

@@ -15,6 +15,7 @@ _ANOTHER_ZLIB = hasattr(zlib, "ZLIBNG_VERSION") or "ng" in zlib.ZLIB_RUNTIME_VER
 """It deflates otherwise, and no worse."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(FILES) - {"telemetry"}))
 def test_a_file_is_what_the_generator_writes(name: str) -> None:
     if _ANOTHER_ZLIB and name in {"vault", "erasures"}:

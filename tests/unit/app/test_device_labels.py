@@ -46,6 +46,7 @@ def test_what_waits_says_for_whom(hub: Here) -> None:
     assert f"{pump['name']} {_SHOWN}  " in hub.ok("outbox", "list")
 
 
+@pytest.mark.slow
 def test_a_group_says_who_changed_it_and_whom(hub: Here) -> None:
     own, pump = _members(hub)
     by = f"by {own['name']} hub: "
@@ -57,6 +58,7 @@ def test_a_group_says_who_changed_it_and_whom(hub: Here) -> None:
     assert f"banned {pump['name']} {_SHOWN}" in hub.ok("group", "log").splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_programs_get_the_key_and_the_label_as_it_is(hub: Here) -> None:
     own, pump = _members(hub)
     hub.ok("group", "ban", pump["name"], "--yes")

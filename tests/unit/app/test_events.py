@@ -80,6 +80,7 @@ def test_everything_from_the_beginning(ann: Here) -> None:  # accepts: 000.21
         ]
 
 
+@pytest.mark.slow
 def test_a_window_ends_nothing(ann: Here) -> None:
     with _opened(ann) as device:
         group_id = device.pick_group(None).group_id

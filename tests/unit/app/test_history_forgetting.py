@@ -13,6 +13,7 @@ from covey.core.now import Now
 from tests.command import Here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keep_days", "synchronised", "forgotten"), [("0", True, 0), ("0.0000001", False, 0), ("0.0000001", True, 3)]
 )

@@ -227,6 +227,7 @@ def test_a_relay_that_does_not_know_a_new_account_yet_is_no_warning(
     assert agent.store.conditions.values()["relay"][0] == "up"
 
 
+@pytest.mark.slow
 def test_acknowledgements_on_a_full_disk_cause_no_storm(agent: Agent) -> None:
     now = Now(agent.clock.now_us, agent.clock.now_us)
     for number in range(20):

@@ -96,6 +96,7 @@ def test_an_author_pays_for_nothing_that_others_forge_in_its_name(agent: Agent) 
     assert agent.ben.inbox() == [b"it was not me"]
 
 
+@pytest.mark.slow
 def test_when_all_tokens_are_used_up_what_comes_waits_at_the_relay(agent: Agent) -> None:
     unreadable = [Delivered("relay", (1, number), "", b"\x00" * 100) for number in range(10_000)]
     for first in range(0, len(unreadable), _TURN):

@@ -189,6 +189,7 @@ def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path)
 
 
+@pytest.mark.slow
 def test_little_is_said_of_manifests_that_no_relay_takes(pair: Pair) -> None:
     pair.site.run(3 * HOUR)  # each was tried on its own
     published, lost, lines = pair.site.published, pair.lost(), len(pair.ann.said)
@@ -229,12 +230,14 @@ def test_a_change_that_fits_does_not_have_those_before_it_asked_for_without_an_e
     assert pair.site.run(4 * HOUR, pair.agreed)
 
 
+@pytest.mark.slow
 def test_manifests_that_a_relay_takes_one_by_one_arrive(pair: Pair) -> None:
     pair.site.run(HOUR)
     pair.site.reconfigure(4_000)
     assert pair.site.run(12 * HOUR, pair.agreed)
 
 
+@pytest.mark.slow
 def test_what_ends_a_conflict_goes_in_messages_that_the_relay_takes(pair: Pair) -> None:
     """Both add a board at once: the manifest that follows both is sent with the rivals that it ends."""
     pair.site.run(HOUR)
@@ -282,6 +285,7 @@ def test_a_history_comes_in_messages_that_the_relay_takes(pair: Pair) -> None:
     assert not pair.set_aside(lines)
 
 
+@pytest.mark.slow
 def test_an_operation_that_no_relay_takes_is_not_given_to_who_asks(pair: Pair) -> None:
     pair.site.reconfigure(LARGE)
     assert pair.site.run(4 * HOUR, pair.agreed)
@@ -298,6 +302,7 @@ def test_an_operation_that_no_relay_takes_is_not_given_to_who_asks(pair: Pair) -
     assert pair.site.run(4 * HOUR, pair.histories_agree)
 
 
+@pytest.mark.slow
 def test_who_leaves_tells_of_it_as_soon_as_a_relay_takes_the_news(pair: Pair) -> None:
     """What it knew of the group stays until somebody has heard of it: the news was set aside, and counted as known."""
     pair.site.reconfigure(LARGE)

@@ -104,6 +104,7 @@ def _unknown(order: OperationId) -> OrderResult:
     return OrderResult(order, CommandState.UNKNOWN, 4, 7, 5, code="action_went_down", why="")
 
 
+@pytest.mark.slow
 def test_a_command_is_given_and_what_became_of_it_is_shown(kim: Here) -> None:
     given = kim.json("do", "restart-pump", "--arg", "number=3", "--arg", "why=it=hangs", "--deadline", "1h")
     assert (given["devices"], given["counts"], given["kind"]) == (3, True, "command")
@@ -132,6 +133,7 @@ def _outcomes(kim: Here, order: str) -> dict[str, int]:
     return outcomes
 
 
+@pytest.mark.slow
 def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
     given = kim.json("do", "restart-pump")["id"]
     for device, make in ((None, _unknown), (LEE.signing_public, _refused), (MAX.signing_public, _stopped)):
@@ -144,6 +146,7 @@ def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
     assert "(its clock is not sure)" in shown
 
 
+@pytest.mark.slow
 def test_waiting_ends_with_what_became_of_it(kim: Here) -> None:
     given = kim.json("do", "restart-pump", "--for", device_name(LEE.signing_public))["id"]
     ended = kim.covey("orders", given[:8], "--wait", "--timeout", "0")
@@ -157,6 +160,7 @@ def test_waiting_ends_with_what_became_of_it(kim: Here) -> None:
     assert kim.covey("do", "restart-pump", "--for", "label:max", "--wait", "--timeout", "0").code == 124
 
 
+@pytest.mark.slow
 def test_who_sleeps_is_told_from_who_is_waited_for(kim: Here) -> None:
     given = kim.json("do", "restart-pump")["id"]
     with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
@@ -171,6 +175,7 @@ def test_who_sleeps_is_told_from_who_is_waited_for(kim: Here) -> None:
     assert "1 asleep since " in kim.ok("orders", given[:8])
 
 
+@pytest.mark.slow
 def test_an_output_is_shown_without_its_effects(kim: Here) -> None:
     given = kim.json("do", "journal", "--for", "label:lee")["id"]
     hostile = b"\x1b]0;owned\x07first\r\n\tsecond \xe2\x80\xae\xff\n\n"
@@ -180,6 +185,7 @@ def test_an_output_is_shown_without_its_effects(kim: Here) -> None:
     assert b64decode(found["output"]) == hostile
 
 
+@pytest.mark.slow
 def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = [kim.json("do", "journal", "--for", "label:lee")["id"] for _ in range(3)]
     monkeypatch.setattr("covey.core.actions.received.RESULT_OUTPUT_BYTES_OF_ONE", 100)
@@ -192,6 +198,7 @@ def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPa
     assert "gone" not in kim.ok("orders", orders[2][:8])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -214,6 +221,7 @@ def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[st
     assert kim.json("orders") == []
 
 
+@pytest.mark.slow
 def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_path: Path) -> None:
     file = tmp_path / "pin"
     file.write_text("pin 4711\n")
@@ -244,6 +252,7 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
     assert SealedArguments.of(order.sealed or b"", *about).open(LEE.noise) == arguments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "feed", "said"),
     [
@@ -269,6 +278,7 @@ def test_a_mistake_with_a_secret_does_not_show_it(kim: Here, words: tuple[str, .
     assert kim.json("orders") == []
 
 
+@pytest.mark.slow
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     said = kim.fails("do", "restart-pump", code=1)
@@ -276,6 +286,7 @@ def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     assert "hint: an owner pins one" in said
 
 
+@pytest.mark.slow
 def test_more_operators_may_have_to_agree(kim: Here) -> None:
     kim.ok("config", "set", "operations.threshold", "2")
     said = kim.ok("do", "restart-pump")
@@ -285,6 +296,7 @@ def test_more_operators_may_have_to_agree(kim: Here) -> None:
     assert "for 3 devices, once 1 more agrees: 'covey orders approve" in said
 
 
+@pytest.mark.slow
 def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
     order = kim.json("setting", "set", "app.mode", "eco")["id"]
     assert "app.mode = eco for all" in kim.ok("orders", order[:8])
@@ -296,6 +308,7 @@ def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
     assert "is no order of an operator" in kim.fails("orders", note[:8], code=1)
 
 
+@pytest.mark.slow
 def test_who_has_not_said_that_it_obeys_is_waited_for_by_nobody(kim: Here) -> None:
     new = identity("new")
     keys = [key_text("sign", new.signing_public), key_text("noise", new.noise_public)]
@@ -320,6 +333,7 @@ def _ordered_by_lee(kim: Here) -> str:
     return _says(kim, LEE, CommandOrder(EVERYBODY, "restart-pump", {}, bytes(16)))
 
 
+@pytest.mark.slow
 def test_a_second_operator_is_told_whom_results_go_to(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     who = f"{LEE.signing_public.hex()[:8]} lee, who ordered it"
@@ -333,6 +347,7 @@ def test_a_second_operator_is_told_whom_results_go_to(kim: Here) -> None:
     assert "results go to" not in kim.ok("orders", kim.json("do", "restart-pump")["id"][:8])
 
 
+@pytest.mark.slow
 def test_a_collector_is_told_what_became_of_what_others_ordered(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     kim.ok("group", "profile", device_name(MAX.signing_public), "--capability", "collector")
@@ -345,6 +360,7 @@ def test_a_collector_is_told_what_became_of_what_others_ordered(kim: Here) -> No
     assert "1 done, 2 elsewhere" in kim.ok("orders")
 
 
+@pytest.mark.slow
 def test_results_go_to_nobody_where_who_ordered_has_left(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     kim.ok("group", "remove", device_name(LEE.signing_public), "--yes")

@@ -31,6 +31,7 @@ def hub(tmp_path: Path) -> Here:
     return device
 
 
+@pytest.mark.slow
 def test_orders_and_groups_stand_beside_the_devices(hub: Here) -> None:
     found = hub.json("fleet")
     [group] = found["groups"]
@@ -45,6 +46,7 @@ def test_orders_and_groups_stand_beside_the_devices(hub: Here) -> None:
     assert "telemetry.batch_seconds = 20 for all" in hub.ok("fleet")
 
 
+@pytest.mark.slow
 def test_a_device_has_a_story(hub: Here) -> None:
     with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
         group = opened.pick_group(None)
@@ -62,6 +64,7 @@ def test_a_device_has_a_story(hub: Here) -> None:
     assert {"wrote a profile: Orchard", "obeys commands from here on"} <= {*story}, story
 
 
+@pytest.mark.slow
 def test_where_readings_are_is_shown(hub: Here) -> None:
     assert hub.json("fleet", "lee")["custody"] == {
         "missing": 0,
@@ -82,6 +85,7 @@ def test_where_readings_are_is_shown(hub: Here) -> None:
     assert "landing   1 message not in the vault yet" in shown
 
 
+@pytest.mark.slow
 def test_a_device_that_went_back_is_shown_until_the_action_ends_well(hub: Here) -> None:
     with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
         group = opened.pick_group(None)
@@ -105,6 +109,7 @@ def test_a_device_that_went_back_is_shown_until_the_action_ends_well(hub: Here) 
     assert hub.json("fleet")["rollbacks"] == []
 
 
+@pytest.mark.slow
 def test_a_board_stands_behind_its_gateway_and_what_waits_says_why(hub: Here) -> None:
     [lee] = [each for each in hub.json("fleet")["devices"] if each["label"] == "lee"]
     own = next(each["key"] for each in hub.json("fleet")["devices"] if each["presence"] == "itself")

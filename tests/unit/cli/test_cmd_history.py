@@ -33,6 +33,7 @@ def _entries(device: Here, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in device.ok("history", "log", "--json", *words).splitlines()]
 
 
+@pytest.mark.slow
 def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.24, 003.66, 003.68, 003.77, 003.78
     ann: Here,
 ) -> None:
@@ -52,6 +53,7 @@ def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.24, 003.66,
     assert ann.json("history", "verify")["complaints"] == []
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_proposed_shown_and_proved(ann: Here, tmp_path: Path) -> None:  # accepts: 003.22
     ann.ok("note", "pump 3 rattles")
     alone = ann.ok("history", "checkpoint")
@@ -85,6 +87,7 @@ def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
     assert "\x1b" not in line[0] + ann.ok("history", "show", _entries(ann)[0]["id"])
 
 
+@pytest.mark.slow
 def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
     assert "no session was ever begun" in ann.ok("session")
     first = ann.json("session", "start", "https://meet.example/pumps")["id"]
@@ -102,12 +105,14 @@ def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
     assert f"session {first[:8]} is over: https://meet.example/pumps" in ann.ok("history", "--last", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["", "the shed", "the:shed behind", "https:", "a:" + "a" * 3_000])
 def test_a_session_is_where_a_program_can_bring_people(ann: Here, place: str) -> None:
     assert "is no URI of at most 2048 bytes" in ann.fails("session", "start", place, code=2)
     assert "no session was ever begun" in ann.ok("session")
 
 
+@pytest.mark.slow
 def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 003.60, 003.63
     ann: Here, tmp_path: Path
 ) -> None:
@@ -165,6 +170,7 @@ def _late(author: Identity, manifest: GroupManifest, body: GroupProfile | Note, 
     return sign_operation(made, author)
 
 
+@pytest.mark.slow
 def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothing(  # accepts: 003.29
     ann: Here,
 ) -> None:
@@ -204,6 +210,7 @@ def _found(device: Here) -> list[dict[str, str]]:
     return [each for each in found if each["check"] == "history"]
 
 
+@pytest.mark.slow
 def test_a_check_says_who_wrote_two_under_one_number(ann: Here) -> None:
     ann.ok("note", "one")
     [finding] = _found(ann)

@@ -58,6 +58,7 @@ def _key(device: Here) -> bytes:
     return key_from_text("sign", key)
 
 
+@pytest.mark.slow
 def test_an_invite_names_whom_its_maker_obeys(kim: Here, pi: Here) -> None:  # accepts: 003.14
     uri, named = _invites(kim)
     assert named == ["kim"]
@@ -67,6 +68,7 @@ def test_an_invite_names_whom_its_maker_obeys(kim: Here, pi: Here) -> None:  # a
     assert _obeys(pi, uri) == {_key(kim)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--obey-nobody",)])
 def test_nobody_is_obeyed_whom_no_person_has_accepted(kim: Here, pi: Here, words: tuple[str, ...]) -> None:
     uri, _ = _invites(kim)
@@ -74,6 +76,7 @@ def test_nobody_is_obeyed_whom_no_person_has_accepted(kim: Here, pi: Here, words
     assert _obeys(pi, uri) == set()
 
 
+@pytest.mark.slow
 def test_the_inviter_says_whom_else(kim: Here, pi: Here) -> None:
     assert sorted(_invites(kim, "--operator", "lee", "--operator", "kim")[1]) == ["kim", "lee"]
     uri, named = _invites(kim, "--operator", "none")
@@ -86,6 +89,7 @@ def test_the_inviter_says_whom_else(kim: Here, pi: Here) -> None:
     assert "no member matches" in kim.fails("invite", "--no-wait", "--operator", "nobody", code=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [_LEE, "none"])
 def test_the_owners_configuration_stands_above_any_invite(kim: Here, pi: Here, own: str) -> None:
     uri, _ = _invites(kim)
@@ -94,12 +98,14 @@ def test_the_owners_configuration_stands_above_any_invite(kim: Here, pi: Here, o
     assert _obeys(pi, uri) == set()
 
 
+@pytest.mark.slow
 def test_json_says_who_is_obeyed(kim: Here, pi: Here) -> None:
     uri, _ = _invites(kim)
     [said] = [json.loads(line) for line in _asks(pi, uri, "--obey", "--json").stdout.splitlines()]
     assert [each["name"] for each in said["obeys"]] == [kim.json("status")["device"]]
 
 
+@pytest.mark.slow
 def test_what_was_accepted_is_shown_with_whose_invite_that_was(kim: Here) -> None:
     kim.ok("config", "set", "operations.operators", "")
     with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
@@ -116,6 +122,7 @@ def test_what_was_accepted_is_shown_with_whose_invite_that_was(kim: Here) -> Non
     assert "lee may order this device" in kim.ok("status")
 
 
+@pytest.mark.slow
 def test_a_further_joining_begins_anew(kim: Here, pi: Here) -> None:
     uri, _ = _invites(kim)
     _asks(pi, uri, "--obey")

@@ -60,6 +60,7 @@ def _listed(device: Here) -> list[tuple[str, bool, bool]]:
     return sorted((each["label"], each["pinned"], each["member"]) for each in found)
 
 
+@pytest.mark.slow
 def test_operators_are_added_and_removed(kim: Here) -> None:
     assert _listed(kim) == [("kim", True, True)]
     added = kim.json("operator", "add", "lee", "--label", "Lee, workshop")
@@ -76,6 +77,7 @@ def test_operators_are_added_and_removed(kim: Here) -> None:
     assert "no operator matches 'lee'" in kim.fails("operator", "remove", "lee", code=1)
 
 
+@pytest.mark.slow
 def test_status_says_who_may_order_this_device(kim: Here) -> None:
     kim.ok("operator", "add", "lee")
     name = kim.json("status")["device"]
@@ -116,6 +118,7 @@ def _checked(device: Here) -> tuple[str, str]:
     return found["level"], found["line"].split(": ", 1)[-1]
 
 
+@pytest.mark.slow
 def test_check_says_who_is_obeyed(kim: Here) -> None:
     assert _checked(kim) == ("ok", "1 operator (kim)")
     kim.ok("operator", "add", "lee")
@@ -126,6 +129,7 @@ def test_check_says_who_is_obeyed(kim: Here) -> None:
     assert _checked(kim) == ("skipped", "its owner has this device obey nobody")
 
 
+@pytest.mark.slow
 def test_who_is_pinned_nowhere_is_obeyed_nowhere(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "this device obeys nobody" in kim.ok("operator")
@@ -136,6 +140,7 @@ def test_who_is_pinned_nowhere_is_obeyed_nowhere(kim: Here) -> None:
     assert "this device is no operator" in kim.fails("orders", "approve", by_lee[:8], code=1)
 
 
+@pytest.mark.slow
 def test_an_order_counts_once_enough_operators_agree(kim: Here) -> None:
     pinned = f"{_own_key(kim)},{key_text('sign', LEE.signing_public)}"
     kim.ok("config", "set", "operations.operators", pinned)
@@ -152,6 +157,7 @@ def test_an_order_counts_once_enough_operators_agree(kim: Here) -> None:
     assert [each["wanted"] for each in kim.json("setting", "diff", "--for", "label:kim")] == ["turbo"]
 
 
+@pytest.mark.slow
 def test_only_what_operators_say_is_approved(kim: Here) -> None:
     note = kim.json("note", "pump 3 rattles")["id"]
     by_stranger = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
@@ -173,6 +179,7 @@ def _attempts(device: Here) -> tuple[str, str]:
     return found["level"], found["line"]
 
 
+@pytest.mark.slow
 def test_orders_by_no_operator_are_told(kim: Here) -> None:
     assert "nobody has ordered anything" in kim.ok("orders", "refused")
     assert _attempts(kim)[0] == "ok"

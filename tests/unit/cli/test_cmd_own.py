@@ -51,6 +51,7 @@ def test_who_left_it_can_make_another(laptop: Here) -> None:
     laptop.ok("own", "create")
 
 
+@pytest.mark.slow
 def test_preferences(laptop: Here) -> None:  # accepts: 003.61
     laptop.ok("own", "preference", "theme", "dark")
     laptop.ok("own", "preference", "theme", "light")
@@ -90,6 +91,7 @@ def test_what_own_devices_say_stands_in_the_history(laptop: Here) -> None:
     assert (entry["kind"], entry["text"]) == ("preference", "theme = dark")
 
 
+@pytest.mark.slow
 def test_groups_with_one_other_device_go_with_it(laptop: Here, tmp_path: Path) -> None:  # accepts: 003.55
     key = Here(tmp_path, "pump").json("key", "show")["signing_key"]
     pair = laptop.json("group", "create", "--mode", "one-to-one", "--with", key)["group_id"]

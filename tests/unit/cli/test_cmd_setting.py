@@ -19,6 +19,7 @@ def kim(tmp_path: Path) -> Here:
     return device
 
 
+@pytest.mark.slow
 def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -> None:
     assert "nobody has ever set it" in kim.ok("setting", "history", "app.mode")
     assert "nothing is set" in kim.ok("setting", "diff")
@@ -62,6 +63,7 @@ def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[st
     assert kim.json("setting", "diff", "--all") == []
 
 
+@pytest.mark.slow
 def test_what_nobody_has_set_is_not_taken_back(kim: Here) -> None:
     assert "nobody has set app.mode for all" in kim.fails("setting", "unset", "app.mode", code=1)
     assert kim.json("setting", "history", "app.mode") == []
@@ -77,6 +79,7 @@ def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     assert "operations.operators" in kim.fails("setting", "set", "app.mode", "eco", code=78)
 
 
+@pytest.mark.slow
 def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("hunter2\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from covey.core.ids import device_name, key_text
 from tests.command import Here
 from tests.fleet import identity
@@ -11,6 +13,7 @@ from tests.fleet import identity
 LEE = identity("lee")
 
 
+@pytest.mark.slow
 def test_who_writes_as_a_node_and_who_was_not_heard_is_said_by_label(tmp_path: Path) -> None:
     device = Here(tmp_path, "hub")
     device.ok("group", "create")

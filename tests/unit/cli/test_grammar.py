@@ -40,6 +40,7 @@ def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
     assert covey("--version").stdout.startswith("covey ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "complaint", "hint"),
     [

@@ -67,6 +67,7 @@ def test_a_damaged_identity(alone: Here) -> None:
     assert "is damaged" in alone.fails("status", code=78)
 
 
+@pytest.mark.slow
 def test_no_group_no_relay(alone: Here) -> None:
     assert "this device is in no group" in alone.fails("send", "--text", "x", code=1)
     assert "covey relay serve" in alone.fails("run", code=78)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from covey.core.alerts import AlertBook, AlertFinding, AlertKind, AlertMessage, Notice, Subject, TargetQueue
 from covey.limits.alerts import (
     ALERT_EPISODES,
@@ -92,6 +94,7 @@ def test_a_clock_that_is_set_back_silences_nothing_for_good() -> None:
     assert len(_look(book, {_subject(): _SILENT}, _START_US - 86_400_000_000)) == 1
 
 
+@pytest.mark.slow
 def test_what_is_remembered_is_bounded() -> None:
     book = AlertBook()
     found: dict[Subject, AlertFinding | None] = {_subject(number): _SILENT for number in range(ALERT_EPISODES + 1)}

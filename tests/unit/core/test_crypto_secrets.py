@@ -81,6 +81,7 @@ def test_an_identity_is_wiped_whole() -> None:  # accepts: 002.38
     assert [key.secret.reveal() for key in identity.noise.keys] == [bytes(32)] * 2
 
 
+@pytest.mark.slow
 def test_a_derived_key_and_what_was_read_are_wiped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # accepts: 002.38

@@ -304,6 +304,7 @@ def test_what_cannot_be_sent_is_refused_at_once(make: Make) -> None:
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_full_outbox_drops_the_oldest_telemetry_and_says_so(make: Make) -> None:
     ann, collector = make("ann", outbox_bytes=100_000), make("collector", collects=True)
     group_id = found(ann, collector)

@@ -43,6 +43,7 @@ def test_live_data_pass_while_a_backlog_for_somebody_else_drains(make: Make) -> 
     assert bodies == [b"%d" % number for number in range(3_000)] + [b"live"]
 
 
+@pytest.mark.slow
 def test_a_window_at_a_time_is_in_flight_and_in_order(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -74,6 +75,7 @@ def test_what_a_transaction_dropped_that_was_rolled_back_is_still_sent(make: Mak
     assert collector.store.counters.values().get("lost_messages", 0) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", ["both", "recipient"])
 def test_a_queue_drains_within_seconds_of_a_connection_that_flapped(make: Make, away: str) -> None:
     """Ten minutes in which each connection breaks before anything has come: no back-off of theirs is waited for."""

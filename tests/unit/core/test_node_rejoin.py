@@ -54,6 +54,7 @@ def test_a_collector_without_its_database_is_in_within_seconds(tmp_path: Path, w
     assert second.store.landing.waiting(1_000_000_000, 1_000_000) is not None, "what waited follows at once"
 
 
+@pytest.mark.slow
 def test_a_recipient_that_is_back_says_so(tmp_path: Path) -> None:
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)

@@ -83,6 +83,7 @@ def _blobs(device: DurableDevice, group_id: GroupId, prefix: bytes, count: int) 
         device.blob(group_id, body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lost", "queued"), [(1, 1), (9, 5), (9, 9), (9, 40), (1, 40)])
 def test_what_is_numbered_twice_comes(make: Make, lost: int, queued: int) -> None:
     """A card that was written back lost what the lost life had numbered: 38 readings, 9 blobs."""
@@ -123,6 +124,7 @@ def test_an_acknowledgement_that_a_relay_kept_frees_nothing_of_the_new_life(make
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [1, 5, 9, 12])
 def test_a_later_message_that_comes_first_hides_none(make: Make, first: int) -> None:
     """A relay loses what would have shown the copy; what follows has numbers that nobody has used."""
@@ -157,6 +159,7 @@ def test_what_a_relay_kept_of_the_lost_life_comes_in_between(make: Make) -> None
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_numbers_of_another_link_show_that_seqs_are_given_again(make: Make) -> None:
     """What would land under a `seq` that is in a table is refused: a table would take it for a repeat."""
     ann, ben, cat = make("ann"), make("ben"), make("cat")
@@ -202,6 +205,7 @@ def test_an_answer_by_a_link_that_the_restored_state_lacks_is_sealed_when_it_is_
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_relay_that_repeats_everything_makes_nobody_doubt(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -269,6 +273,7 @@ def _answer(ben: DurableDevice, ann: DurableDevice, imprints: dict[int, bytes], 
     ann.receive(ben.node._sealer.seal(ann.key, message).envelope)
 
 
+@pytest.mark.slow
 def test_a_recipient_that_lies_costs_an_incarnation_a_day(make: Make) -> None:
     ann, ben, cat = make("ann"), make("ben"), make("cat")
     group_id = found(ann, ben, cat)

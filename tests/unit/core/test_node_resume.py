@@ -45,6 +45,7 @@ def test_a_recipient_that_lost_its_state_closes_the_gap(make: Make) -> None:
     assert "lost_messages" not in ben.store.counters.values()
 
 
+@pytest.mark.slow
 def test_a_sender_far_ahead_is_heard_again(make: Make) -> None:  # accepts: 002.34
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

@@ -200,6 +200,7 @@ def test_a_disk_that_refuses_holds_the_message_until_it_takes_writes_again(gatew
     assert gateway.device.store.outbox.totals()[0] == 1
 
 
+@pytest.mark.slow
 def test_no_room_is_busy_on_the_line_and_nothing_is_lost(gateway: Gateway) -> None:
     gateway.enrol()
 
@@ -391,6 +392,7 @@ def test_a_stopped_gateway_says_that_its_boards_are_away(gateway: Gateway) -> No
     assert [board.up for board in gateway.device.store.boards.all()] == [False]
 
 
+@pytest.mark.slow
 def test_what_went_wrong_on_a_board_is_seen_until_it_starts_anew(gateway: Gateway) -> None:
     gateway.run()
     gateway.board.say(messages.TROUBLE, "covey.json: what of \x1b[31m?" + 200 * "ä")

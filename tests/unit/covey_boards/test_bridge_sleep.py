@@ -22,6 +22,7 @@ def _sleep(gateway: Gateway, milliseconds: int) -> None:
     gateway.run(0.5)
 
 
+@pytest.mark.slow
 def test_what_comes_for_a_sleeper_waits_until_it_wakes(gateway: Gateway) -> None:
     gateway.board.measure()
     gateway.run(0.5)
@@ -38,6 +39,7 @@ def test_what_comes_for_a_sleeper_waits_until_it_wakes(gateway: Gateway) -> None
     assert len(gateway.board.times) == times + 1, "and the time, at once"
 
 
+@pytest.mark.slow
 def test_who_does_not_wake_in_time_is_gone_and_told_once(gateway: Gateway) -> None:
     _sleep(gateway, 60_000)
     gateway.run(170)

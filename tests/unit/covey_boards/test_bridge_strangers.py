@@ -90,6 +90,7 @@ def test_a_board_on_the_network_is_enrolled_and_carried_for(gateway: NetworkGate
     assert gateway.device.store.outbox.totals()[0] == before + 1
 
 
+@pytest.mark.slow
 def test_strangers_leave_no_line_in_the_log_and_no_row(gateway: NetworkGateway) -> None:
     gateway.reports.clear()
     lines = [gateway.come(f"stranger {number}", f"udp:198.51.100.1:{number}") for number in range(6)]
@@ -106,6 +107,7 @@ def test_strangers_leave_no_line_in_the_log_and_no_row(gateway: NetworkGateway) 
     assert _ports(gateway) == {gateway.line.port}
 
 
+@pytest.mark.slow
 def test_a_stranger_that_oversleeps_leaves_no_line_in_the_log(gateway: NetworkGateway) -> None:
     line = gateway.come("stranger", "udp:198.51.100.1:9")
     gateway.run(2)

@@ -6,6 +6,8 @@ import ast
 import json
 from pathlib import Path
 
+import pytest
+
 from covey_boards.flash import firmware
 from hil.firmware_files import DEVICE, SHARED, board_modules, device_modules
 
@@ -36,6 +38,7 @@ def _closure(*start: str) -> set[str]:
     return {f"{name}.py" for name in found}
 
 
+@pytest.mark.slow
 def test_the_firmware_is_listed_whole() -> None:
     listed = _listed(DEVICE)
     drivers = [path.stem for path in DEVICE.glob("driver_*.py")]  # a board's settings name them

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+import pytest
+
 from covey_boards.flash import firmware
 from covey_boards.plain_numbers import with_numbers
 from hil.firmware_files import sources
@@ -38,6 +40,7 @@ def test_the_files_say_the_same() -> None:
     assert _run(with_numbers(FILES)) == _run(FILES)
 
 
+@pytest.mark.slow
 def test_every_line_of_the_firmware_stays_where_it_was() -> None:
     long = {name: source.decode() for name, source in sources().items()}
     for name, source in with_numbers(long).items():
@@ -45,6 +48,7 @@ def test_every_line_of_the_firmware_stays_where_it_was() -> None:
         ast.parse(source)
 
 
+@pytest.mark.slow
 def test_no_file_of_the_firmware_asks_for_a_constant_that_has_gone() -> None:
     """Whoever writes `FILE.NAME` of one with numbers in it means a number, or what is there."""
     trees = {name[:-3]: ast.parse(source) for name, source in firmware().items()}

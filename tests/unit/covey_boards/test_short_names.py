@@ -7,6 +7,8 @@ import io
 import re
 import tokenize
 
+import pytest
+
 from covey_boards import short_names
 from covey_boards.flash import firmware
 from covey_boards.short_names import shortened
@@ -47,6 +49,7 @@ def _renamings(long: str, short: str) -> set[tuple[str, str]]:
     return pairs
 
 
+@pytest.mark.slow
 def test_nothing_but_names_changes_and_different_names_of_a_file_stay_different() -> None:
     long = {name: source.decode() for name, source in sources().items()}
     for name, source in shortened(long).items():
@@ -74,11 +77,13 @@ def test_a_parameter_is_short_where_nothing_else_can_mean_it() -> None:
     assert ("shop", "shop") in _renamings(PARAMETERS["store.py"], short["store.py"]), "an attribute, too"
 
 
+@pytest.mark.slow
 def test_the_firmware_has_few_private_names() -> None:
     """Constants, which are compiled away, and few others."""
     assert len({each for source in firmware().values() for each in _names(source.decode())}) < 60
 
 
+@pytest.mark.slow
 def test_no_class_of_the_firmware_inherits_from_one_of_another_file() -> None:
     """Or private names of the two could be the same."""
     for name, source in sources().items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from covey.limits.board import MAXIMUM_UDP_STRANGERS
 from covey.ports import SerialDown, SerialMessage
 from covey_boards.shared import link_machine
@@ -88,6 +90,7 @@ class Network:
             self.turn()
 
 
+@pytest.mark.slow
 def test_messages_pass_both_ways_each_once_and_in_order_over_a_bad_network() -> None:
     """A fifth of the datagrams is lost, comes twice, or comes late and after others: seconds late, too."""
     for seed in range(6):

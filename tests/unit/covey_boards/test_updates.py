@@ -72,6 +72,7 @@ def _later(seconds: float) -> Now:
     return Now(_NOW.monotonic_us + int(1e6 * seconds), _NOW.wall_us + int(1e6 * seconds))
 
 
+@pytest.mark.slow
 def test_a_board_that_says_something_else_each_time_is_noted_seldom(gateway: _Gateway, device: Device) -> None:
     updates, digest = gateway.updates(device), read_image(gateway.image.read_bytes()).digest
     for number in range(1_000):
@@ -82,6 +83,7 @@ def test_a_board_that_says_something_else_each_time_is_noted_seldom(gateway: _Ga
     assert len(gateway.noted(device)) == 1
 
 
+@pytest.mark.slow
 def test_what_came_too_soon_to_be_noted_is_asked_for_again(gateway: _Gateway, device: Device) -> None:
     updates, digest = gateway.updates(device), read_image(gateway.image.read_bytes()).digest
     assert updates.next_message(_BOARD, _later(0)) is not None
@@ -97,6 +99,7 @@ def test_what_came_too_soon_to_be_noted_is_asked_for_again(gateway: _Gateway, de
     assert updates.next_message(_BOARD, _later(1_000)) is None, "that is final"
 
 
+@pytest.mark.slow
 def test_who_is_in_no_group_is_brought_no_firmware_and_leaves_nothing(gateway: _Gateway, device: Device) -> None:
     member, stranger = _Talker("orchard"), _Talker("mallory")
     keys = [key_text("sign", member.key), key_text("noise", member.keys.noise_public)]
@@ -117,6 +120,7 @@ def test_who_is_in_no_group_is_brought_no_firmware_and_leaves_nothing(gateway: _
     assert FIRMWARE_CONDITION + stranger.key.hex() not in gateway.noted(device)
 
 
+@pytest.mark.slow
 def test_a_board_that_tells_of_orders_what_nobody_can_read_is_told_of_once(gateway: _Gateway, device: Device) -> None:
     talker = _Talker("orchard")
     keys = [key_text("sign", talker.key), key_text("noise", talker.keys.noise_public)]

@@ -53,6 +53,7 @@ def _known(tables: Path) -> dict[tuple[str, str], int | None]:
     return {(row["author"], row["boot"]): row["clock_offset"] for row in rows}
 
 
+@pytest.mark.slow
 def test_the_first_disciplined_clock_of_a_boot_counts_and_of_that_boot_alone(tmp_path: Path) -> None:
     slow, right = _NOW_US - 5 * _DAY_US, _NOW_US
     _commit(tmp_path, 0, ("a", "1", "unsynchronised", slow, _NOW_US), ("b", "1", "asserted", None, _NOW_US))
@@ -71,6 +72,7 @@ def test_the_first_disciplined_clock_of_a_boot_counts_and_of_that_boot_alone(tmp
     assert known == [{"author": "c", "boot": "1", "known": 8}], "in one micro-batch"
 
 
+@pytest.mark.slow
 def test_boots_are_bounded_and_a_lost_table_is_made_anew(tmp_path: Path) -> None:
     for boot in range(2 * BOOTS_KEPT):
         _commit(tmp_path, boot, ("a", str(boot), "synchronised", boot, _NOW_US + boot))
@@ -89,6 +91,7 @@ def test_files_of_an_earlier_version_say_nothing(tmp_path: Path) -> None:
     assert len(update(tmp_path)) == 0
 
 
+@pytest.mark.slow
 def test_what_stands_in_a_delta_table_is_repaired_once_whatever_is_killed(tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake", reason="the delta extra is not installed")
     from covey_ingest.delta_log import DeltaLog

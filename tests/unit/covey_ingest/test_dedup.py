@@ -56,6 +56,7 @@ def test_a_batch_is_compared_with_all_before_it_and_with_itself(tmp_path: Path) 
     assert (found.doubled, found.copies) == ([_whole(("a", "x", 3))], 4)
 
 
+@pytest.mark.slow
 def test_what_another_life_of_a_device_numbered_alike_is_no_repeat(tmp_path: Path) -> None:
     lost, new, later = (_whole(("a", "x", 7), boot, number) for boot, number in (("1", 3), ("2", 3), ("2", 4)))
     _commit(tmp_path, 0, [lost])
@@ -74,6 +75,7 @@ def test_an_empty_table_and_an_empty_batch_repeat_nothing(tmp_path: Path) -> Non
     assert find(tmp_path, _write(tmp_path / "none", [])).copies == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chance", [0.5, 0.95])
 def test_what_numbers_are_forgotten_is_asked_of_the_table_so_late_messages_are_new_and_repeats_are_found(
     tmp_path: Path, chance: float
@@ -92,6 +94,7 @@ def test_what_numbers_are_forgotten_is_asked_of_the_table_so_late_messages_are_n
     assert len(rows["firsts"].to_pylist()[0]) <= RANGES_REMEMBERED + 1
 
 
+@pytest.mark.slow
 def test_numbers_that_are_ahead_of_the_table_are_made_anew(tmp_path: Path) -> None:
     _commit(tmp_path, 0, [("a", "x", 1), ("a", "x", 3)])
     update(tmp_path)
@@ -102,6 +105,7 @@ def test_numbers_that_are_ahead_of_the_table_are_made_anew(tmp_path: Path) -> No
     assert numbers_in(tmp_path).read_bytes() == expected
 
 
+@pytest.mark.slow
 def test_a_kill_before_the_file_was_replaced_and_a_lost_file_change_nothing(tmp_path: Path) -> None:
     _commit(tmp_path, 0, [("a", "x", 1)])
     update(tmp_path)

@@ -150,6 +150,7 @@ def test_nothing_is_deleted_under_an_ingest(tables: Path, capsys: pytest.Capture
     assert _values(tables) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_delta_table_loses_rows_in_one_commit_and_its_old_files_a_day_later(
     tables: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_delta_table_loses_rows_in_one_commit_and_its_old_files_a_day_later(
     assert _values(tables) == [4]
 
 
+@pytest.mark.slow
 def test_a_micro_batch_that_a_killed_ingest_left_beside_the_log_loses_its_rows_too(tables: Path) -> None:
     (tables / "covey.json").write_text('{"ingest": "ingest", "vault_id": "00"}')
     DeltaLog(tables, "ingest").publish(2, last=True)

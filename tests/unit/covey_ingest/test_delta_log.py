@@ -85,6 +85,7 @@ def test_readers_skip_files_by_time(tmp_path: Path) -> None:
         assert last <= most[number] < last + 1000
 
 
+@pytest.mark.slow
 def test_small_files_are_merged_and_what_was_heard_outlives_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

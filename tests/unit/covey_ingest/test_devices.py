@@ -62,6 +62,7 @@ def _summary(chance: random.Random, author: str) -> Row:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_columns_and_rows_agree(seed: int) -> None:
     chance = random.Random(seed)

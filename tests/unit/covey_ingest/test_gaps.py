@@ -56,6 +56,7 @@ def _spans(fleet: Fleet) -> list[tuple[Any, ...]]:
     return [(row["first"], row["last"], row["state"], row["reason"]) for row in fleet.rows.to_pylist()]
 
 
+@pytest.mark.slow
 def test_a_gap_is_open_then_unexplained_then_closed_by_late_data() -> None:
     fleet = Fleet()
     _take(fleet, [1, 2, 6])
@@ -89,6 +90,7 @@ def test_a_loss_record_gives_the_reason_and_what_comes_all_the_same_has_come() -
     ]
 
 
+@pytest.mark.slow
 def test_an_incarnation_counts_on_and_a_boards_begins_again() -> None:
     fleet = Fleet()
     _take(fleet, [1, 2, 3])
@@ -102,6 +104,7 @@ def test_an_incarnation_counts_on_and_a_boards_begins_again() -> None:
     assert [(row["incarnation"], row["first"], row["last"]) for row in board.rows.to_pylist()] == [(SECOND, 2, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", parameters(range(20)))
 def test_gaps_are_what_a_whole_set_lacks(seed: int) -> None:
     chance = random.Random(seed)

@@ -138,6 +138,7 @@ def test_steady_authors_end_as_if_they_had_been_judged(seed: int, tmp_path: Path
     assert any(one.forgotten for one in fleet["h"].values()), "and some incarnations have more than are remembered"
 
 
+@pytest.mark.slow
 def test_a_fleet_goes_on_with_and_without_holes_and_who_is_not_named_stays_as_it_is(tmp_path: Path) -> None:
     for batch in range(3):
         rows = [

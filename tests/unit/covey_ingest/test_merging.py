@@ -160,6 +160,7 @@ def test_where_the_file_system_cannot_exchange_nothing_is_touched(
     assert len(_numbers(tmp_path)) == FOLDERS_PER_MERGE + 1
 
 
+@pytest.mark.slow
 def test_outputs_of_commands_are_merged_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is packed to nothing is unpacked a little at a time, and written in row groups of bounded size."""
     monkeypatch.setattr(merging, "_BYTES_PER_GROUP", 1_000_000)

@@ -39,6 +39,7 @@ def _report(tables: Path, window_us: int | None = 24 * HOUR_US, author: str = ""
     return make_report(str(tables), NOW_US, window_us, author)
 
 
+@pytest.mark.slow
 def test_a_report_tells_of_the_window_and_of_all_devices(tables: Path) -> None:
     report = _report(tables)
     assert report.traffic == {"readings": 101, "messages": 2, "devices": 1}
@@ -58,6 +59,7 @@ def test_a_report_tells_of_the_window_and_of_all_devices(tables: Path) -> None:
     assert sum(row["readings"] for row in report.sections["intervals"]) == 101
 
 
+@pytest.mark.slow
 def test_a_report_of_all_time_and_of_one_author(tables: Path) -> None:
     assert _report(tables, None).traffic["readings"] == 102
     only = _report(tables, None, "bb")
@@ -82,6 +84,7 @@ def test_orders_are_told_with_what_became_of_them(tables: Path) -> None:
     assert by_one == {"reboot": None, 'app.mode "eco"': None, "app.key (secret)": None}
 
 
+@pytest.mark.slow
 def test_what_devices_say_stays_text(tables: Path) -> None:
     page, shown = html(_report(tables)), text(_report(tables))
     assert "<script" not in page
@@ -92,6 +95,7 @@ def test_what_devices_say_stays_text(tables: Path) -> None:
     assert not links, "the file needs no network"
 
 
+@pytest.mark.slow
 def test_the_command_prints_text_json_and_html(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tables), "--since", "all"]) == 0
     assert "2 devices" in capsys.readouterr().out
@@ -104,6 +108,7 @@ def test_the_command_prints_text_json_and_html(tables: Path, capsys: pytest.Capt
             main(["report", str(tables), *words])
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_said(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for location, match in ((tmp_path / "nowhere", "no folder"), (tmp_path, "holds no tables")):
         with pytest.raises(ConfigurationError, match=match):
@@ -120,6 +125,7 @@ def test_what_is_not_there_is_said(tables: Path, tmp_path: Path, capsys: pytest.
         _report(tables)
 
 
+@pytest.mark.slow
 def test_readings_are_told_before_the_devices_are_counted(tables: Path) -> None:
     """The table of devices follows that of readings; whoever looks between them is not told that nothing came."""
     shutil.rmtree(tables / "devices")
@@ -129,6 +135,7 @@ def test_readings_are_told_before_the_devices_are_counted(tables: Path) -> None:
     assert "the devices are counted when the ingest goes on" in shown
 
 
+@pytest.mark.slow
 def test_a_plot_without_data_is_left_out(tables: Path) -> None:
     shutil.rmtree(tables / "readings")
     unsure = [reading(AWAKE, 0, HOUR_US, 1, time_quality="arrival")]
@@ -189,6 +196,7 @@ def test_the_options_are_those_that_there_are() -> None:
     assert list(SINKS) == [each.value for each in Sink]
 
 
+@pytest.mark.slow
 def test_devices_are_listed_with_what_they_are_called(tables: Path, tmp_path: Path) -> None:
     labels = tmp_path / "fleet.json"
     labels.write_text(json.dumps({"devices": [{"key": AWAKE, "label": "pump"}, {"key": SILENT, "label": TRAP}]}))
@@ -204,6 +212,7 @@ def test_devices_are_listed_with_what_they_are_called(tables: Path, tmp_path: Pa
             read_labels(labels)
 
 
+@pytest.mark.slow
 def test_devices_are_called_as_the_newest_manifest_that_landed_does(tables: Path) -> None:
     def called(author: str, label: str, since: datetime | None) -> dict[str, Any]:
         return {"author": author, "label": label, "valid_from": since}
@@ -214,6 +223,7 @@ def test_devices_are_called_as_the_newest_manifest_that_landed_does(tables: Path
     assert make_report(str(tables), NOW_US, None, labels={SILENT: "shed"}).labels == {AWAKE: "well", SILENT: "shed"}
 
 
+@pytest.mark.slow
 def test_plots_span_what_arrived_and_not_the_window(tables: Path) -> None:
     report = _report(tables, 30 * 24 * HOUR_US)
     assert (report.first_us, report.since_us) == (NOW_US - 48 * HOUR_US, NOW_US - 30 * 24 * HOUR_US)

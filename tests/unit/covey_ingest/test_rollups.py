@@ -38,6 +38,7 @@ def _commit(root: Path, number: int, dice: random.Random) -> None:
     pq.write_table(pa.table(rows), folder / "part-0.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [False, True])
 def test_parts_add_up_to_what_the_readings_say(tmp_path: Path, *, together: bool) -> None:
     dice = random.Random(7)

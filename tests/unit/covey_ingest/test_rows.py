@@ -103,6 +103,7 @@ def test_interleaved_devices_keep_their_order_and_their_own_readings(collector: 
     assert rows[1]["values"] == [20.0, 20.2, 20.4, 20.6, 20.1, 20.3, 20.5]
 
 
+@pytest.mark.slow
 def test_more_readings_than_are_decoded_at_once_stay_in_order(collector: Collector) -> None:
     device = Author(collector, 1)
     values = [[float(message)] * 9_000 for message in range(5)]
@@ -160,6 +161,7 @@ def _batches(collector: Collector, *messages: bytes, received_at_us: int = NOW_U
     return list(work_rows(VaultReader(DirectoryStore(collector.vault), keys), work, Verify.ALL))
 
 
+@pytest.mark.slow
 def test_an_arrow_batch_closes_by_bytes_as_well(collector: Collector) -> None:
     """Text inflates: a few kilobytes of envelopes were half a gigabyte of one batch."""
     device = Author(collector, 1)

@@ -107,6 +107,7 @@ def test_a_column_for_each_series_of_numbers_whatever_it_is_called(tmp_path: Pat
     assert sorted(value for value in row if isinstance(value, float)) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_device_that_names_thousands_of_series_makes_no_thousand_columns(tmp_path: Path) -> None:
     rows = [_row(ONE, 0, f"series{n}", value=1.0) for n in range(1_000)] + [_row(TWO, 0, "often", value=1.0)] * 2
     _write(tmp_path, 0, rows)

@@ -103,6 +103,7 @@ _SETTERS: dict[str, Callable[[Here, str], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setter", _SETTERS)
 def test_a_person_who_sets_such_a_relay_is_warned(alone: Here, setter: str) -> None:
     assert "warning: mqtt://relay.example.org is not on" in _SETTERS[setter](alone, "mqtt://relay.example.org")

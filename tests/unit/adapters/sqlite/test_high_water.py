@@ -333,6 +333,7 @@ def test_a_file_that_is_no_good_says_nothing_and_begins_anew(
     assert (ben.inbox(), _lost(ben)) == ([b"kept"], 1)
 
 
+@pytest.mark.slow
 def test_every_byte_of_it_may_be_wrong(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
     ann, _, group_id = pair
     ann.blob(group_id, b"accepted")

@@ -103,6 +103,7 @@ def ann(tmp_path: Path) -> State:
     return tmp_path, rows
 
 
+@pytest.mark.slow
 def test_a_state_of_before_opens_without_loss(ann: State) -> None:
     folder, rows = ann
     assert verify(folder / "ann") == []
@@ -114,6 +115,7 @@ def test_a_state_of_before_opens_without_loss(ann: State) -> None:
     _deliver(folder)
 
 
+@pytest.mark.slow
 def test_a_damaged_state_of_before_is_saved_without_loss(ann: State) -> None:
     folder, rows = ann
     StateFile(folder / "ann").note_damage()

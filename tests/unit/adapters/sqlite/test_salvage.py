@@ -139,6 +139,7 @@ def _live_on(folder: Path, group_id: GroupId, case: int) -> list[str]:
     return [state, *(["salvaged"] if ann.reports else []), *(["waited"] if waiting else [])]
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_known_is_told_and_signed(
     states: tuple[bytes, dict[str, dict[str, bytes]]], tmp_path: Path
 ) -> None:

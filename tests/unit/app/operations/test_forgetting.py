@@ -40,6 +40,7 @@ def _is_here(kim: Here, name: str) -> bool:
     return f'"id": "{name}"' in kim.ok("history", "log", "--json")
 
 
+@pytest.mark.slow
 def test_what_holds_stays_and_what_it_replaced_goes(kim: Here) -> None:
     token = [kim.json("setting", "set", "app.token", "--secret", feed=f"hunter{each}")["id"] for each in (1, 2)]
     mode = [kim.json("setting", "set", "app.mode", value)["id"] for value in ("eco", "full")]
@@ -71,6 +72,7 @@ def _report(kim: Here, order: str) -> None:
         opened.node.order_results.keep(group.group_id, own, result, opened.now())
 
 
+@pytest.mark.slow
 def test_a_command_goes_when_nobody_waits_for_its_result(kim: Here) -> None:
     done, open_, late = (kim.json("do", "blink", "--arg", f"n={n}")["id"] for n in range(3))
     dated = kim.json("do", "blink", "--deadline", "1h")["id"]

@@ -125,6 +125,7 @@ def test_of_what_is_no_history_nothing_is_said_to_be_taken(
     assert "nothing of it was taken" in ended.stderr
 
 
+@pytest.mark.slow
 def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(  # accepts: 003.65
     pair: tuple[Here, Here], tmp_path: Path
 ) -> None:
@@ -140,6 +141,7 @@ def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(  # accepts: 
     assert "ask one of its members for an invite" in complaint
 
 
+@pytest.mark.slow
 def test_a_stick_between_who_forgot_and_who_keeps(pair: tuple[Here, Here], tmp_path: Path) -> None:
     ann, ben = pair
     keys = ",".join(each.json("key", "show")["signing_key"] for each in pair)

@@ -31,6 +31,7 @@ def _id(author: Author, seq: int) -> str:
     return f"{author.author}-{author.incarnation.hex()}-{seq}"
 
 
+@pytest.mark.slow
 def test_what_two_collectors_landed_and_what_landed_again_comes_once(collector: Collector) -> None:
     other = Collector(collector.vault, seed=1, key=collector.key)
     pump, gate = Author(collector, 1), Author(collector, 2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from covey.app.roles.attached_sensors import AttachedSensors
 from covey.app.roles.publisher import Outflow, Publisher, telemetry_group
 from covey.core.telemetry.senml import Reading
@@ -128,6 +130,7 @@ def test_a_feed_knows_what_is_committed_and_may_hurry(tmp_path: Path) -> None:
     assert (site.published(), site.boiler.committed) == (5, 5)
 
 
+@pytest.mark.slow
 def test_a_full_outbox_has_the_sensors_wait(tmp_path: Path) -> None:
     site = Site(tmp_path, outbox_bytes=1_500)
     site.ann.blob(site.group_id, bytes(1_000))

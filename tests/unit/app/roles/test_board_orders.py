@@ -124,6 +124,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     nacl.set_randombytes(before)
 
 
+@pytest.mark.slow
 def test_an_order_reaches_a_board_and_its_own_word_comes_back(site: Site, opened: list[str]) -> None:
     site.live(4)
     assert (site.board.folder / line_orders.OPERATORS_FILE).exists(), "enrolment carries them"
@@ -141,6 +142,7 @@ def test_an_order_reaches_a_board_and_its_own_word_comes_back(site: Site, opened
     assert [each["outcomes"] for each in listed] == [{"done": 1}, {"refused": 1}]
 
 
+@pytest.mark.slow
 def test_an_order_to_a_board_that_is_away_waits_and_a_lost_answer_is_asked_for_again(
     site: Site, opened: list[str]
 ) -> None:
@@ -161,6 +163,7 @@ def test_an_order_to_a_board_that_is_away_waits_and_a_lost_answer_is_asked_for_a
     assert opened == ["3"]
 
 
+@pytest.mark.slow
 def test_settings_reach_a_board_and_show_as_applied_or_refused(site: Site) -> None:
     site.live(4)
     site.ok("setting", "set", "board.interval_seconds", "60", "--for", "orchard")
@@ -179,6 +182,7 @@ def test_settings_reach_a_board_and_show_as_applied_or_refused(site: Site) -> No
     assert site.fails("setting", "set", "telemetry.batch_seconds", "5", "--for", "orchard", code=1)
 
 
+@pytest.mark.slow
 def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "SOFTWARE", "covey-board 0.1.0")
     site.live(4)

@@ -59,6 +59,7 @@ def test_an_order_lands_as_it_was_signed_and_once(site: Site) -> None:
     assert [is_operation(raw) for raw in site.records()] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_orders_from_before_the_collector_began_land(site: Site) -> None:
     orders = [_order(site, str(number)) for number in range(40)]
     site.start()

@@ -133,6 +133,7 @@ def test_a_collector_pushes_beside_its_own_landing(world: World) -> None:
     assert everything == [b"from ann 1", b"from ann 2", b"of its own"]
 
 
+@pytest.mark.slow
 def test_a_crash_after_any_step_loses_and_doubles_nothing(world: World) -> None:
     bodies: list[bytes] = []
     for step in range(8):

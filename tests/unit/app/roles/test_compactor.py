@@ -273,6 +273,7 @@ def test_a_layout_names_each_position_once_in_ranges_of_a_bounded_size(  # accep
     assert not any(one and other for one, other in itertools.pairwise(small)), "small ranges melt"
 
 
+@pytest.mark.slow
 def test_a_merge_over_the_edge_of_a_range_is_no_rollback(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.app.roles.collector.VAULT_RANGE_SEGMENTS", 3)
     _land(site, *BODIES)

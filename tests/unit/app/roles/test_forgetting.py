@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from covey.adapters.sqlite.salvage import salvage
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.roles.forgetting import HistoryForgetting
@@ -77,6 +79,7 @@ def _forget_all(elector: Elector) -> int:
         now, turns = Now(next_at_us, now.wall_us), turns + 1
 
 
+@pytest.mark.slow
 def test_it_forgets_in_portions_and_nothing_comes_again(tmp_path: Path) -> None:
     ann, ben, group_id = _agreed(tmp_path)
     operations = ben.device.store.operations
@@ -98,6 +101,7 @@ def test_it_forgets_in_portions_and_nothing_comes_again(tmp_path: Path) -> None:
     assert operations.forgotten.count(group_id) == _NOTES
 
 
+@pytest.mark.slow
 def test_what_came_lately_is_kept(tmp_path: Path) -> None:
     _, ben, group_id = _agreed(tmp_path)
     role, now = _role(ben, keep_us=3_600_000_000), ben.device.now
@@ -105,6 +109,7 @@ def test_what_came_lately_is_kept(tmp_path: Path) -> None:
     assert ben.device.store.operations.forgotten.count(group_id) == 0
 
 
+@pytest.mark.slow
 def test_who_lacks_what_was_forgotten_is_answered_by_somebody_who_keeps_it(tmp_path: Path) -> None:
     ann, ben, group_id = _agreed(tmp_path)
     _forget_all(ben)
@@ -123,6 +128,7 @@ def _answers(elector: Elector, group_id: GroupId) -> list[MessageType]:
         return [send.type for send in answer(message)]
 
 
+@pytest.mark.slow
 def test_a_salvage_keeps_what_was_forgotten(tmp_path: Path) -> None:
     _, ben, group_id = _agreed(tmp_path)
     _forget_all(ben)

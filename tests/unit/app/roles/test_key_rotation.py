@@ -67,6 +67,7 @@ def later(days: float, *devices: Aging, apart: bool = False) -> None:
             carry(*devices)
 
 
+@pytest.mark.slow
 def test_a_key_is_replaced_about_every_thirty_days(make: Make) -> None:  # accepts: 003.05, 003.85
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -95,6 +96,7 @@ def test_it_can_be_turned_off(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
     assert ann.identity.noise_public == before
 
 
+@pytest.mark.slow
 def test_devices_that_were_apart_while_both_rotated_find_each_other_again(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

@@ -112,6 +112,7 @@ def test_an_agent_in_no_group_with_a_mailbox_does_nothing(tmp_path: Path) -> Non
     lone.stop()
 
 
+@pytest.mark.slow
 def test_a_device_says_how_it_wants_to_be_woken(fleet: MailboxFleet) -> None:  # accepts: 002.15, 002.16
     woken = BeingWoken((_PROGRAM,))
     assert woken.turn(fleet.ben.node, fleet.ben.now) is None

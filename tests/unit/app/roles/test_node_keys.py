@@ -78,6 +78,7 @@ def test_a_removed_collector_opens_nothing_that_landed_after(world: World) -> No
         read_key_object(KEY.vault_id, node_id(world.first.key), shared).open(stolen.ring())
 
 
+@pytest.mark.slow
 def test_those_who_stay_read_each_other_after_each_removal(world: World) -> None:
     everybody = (world.bob, world.first, world.second)
     for each in (world.first, world.second):  # each shows that it holds the key
@@ -130,6 +131,7 @@ def _key_ids(site: Site, suffix: str = ".hxseg") -> list[bytes]:
     return [site.objects.content[name][6:14] for name in site.objects.puts if name.endswith(suffix)]
 
 
+@pytest.mark.slow
 def test_removals_of_one_turn_cost_one_key(site: Site) -> None:
     _remove_some(site, *(f"guest {number}" for number in range(60)))
     removed_us = site.gate.now.wall_us

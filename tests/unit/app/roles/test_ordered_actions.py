@@ -452,6 +452,7 @@ def test_a_result_waits_until_there_is_room_for_it(fleet: Fleet, monkeypatch: py
     assert fleet.ben.store.commands.next_unreported() is None
 
 
+@pytest.mark.slow
 def test_outputs_fill_no_queue_of_an_operator_that_is_away(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     bound = 4 * MAXIMUM_ACTION_OUTPUT_BYTES
     monkeypatch.setattr("covey.core.actions.reporting.RESULT_OUTPUT_BYTES_OF_ONE", bound)

@@ -101,6 +101,7 @@ def test_all_go_again_once_from_another_incarnation(site: Site) -> None:
     assert site.waiting() == 0
 
 
+@pytest.mark.slow
 def test_who_reads_a_damaged_state_anew_remembers_whom_it_told(site: Site) -> None:
     orders = site.do()
     site.ben.stop()

@@ -301,6 +301,7 @@ def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # acce
     assert inn.ben.key.hex() in inn.authority.accounts
 
 
+@pytest.mark.slow
 def test_who_knows_the_code_sees_the_group_before_anybody_accepts(inn: Inn) -> None:  # accepts: 003.14
     for place in range(PREVIEWED_MEMBERS):
         member = Member(identity(f"member {place}").keys, f"member {place}")
@@ -445,6 +446,7 @@ def test_a_crowd_is_bounded_and_counted(inn: Inn) -> None:
     assert "pairing_dropped_invite" not in counters
 
 
+@pytest.mark.slow
 def test_a_joiner_gets_through_a_crowd(inn: Inn) -> None:
     """Ten strangers say something new each second; what the joiner says again and again is heard among it."""
     draw = random.Random("crowd")

@@ -64,6 +64,7 @@ def test_samples_become_batches(tmp_path: Path) -> None:
     assert site.ann.store.counters.values()["published_readings"] == 1_000
 
 
+@pytest.mark.slow
 def test_a_full_outbox_stops_sampling_within_bounds(tmp_path: Path) -> None:
     site = Site(tmp_path, outbox_bytes=1_500, per_sample=1_000)
     site.ann.blob(site.group_id, bytes(1_000))
@@ -73,6 +74,7 @@ def test_a_full_outbox_stops_sampling_within_bounds(tmp_path: Path) -> None:
     assert "readings wait" in site.said[0]
 
 
+@pytest.mark.slow
 def test_a_full_disk_does_not_make_the_sensors_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(tmp_path, per_sample=1_000)
 

@@ -350,6 +350,7 @@ def test_what_is_here_and_cannot_be_opened_is_tried_once_more_and_no_more(machin
     assert machine.run == [InstallerStep.FETCH] * 2 + [InstallerStep.VERSION]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_good", [True, False])
 @pytest.mark.parametrize("boots", [True, False])
 @pytest.mark.parametrize("ends", list(Ends))

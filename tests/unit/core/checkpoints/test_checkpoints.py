@@ -216,6 +216,7 @@ def test_other_operators_than_the_pinned_ones_are_not_agreed_to() -> None:
     assert (found.code, found.objection) == (MINORITY, OPERATORS)
 
 
+@pytest.mark.slow
 def test_a_thousand_keys_take_less_than_a_hundred_kilobytes() -> None:
     authors = [DeviceKey(bytes([number]) * 32) for number in range(4)]
     settings: dict[str, tuple[KeptOrder, ...]] = {

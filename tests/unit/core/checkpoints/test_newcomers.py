@@ -142,6 +142,7 @@ class Site:
         return list(Elector(device, self.pins).of(device.node, self.group_id).newest_first())
 
 
+@pytest.mark.slow
 def test_who_is_new_gets_in_step_though_all_have_forgotten(tmp_path: Path) -> None:
     site = Site(tmp_path)
     assert min(site.forgotten) >= _NOTES
@@ -153,6 +154,7 @@ def test_who_is_new_gets_in_step_though_all_have_forgotten(tmp_path: Path) -> No
     assert site.cem.store.operations.forgotten.count(site.group_id) >= _NOTES
 
 
+@pytest.mark.slow
 def test_who_keeps_everything_gives_everything(tmp_path: Path) -> None:
     site = Site(tmp_path, keeper=True)
     site.join()
@@ -194,6 +196,7 @@ def test_a_long_graph_comes_in_several_messages_and_a_restart_loses_none_of_it(t
     assert site.cem.store.operations.forgotten.count(site.group_id) >= site.forgotten[0]
 
 
+@pytest.mark.slow
 def test_what_comes_late_is_taken_no_second_time(tmp_path: Path) -> None:
     site = Site(tmp_path, keeper=True)
     everything = [each.raw for each in site.ann.store.operations.in_order(site.group_id)]
@@ -267,11 +270,13 @@ class Hostile:
         return cem.store.operations.forgotten.count(group_id)
 
 
+@pytest.mark.slow
 def test_an_honest_graph_is_believed(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     assert hostile.bring(hostile.graph) >= _NOTES - GRAPH_PART
 
 
+@pytest.mark.slow
 def test_people_see_that_it_waits(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.cem.now = site.ann.now
@@ -294,6 +299,7 @@ def test_the_wait_goes_on_where_the_device_is_restarted(tmp_path: Path) -> None:
     assert site.is_in_step()
 
 
+@pytest.mark.slow
 def test_it_asks_by_itself_when_the_wait_is_over(tmp_path: Path) -> None:
     site = Site(tmp_path)
     devices = site.ann, site.ben, site.cem
@@ -308,6 +314,7 @@ def test_it_asks_by_itself_when_the_wait_is_over(tmp_path: Path) -> None:
     assert site.is_in_step()
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_back_has_it_wait_no_longer_than_from_then_on(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     cem = hostile.site.cem
@@ -316,6 +323,7 @@ def test_a_clock_that_is_set_back_has_it_wait_no_longer_than_from_then_on(tmp_pa
     assert hostile.bring(hostile.graph) >= _NOTES - GRAPH_PART
 
 
+@pytest.mark.slow
 def test_an_answer_that_takes_long_is_taken_whoever_was_asked_since(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     site, cem = hostile.site, hostile.site.cem
@@ -326,6 +334,7 @@ def test_an_answer_that_takes_long_is_taken_whoever_was_asked_since(tmp_path: Pa
     assert hostile.bring(hostile.graph, asked=False) >= _NOTES - GRAPH_PART
 
 
+@pytest.mark.slow
 def test_what_nobody_asked_for_is_not_taken(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     hostile.site.cem.restart()
@@ -351,6 +360,7 @@ def _without_proof(graph: HistoryGraph) -> HistoryGraph:
     return replace(graph, proof=())
 
 
+@pytest.mark.slow
 def test_whom_the_group_lists_no_more_vouches_for_nothing(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     site, ann = hostile.site, hostile.site.ann.key
@@ -361,6 +371,7 @@ def test_whom_the_group_lists_no_more_vouches_for_nothing(tmp_path: Path) -> Non
     assert hostile.bring(hostile.graph) == 0
 
 
+@pytest.mark.slow
 def test_where_there_are_admins_only_these_vouch(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path, Mode.ADMIN_INVITES)
     assert hostile.bring(_by(hostile.site.ben.identity, hostile.graph)) == 0
@@ -375,6 +386,7 @@ def _by(author: Identity, graph: HistoryGraph) -> HistoryGraph:
     return replace(graph, proof=(forged.raw,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", [_other_place, _other_hashes, _unsigned, _without_proof])
 def test_a_graph_that_is_not_vouched_for_is_not_believed(
     tmp_path: Path, lie: Callable[[HistoryGraph], HistoryGraph]
@@ -387,6 +399,7 @@ def test_a_graph_that_is_not_vouched_for_is_not_believed(
     assert hostile.bring(hostile.graph) >= _NOTES, "a lie keeps nobody from the truth"
 
 
+@pytest.mark.slow
 def test_what_others_are_judged_by_cannot_be_withheld(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     judged = {each.id for each in hostile.graph.remains if each.judged}
@@ -399,6 +412,7 @@ def test_what_others_are_judged_by_cannot_be_withheld(tmp_path: Path) -> None:
     assert all(operations.raw(group_id, each) is not None for each in judged), "it comes from whoever gives it"
 
 
+@pytest.mark.slow
 def test_nor_can_how_the_group_is_described(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     given = [raw for raw in hostile.graph.operations if read_operation(raw).kind != OperationKind.PROFILE]

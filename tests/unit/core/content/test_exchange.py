@@ -147,6 +147,7 @@ def _given(device: Device, members: Members) -> list[DeviceKey]:
     return [each.recipient for each in _sent(device, members) if each.type is MessageType.CONTENT_PART]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES - 16, CHUNK_BYTES - 15, 3 * CHUNK_BYTES, 20 * CHUNK_BYTES + 5])
 # accepts: 002.17, 002.18, 002.20, 002.21, 002.22, 002.23, 002.24, 003.69, 003.71, 003.74
 def test_a_member_gets_a_file_whole_and_its_author_learns_of_it(members: Members, size: int) -> None:

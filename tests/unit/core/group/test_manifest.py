@@ -130,6 +130,7 @@ def test_a_thousand_members_with_the_longest_labels_fit() -> None:
             read_manifest(sign_manifest(too_many, _ALICE).raw)
 
 
+@pytest.mark.slow
 def test_nobody_is_added_who_would_make_the_manifest_unreadable() -> None:
     first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     capabilities = tuple(f"{number}" * 32 for number in range(8))

@@ -7,6 +7,8 @@ import sys
 from dataclasses import replace
 from types import FrameType
 
+import pytest
+
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust
@@ -50,6 +52,7 @@ def _calls(count: int) -> int:
     return calls
 
 
+@pytest.mark.slow
 def test_twice_as_many_rivals_cost_little_more_than_twice_as_much() -> None:
     few, many = _calls(128), _calls(256)
     assert many < 2.5 * few

@@ -135,6 +135,7 @@ def test_notes_that_knew_nothing_of_each_other_stand_in_one_order_everywhere(mak
     assert _read(cem, group_id)[-1] == "after all"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [MAXIMUM_PARENTS + 1, MAXIMUM_PARENTS + 3])
 def test_more_heads_than_an_operation_may_follow_are_merged_first(make: Make, heads: int) -> None:  # accepts: 003.30
     devices = [make(f"device {number}") for number in range(heads)]
@@ -373,6 +374,7 @@ def test_a_rival_that_others_follow_is_asked_for_however_lately_its_holder_was_a
     assert answer.id in ann.store.operations.heads(group_id)
 
 
+@pytest.mark.slow
 def test_of_what_is_wanted_by_its_id_so_much_is_asked_for_as_a_request_holds(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
@@ -437,6 +439,7 @@ def test_a_pull_that_changes_nothing_is_not_answered(make: Make) -> None:
     assert _history_waiting(ann, ben) == []
 
 
+@pytest.mark.slow
 def test_pulls_fill_no_outbox(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -463,6 +466,7 @@ def test_the_history_of_a_group_goes_with_it(make: Make) -> None:  # accepts: 00
         _write(ann, group_id, "once more")
 
 
+@pytest.mark.slow
 def test_who_parts_and_meets_again_has_one_history(make: Make) -> None:  # accepts: 003.01, 003.06, 003.30
     devices = ann, ben, cem, dan = [make(name) for name in ("ann", "ben", "cem", "dan")]
     group_id = found(*devices)

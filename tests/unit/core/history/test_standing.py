@@ -137,6 +137,7 @@ def test_what_a_member_wrote_that_left_counts(make: Make) -> None:
     assert _notes(ann, group_id) == _notes(ben, group_id) == {"farewell": True, "she is gone": True}
 
 
+@pytest.mark.slow
 def test_a_removal_stands_when_the_remover_has_left(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -196,6 +197,7 @@ def test_a_former_member_whose_words_are_void_removes_nobody(make: Make) -> None
     assert _notes(ann, group_id) == {"early": True}, "mal alone has ever said that he was out"
 
 
+@pytest.mark.slow
 def test_members_are_in_step_whatever_each_of_them_keeps_of_a_removed_one(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)

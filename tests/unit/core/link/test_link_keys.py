@@ -260,6 +260,7 @@ def _linked(envelope: object) -> TypeGuard[LinkEnvelope]:
     return isinstance(envelope, LinkEnvelope)
 
 
+@pytest.mark.slow
 def test_keys_change_with_volume_and_nothing_waits_for_it(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     tags: dict[bytes, int] = {}
     for number in range(5 * _TERMS.envelopes):

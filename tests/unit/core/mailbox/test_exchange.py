@@ -93,6 +93,7 @@ def _fill(fleet: MailboxFleet, recipient: Device, count: int, sender: Device | N
 
 
 # accepts: 002.03, 002.04, 002.05, 002.06, 002.07, 002.08, 002.09, 002.12, 002.39, 002.40, 002.41
+@pytest.mark.slow
 def test_a_sender_that_is_gone_for_good_is_delivered_once_and_in_order(
     fleet: MailboxFleet,
 ) -> None:
@@ -189,6 +190,7 @@ def test_a_mailbox_that_forgot_its_sessions_is_greeted_anew(fleet: MailboxFleet)
 
 
 # accepts: 002.07, 002.08, 002.31, 002.40
+@pytest.mark.slow
 def test_a_pull_is_exclusive_clamped_and_says_whether_there_is_more(
     fleet: MailboxFleet,
 ) -> None:
@@ -270,6 +272,7 @@ def test_blobs_end_by_the_time_that_the_mailbox_runs(fleet: MailboxFleet) -> Non
     assert left_after(MAXIMUM_BLOB_TTL_S - BLOB_TTL_S) == 0
 
 
+@pytest.mark.slow
 def test_an_inbox_and_a_senders_share_of_it_are_bounded(fleet: MailboxFleet) -> None:
     for device in (fleet.ann, fleet.post):
         assert fleet.post.store.mailbox.state(device.key).blobs == 0
@@ -491,6 +494,7 @@ def test_what_was_not_asked_for_is_dropped(liar: _Liar) -> None:
     assert liar.ben.inbox() == []
 
 
+@pytest.mark.slow
 def test_a_mailbox_that_always_has_more_costs_a_bounded_number_of_pulls(liar: _Liar) -> None:
     said, pulls = liar.welcome(2**39), 0
     while any(isinstance(each, Pull) for each in said):

@@ -103,6 +103,7 @@ def test_what_a_mailbox_was_emptied_of_is_pushed_again_after_a_while(fleet: Mail
     assert sorted(fleet.ben.inbox()) == [b"word %d" % number for number in range(4)]
 
 
+@pytest.mark.slow
 def test_what_a_restored_mailbox_had_kept_is_pushed_again(fleet: MailboxFleet) -> None:
     _say(fleet, b"one")
     fleet.hand_over(fleet.ann, fleet.ben)

@@ -71,6 +71,7 @@ def test_who_is_out_for_all_asks_in_vain_and_seldom(make: Make) -> None:
     assert list(ben.store.outbox.recipients()) == []
 
 
+@pytest.mark.slow
 def test_who_was_let_in_again_by_a_lost_life_brings_that_to_whoever_tells_it_of_its_removal(make: Make) -> None:
     """Its inviter was restored, nobody else had heard of it, and members who know of the removal hear nothing of it."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")

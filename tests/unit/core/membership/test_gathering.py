@@ -177,6 +177,7 @@ def test_who_may_let_nobody_in_any_more_lets_nobody_in(make: Make) -> None:
     assert not hub.node.has_work(hub.now)
 
 
+@pytest.mark.slow
 def test_prepared_invites_are_bounded_apart_from_those_that_people_hand_over(make: Make) -> None:
     hub = make("hub")
     group_id = create(hub)

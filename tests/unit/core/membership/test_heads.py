@@ -209,6 +209,7 @@ def _agreement(device: Device, group_id: GroupId) -> Agreement:
     return agreement(trust, device.key, said_to, device.store.heads.all(), changed_at_us)
 
 
+@pytest.mark.slow
 def test_agreement_is_what_everybody_was_last_seen_with(make: Make) -> None:
     world = Stolen(make)
     ann, ben, mal, sam = world.ann, world.ben, world.mal, world.sam
@@ -294,6 +295,7 @@ def test_who_was_removed_hears_of_it_from_any_member(make: Make) -> None:
     assert world.ben.node.groups.address(world.mal.key) is None, "it knows, and is spoken to no more"
 
 
+@pytest.mark.slow
 def test_what_a_removed_device_says_sets_nothing_else_going(make: Make) -> None:
     world = Stolen(make)
     ben, mal = world.ben, world.mal
@@ -327,6 +329,7 @@ def test_only_so_much_is_read_for_who_was_removed(make: Make, monkeypatch: pytes
     assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST]
 
 
+@pytest.mark.slow
 def test_only_so_many_reports_of_strangers_are_looked_at(make: Make) -> None:
     """Each costs the reading of manifests; who was removed is told all the same, when its next one comes."""
     world = Stolen(make)
@@ -359,6 +362,7 @@ def test_a_member_that_says_one_thing_after_another_is_asked_and_told_at_a_pace(
     assert 1 <= reports <= 16, "less and less often"
 
 
+@pytest.mark.slow
 def test_who_answers_every_request_with_nothing_is_asked_less_and_less_often(make: Make) -> None:
     ann, mal = make("ann"), make("mal")
     group_id = found(ann, mal)
@@ -456,6 +460,7 @@ def test_a_removed_device_that_holds_a_rival_of_its_removal_is_notified(make: Ma
     assert cid.node.groups.joined() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 20])
 def test_a_removed_device_that_is_behind_nobody_is_notified_by_whoever_it_shares_another_group_with(
     make: Make, ahead: int

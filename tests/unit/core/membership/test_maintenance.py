@@ -45,6 +45,7 @@ def _secrets(group_id: GroupId, *devices: Device) -> set[bytes | None]:
     return {device.node.groups.secret(group_id) for device in devices}
 
 
+@pytest.mark.slow
 def test_an_epoch_whose_secret_nobody_has_is_followed_by_another(make: Make) -> None:
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)
@@ -72,6 +73,7 @@ def test_a_secret_that_somebody_still_has_is_waited_for(make: Make) -> None:
     assert ben.node.groups.group(group_id).hash == before.hash
 
 
+@pytest.mark.slow
 def test_only_an_admin_begins_an_epoch_where_there_are_admins(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     with ann.store.transaction():
@@ -88,6 +90,7 @@ def test_only_an_admin_begins_an_epoch_where_there_are_admins(make: Make) -> Non
     assert ben.node.groups.group(group_id).issuer == ann.key
 
 
+@pytest.mark.slow
 def test_what_no_answer_carries_at_once_comes_with_the_next_ones(make: Make) -> None:
     """More rivals than one message has room for: each request would be answered with the same first ones."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
@@ -99,6 +102,7 @@ def test_what_no_answer_carries_at_once_comes_with_the_next_ones(make: Make) -> 
     assert ben.node.groups.group(group_id).hash == group.hash
 
 
+@pytest.mark.slow
 def test_who_is_removed_hears_it_though_no_message_carries_all_that_leads_there(make: Make) -> None:
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)

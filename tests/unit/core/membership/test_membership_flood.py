@@ -100,6 +100,7 @@ def test_one_issuers_rivals_are_bounded_and_hold_nothing_up(make: Make) -> None:
     assert _members(ben, group_id) == {ann.key, ben.key}
 
 
+@pytest.mark.slow
 def test_different_rivals_for_everybody_come_to_the_same(make: Make) -> None:
     """What somebody else follows is taken beyond the bound: so nobody is left behind."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")

@@ -62,6 +62,7 @@ def _remove_amid_a_conflict(
     return wrong, right
 
 
+@pytest.mark.slow
 def test_who_is_removed_amid_a_conflict_answers_whom_it_takes_to_be_out(make: Make) -> None:
     """How the conflict ended nobody tells it: of two that removed each other it believes in the wrong one."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
@@ -187,6 +188,7 @@ def test_who_has_left_is_owed_no_loss_record(make: Make) -> None:
     assert _waiting(ben, mal) == []
 
 
+@pytest.mark.slow
 def test_who_is_heard_for_one_group_is_told_that_it_was_removed_from_another(make: Make) -> None:
     """Of the one group, which both are out of, mal knows no address to tell it at."""
     ann, ben, cid, dan, mal = (make(name) for name in ("ann", "ben", "cid", "dan", "mal"))
@@ -270,6 +272,7 @@ def test_what_a_device_had_for_members_ends_though_they_share_another_group_by_t
     assert [group_id for group_id, _, _ in mal.store.groups.manifests()] == [other]
 
 
+@pytest.mark.slow
 def test_who_is_behind_asks_whom_it_lists_though_something_waits_there(make: Make) -> None:
     """The other was removed by a life that is gone: it takes nothing of what waits, and alone knows of that."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")

@@ -34,6 +34,7 @@ def _relabel(device: Device, group_id: GroupId, label: str) -> None:
         device.node.actions.change(group_id, edit, device.now)
 
 
+@pytest.mark.slow
 def test_a_newcomer_learns_the_whole_chain_that_the_history_rests_on(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann)

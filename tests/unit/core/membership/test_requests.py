@@ -167,6 +167,7 @@ def test_one_member_cannot_use_up_the_room(make: Make) -> None:
     assert codes(ben) == []
 
 
+@pytest.mark.slow
 def test_nor_can_many(make: Make) -> None:
     most = MAXIMUM_GROUP_REQUESTS // MAXIMUM_GROUP_REQUESTS_OF_ONE
     devices = [make(f"device {number}") for number in range(most + 2)]

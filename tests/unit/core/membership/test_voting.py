@@ -103,6 +103,7 @@ def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  
     assert dan.node.groups.joined() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [False, True])
 def test_votes_that_cross_decide(group: Group, ends: bool) -> None:  # accepts: 003.34, 003.45
     group_id, *everybody = group
@@ -261,6 +262,7 @@ def test_what_a_device_did_that_was_let_in_and_kept_out_at_once_is_void(tmp_path
         assert current.ban(eve.key)
 
 
+@pytest.mark.slow
 def test_votes_that_decide_since_the_group_has_changed_are_not_left_waiting(group: Group) -> None:
     """Two of four admins want dan out, and need a third; when one of the others leaves, two are more than half."""
     group_id, ann, ben, cem, dan = group

@@ -157,6 +157,7 @@ def _chain(author: Identity, count: int, before: Operation) -> list[Operation]:
     return found
 
 
+@pytest.mark.slow
 def test_what_lies_between_makes_no_difference() -> None:
     bob = said(ALICE, adds(BOB))
     between = _chain(CAROL, 600, bob)
@@ -164,6 +165,7 @@ def test_what_lies_between_makes_no_difference() -> None:
     assert _counting(_weighed([*between, by_bob, said(ALICE, removes(BOB), by_bob)])) == [by_bob.id.hex()]
 
 
+@pytest.mark.slow
 def test_changes_beyond_a_number_of_one_log_are_not_looked_at() -> None:
     first = said(ALICE, adds(BOB))
     changes = [first]

@@ -107,6 +107,7 @@ def test_a_group_that_is_made_shows_on_the_others_which_are_let_in(make: Make) -
     assert members(phone, fleet) == {laptop.key, phone.key}
 
 
+@pytest.mark.slow
 def test_a_new_laptop_learns_of_all_groups(make: Make) -> None:  # accepts: 003.12, 003.61
     laptop, phone, new = make("laptop"), make("phone"), make("new")
     personal = linked(laptop, phone)
@@ -154,6 +155,7 @@ def test_leaving_on_one_leaves_and_erases_on_all(make: Make) -> None:  # accepts
     assert state(laptop).groups[fleet].holding is state(phone).groups[fleet].holding is Holding.ERASED
 
 
+@pytest.mark.slow
 def test_who_does_not_wait_erases_on_all_before_anybody_knows(make: Make) -> None:  # accepts: 003.53, 003.55
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
@@ -189,6 +191,7 @@ def test_one_that_was_offline_erases_when_it_is_back(make: Make) -> None:  # acc
     assert has_nothing_of(phone, fleet)
 
 
+@pytest.mark.slow
 def test_who_is_let_in_again_stays(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
@@ -226,6 +229,7 @@ def test_a_device_that_was_removed_orders_nothing_more(make: Make) -> None:
     assert not has_nothing_of(laptop, fleet)
 
 
+@pytest.mark.slow
 def test_who_obeyed_a_thief_before_it_heard_of_the_removal_is_invited_again(make: Make) -> None:
     laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
     personal = linked(laptop, phone, tablet)
@@ -290,6 +294,7 @@ def test_a_group_where_only_admins_let_in_is_listed(make: Make) -> None:
     assert fleet not in joined(phone)
 
 
+@pytest.mark.slow
 def test_what_was_written_last_reaches_a_member_before_another_own_device_has_this_one_leave(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
@@ -330,6 +335,7 @@ def test_an_own_device_leaves_in_the_end_though_nobody_takes_what_it_wrote(make:
     assert fleet not in joined(phone)
 
 
+@pytest.mark.slow
 def test_who_has_lost_its_state_is_let_into_all_groups_again(make: Make) -> None:  # accepts: 003.12, 003.64
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     personal = linked(laptop, phone)
@@ -363,6 +369,7 @@ def test_who_is_in_a_group_takes_no_notice_of_being_invited_once_more(make: Make
     assert laptop.node.groups.group(fleet).version == version
 
 
+@pytest.mark.slow
 def test_who_is_listed_and_was_never_answered_is_invited_by_another_member(make: Make) -> None:
     """The one that let it in lost its state before the answer had come, and is the only one that it would believe."""
     laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
@@ -426,6 +433,7 @@ def test_who_destroys_a_group_has_nothing_of_it_when_it_is_said_to_be_erased(mak
     assert fleet not in joined(other), "it is told all the same"
 
 
+@pytest.mark.slow
 def test_who_has_left_is_invited_again_where_another_device_was_let_in_again(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
@@ -443,6 +451,7 @@ def test_who_has_left_is_invited_again_where_another_device_was_let_in_again(mak
     assert fleet in joined(phone)
 
 
+@pytest.mark.slow
 def test_nothing_of_an_erased_group_lies_on_in_the_file(make: Make) -> None:  # accepts: 003.54
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)

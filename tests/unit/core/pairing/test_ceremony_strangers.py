@@ -50,6 +50,7 @@ def test_a_wrong_code_costs_a_try_and_no_more() -> None:
     assert meeting.joining.ending is Ending.WRONG_CODE  # nobody has proved anything else in time
 
 
+@pytest.mark.slow
 def test_a_code_outlives_what_is_no_proof() -> None:
     """38 bytes took a code away from the one who had it."""
     meeting = Meeting(inviter(), joiner())
@@ -115,6 +116,7 @@ def test_who_has_the_uri_waits_for_no_guesser() -> None:
     assert inviting.password is Password.URI
 
 
+@pytest.mark.slow
 def test_a_joiner_finds_the_inviter_among_forged_answers() -> None:
     meeting = Meeting(inviter(), joiner())
     [offer] = meeting.from_joiner()

@@ -79,6 +79,7 @@ def test_a_member_that_is_no_board_is_not_carried(fleet: Fleet) -> None:
     assert fleet.collector.store.carriers.of(fleet.gate.key) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [each for each in MessageType if each.name not in {"BLOB", "LINK", "TELEMETRY", "LOSS", "ACK", "RESUME"}]
 )

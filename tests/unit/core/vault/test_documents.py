@@ -259,6 +259,7 @@ def test_an_oversize_object_is_refused_unopened() -> None:
         documents.open_vault_manifest(_KEY, _NODE, bytes(8 * 1024 * 1024 + 1))
 
 
+@pytest.mark.slow
 def test_the_largest_segment_by_number_of_records_opens() -> None:
     records = [SegmentRecord(n, b"m") for n in range(20_000)]
     entry, content = documents.seal_segment(
@@ -271,6 +272,7 @@ def _landed(bodies: Sequence[bytes], number: int = 1) -> SegmentPart:
     return SegmentPart(number, 1, tuple([SegmentRecord(1, body, number, index) for index, body in enumerate(bodies)]))
 
 
+@pytest.mark.slow
 def test_the_largest_merged_segment_by_number_of_records_opens() -> None:
     parts = [_landed([b"m"] * 10_000), _landed([b""] * 10_000, 2)]
     entry, content = segments.seal_merged(_KEY, _COLLECTOR.signing_public, parts)
@@ -278,6 +280,7 @@ def test_the_largest_merged_segment_by_number_of_records_opens() -> None:
     assert len(content) < 1_000
 
 
+@pytest.mark.slow
 def test_no_more_is_packed_into_a_segment_than_a_reader_inflates() -> None:
     mib = bytes(1_000_000)
     opened = [OpenedSegment((_landed([mib], number),)) for number in range(1, 41)]

@@ -76,6 +76,7 @@ def small(operator: Identity, monkeypatch: pytest.MonkeyPatch) -> Small:
     return Small((operator,), monkeypatch)
 
 
+@pytest.mark.slow
 def test_it_is_done_once_after_what_was_measured_has_gone(small: Small, operator: Identity, valve: Valve) -> None:
     raw = small.command(operator)
     board = small.errand(raw)
@@ -92,6 +93,7 @@ def test_it_is_done_once_after_what_was_measured_has_gone(small: Small, operator
     assert valve.opened == ["3"]
 
 
+@pytest.mark.slow
 def test_the_next_order_finds_it_there(small: Small, operator: Identity, valve: Valve) -> None:
     board = small.errand(small.command(operator))
     small.attend(board, lambda: bool(small.answers()))
@@ -102,6 +104,7 @@ def test_the_next_order_finds_it_there(small: Small, operator: Identity, valve: 
     assert valve.opened == ["3", "3"]
 
 
+@pytest.mark.slow
 def test_a_deadline_is_judged_by_the_time_that_was_told_before(small: Small, operator: Identity, valve: Valve) -> None:
     late = small.attend(small.errand(small.command(operator, deadline_us=simulation.WALL_US)))
     assert late is not None
@@ -109,6 +112,7 @@ def test_a_deadline_is_judged_by_the_time_that_was_told_before(small: Small, ope
     assert not valve.opened
 
 
+@pytest.mark.slow
 def test_a_setting_holds_from_the_next_start_on(small: Small, operator: Identity) -> None:
     selector = Selector(SelectorKind.DEVICES, devices=(small.board,))
     order = small.operation(SettingOrder(selector, "board.interval_seconds", "7"), operator)
@@ -118,6 +122,7 @@ def test_a_setting_holds_from_the_next_start_on(small: Small, operator: Identity
     assert b'"interval_seconds": 7' in (small.world.files.read(setting_orders.ORDERED_FILE) or b"")
 
 
+@pytest.mark.slow
 def test_what_the_heap_ends_in_is_refused_by_a_signature(
     small: Small,
     operator: Identity,
@@ -135,6 +140,7 @@ def test_what_the_heap_ends_in_is_refused_by_a_signature(
     assert not valve.opened
 
 
+@pytest.mark.slow
 def test_where_the_heap_ends_after_the_deed_nobody_says_that_it_was_not_done(
     small: Small,
     operator: Identity,
@@ -156,6 +162,7 @@ def test_where_the_heap_ends_after_the_deed_nobody_says_that_it_was_not_done(
     assert valve.opened == ["3"]
 
 
+@pytest.mark.slow
 def test_what_is_no_order_and_what_else_comes_change_nothing(small: Small, operator: Identity, valve: Valve) -> None:
     damaged = bytearray(small.command(operator))
     damaged[-1] ^= 1
@@ -168,6 +175,7 @@ def test_what_is_no_order_and_what_else_comes_change_nothing(small: Small, opera
     assert not valve.opened
 
 
+@pytest.mark.slow
 def test_without_a_gateway_it_measures_again_after_a_while(small: Small, operator: Identity, valve: Valve) -> None:
     board = small.errand(small.command(operator))
     begun_us = now_us = small.world.now_us

@@ -40,6 +40,7 @@ def _backlog(seed: int, **settings: Any) -> simulation.World:
     return world
 
 
+@pytest.mark.slow
 def test_a_backlog_goes_ahead_of_acknowledgements_as_far_as_there_is_room() -> None:
     most = {}
     for window_bytes in (0, 1_500, 8_000):
@@ -83,6 +84,7 @@ class _Slow(simulation.Gateway):
             super().turn(now_us)
 
 
+@pytest.mark.slow
 def test_with_a_window_batches_go_while_others_wait_for_the_gateways_commit() -> None:
     sent = {}
     for window_bytes in (0, 8_000):
@@ -158,6 +160,7 @@ def test_a_long_absence_of_the_gateway_ends_in_a_record_of_loss() -> None:
     assert sorted([*came, *lost]) == list(range(1, len(came) + len(lost) + 1)), "every batch came or is told"
 
 
+@pytest.mark.slow
 def test_a_long_absence_of_the_relay_is_the_gateways_to_wait_out() -> None:
     world = simulation.World(7, outbox_bytes=1_500, **QUICK)
     world.run(5)
@@ -297,6 +300,7 @@ def test_an_error_in_each_turn_restarts_the_board_in_the_end(monkeypatch: pytest
     assert world.board.restart_wanted == "firmware: ValueError (odd)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_hostile_bytes_and_messages_leave_the_board_in_step(seed: int) -> None:
     rng = random.Random(seed)
@@ -313,6 +317,7 @@ def test_hostile_bytes_and_messages_leave_the_board_in_step(seed: int) -> None:
     assert world.collector.values() == list(range(1, world.sensor.count + 1))
 
 
+@pytest.mark.slow
 def test_a_trouble_is_told_until_it_is_over_and_a_lasting_one_for_good() -> None:
     class Loose:
         connected = True

@@ -134,6 +134,7 @@ def _marks(place: int) -> list[pytest.MarkDecorator]:
     return [] if place % _SLICE == 0 and not seconds else [pytest.mark.slow]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutant",
     [pytest.param(each, marks=_marks(place), id=f"{place}-{each.file}") for place, each in enumerate(MUTANTS)],

@@ -106,6 +106,7 @@ def test_what_is_sent_again_is_sealed_and_another_key_comes_later(linked: World)
     assert linked.all_is_there()
 
 
+@pytest.mark.slow
 def test_a_collector_that_lost_its_keys_is_reached_all_the_same(linked: World) -> None:
     linked.collector.keys.clear()
     linked.run(60)

@@ -43,6 +43,7 @@ def _without_a_gateway(world: simulation.World, seconds: float) -> None:
     world.absent = False
 
 
+@pytest.mark.slow
 def test_what_a_power_cut_in_an_outage_loses_is_admitted() -> None:
     world = simulation.World(40, **MINUTES)
     world.run(60)
@@ -66,6 +67,7 @@ def test_an_outage_is_on_flash_as_soon_as_the_line_is_silent() -> None:
     simulation.outage()
 
 
+@pytest.mark.slow
 def test_in_quiet_times_nothing_is_written() -> None:
     world = simulation.World(41, **MINUTES)
     world.run(20)
@@ -74,6 +76,7 @@ def test_in_quiet_times_nothing_is_written() -> None:
     assert world.files.writes == writes
 
 
+@pytest.mark.slow
 def test_an_outage_that_ends_takes_its_note_along() -> None:
     world = simulation.World(42, **MINUTES)
     world.run(20)
@@ -86,6 +89,7 @@ def test_an_outage_that_ends_takes_its_note_along() -> None:
     assert world.collector.lost_earlier == []
 
 
+@pytest.mark.slow
 def test_a_restart_in_an_outage_admits_everything() -> None:
     world = simulation.World(43, **MINUTES)
     world.run(20)
@@ -102,6 +106,7 @@ def test_a_restart_in_an_outage_admits_everything() -> None:
     assert not came & lost
 
 
+@pytest.mark.slow
 def test_several_lives_without_a_gateway_are_all_admitted_even_when_the_power_goes_in_between() -> None:
     world = simulation.World(44, **MINUTES)
     world.run(60)
@@ -117,6 +122,7 @@ def test_several_lives_without_a_gateway_are_all_admitted_even_when_the_power_go
     assert world.files.held[messages.LOSSES_FILE] == b""
 
 
+@pytest.mark.slow
 def test_a_full_or_damaged_flash_stops_no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     world = simulation.World(45, **MINUTES)
     world.run(20)

@@ -146,6 +146,7 @@ def test_operations_are_named_as_everywhere_else() -> None:
         assert blake2b_256(data, PERSON) == hashlib.blake2b(data, digest_size=32, person=PERSON).digest()
 
 
+@pytest.mark.slow
 def test_an_order_is_done_once_and_what_became_of_it_is_signed(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     raw = site.command(operator)
@@ -161,6 +162,7 @@ def test_an_order_is_done_once_and_what_became_of_it_is_signed(operator: Identit
     assert valve.opened == ["3"]
 
 
+@pytest.mark.slow
 def test_what_has_begun_when_the_power_goes_is_never_done_again_unless_it_may_be(
     operator: Identity, valve: Valve
 ) -> None:
@@ -193,6 +195,7 @@ def test_what_has_begun_when_the_power_goes_is_never_done_again_unless_it_may_be
     assert valve.blinked == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut_at", range(1, 5))
 def test_at_whatever_write_the_power_goes_there_is_one_effect_at_most(
     operator: Identity, valve: Valve, cut_at: int
@@ -222,6 +225,7 @@ def test_at_whatever_write_the_power_goes_there_is_one_effect_at_most(
     assert valve.opened == (["3"] if cut_at != 2 else [])
 
 
+@pytest.mark.slow
 def test_whoever_is_not_pinned_and_whatever_was_changed_orders_nothing(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     stranger = identity("stranger")
@@ -239,6 +243,7 @@ def test_whoever_is_not_pinned_and_whatever_was_changed_orders_nothing(operator:
     assert valve.opened == []
 
 
+@pytest.mark.slow
 def test_a_board_that_pinned_nobody_obeys_nobody(operator: Identity, valve: Valve) -> None:
     site = Site(())
     refused = site.give(site.command(operator))
@@ -257,6 +262,7 @@ def test_a_board_that_pinned_nobody_obeys_nobody(operator: Identity, valve: Valv
     assert valve.opened == []
 
 
+@pytest.mark.slow
 def test_as_many_have_to_agree_as_were_laid_down(operator: Identity, valve: Valve) -> None:
     second, third = identity("second"), identity("third")
     site = Site((operator, second), threshold=2)
@@ -296,6 +302,7 @@ def test_one_once_id_counts_once_and_what_is_forgotten_does_not_come_back(operat
     assert len(site.world.files.held[orders.FILE]) < 4_096
 
 
+@pytest.mark.slow
 def test_records_that_cannot_be_read_have_nothing_done(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     site.world.files.write(orders.FILE, b"\xff")
@@ -306,6 +313,7 @@ def test_records_that_cannot_be_read_have_nothing_done(operator: Identity, valve
     assert valve.opened == []
 
 
+@pytest.mark.slow
 def test_a_deadline_is_the_boards_own_clocks_where_it_has_one(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     late = site.give(site.command(operator, deadline_us=simulation.WALL_US + 1_000_000))
@@ -321,6 +329,7 @@ def test_a_deadline_is_the_boards_own_clocks_where_it_has_one(operator: Identity
     assert not unknown.synchronised
 
 
+@pytest.mark.slow
 def test_what_its_owner_lists_is_all_that_it_does(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     undefined = site.give(site.command(operator, "shut"))
@@ -348,6 +357,7 @@ def test_what_its_owner_lists_is_all_that_it_does(operator: Identity, valve: Val
     assert nothing.code == "action_not_defined"
 
 
+@pytest.mark.slow
 def test_settings_hold_without_a_restart_and_the_last_one_does(operator: Identity) -> None:
     site = Site((operator,))
 

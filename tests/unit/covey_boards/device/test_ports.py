@@ -190,6 +190,7 @@ def test_the_loop_ends_when_a_restart_is_asked_for(flat: Loader) -> None:
     flat("ports").run(board, Line(), SimpleNamespace(now_us=lambda: 0))
 
 
+@pytest.mark.slow
 def test_an_order_that_needs_the_heap_is_dealt_with_in_the_place_of_all_else(
     monkeypatch: pytest.MonkeyPatch, flat: Loader
 ) -> None:

@@ -24,6 +24,7 @@ def _random_source() -> object:
     nacl.set_randombytes(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", [LIGHT, CLOCK, SMALL_CLOCK, FLASH])
 @pytest.mark.parametrize("permille", [0, 100])
 def test_each_reading_comes_once_through_sleeps_and_an_outage(manner: tuple[bool, int], permille: int) -> None:

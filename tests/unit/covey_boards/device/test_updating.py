@@ -83,6 +83,7 @@ def _held(flash: Flash, slot: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (Path(flash.folder) / slot).iterdir()}
 
 
+@pytest.mark.slow
 def test_a_firmware_goes_into_the_other_slot_and_stays_once_it_is_acknowledged(
     flash: Flash, operator: Identity
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_firmware_goes_into_the_other_slot_and_stays_once_it_is_acknowledged(
     assert (third.state, third.why) == (REFUSED, "another one is on trial")
 
 
+@pytest.mark.slow
 def test_what_nobody_acknowledges_is_started_twice_and_told_as_failed(flash: Flash, operator: Identity) -> None:
     image = _image(operator)
     _send(flash, image)
@@ -115,6 +117,7 @@ def test_what_nobody_acknowledges_is_started_twice_and_told_as_failed(flash: Fla
     assert slots.choose(flash) == "", "its time was over"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", [half / 2 for half in range(1, 8)])
 @pytest.mark.parametrize("seed", range(2))
 def test_after_a_power_cut_it_is_the_old_or_the_new_one(
@@ -134,6 +137,7 @@ def test_after_a_power_cut_it_is_the_old_or_the_new_one(
         assert slots.choose(flash) == "slot_a"
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was_cut_off_in_whatever_byte(flash: Flash, operator: Identity) -> None:
     image, rng = _image(operator), random.Random(3)
     sent = 0
@@ -153,6 +157,7 @@ def test_it_goes_on_where_it_was_cut_off_in_whatever_byte(flash: Flash, operator
     assert _held(flash, "slot_a")["core.py"] == CONTENTS["core.py"]
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_or_is_not_signed_changes_nothing(
     flash: Flash, operator: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +185,7 @@ def test_what_does_not_fit_or_is_not_signed_changes_nothing(
     assert slots.choose(flash) == ""
 
 
+@pytest.mark.slow
 def test_contents_that_are_not_what_was_signed_never_start(flash: Flash, operator: Identity) -> None:
     image = _image(operator)
     update = Update(flash, image.announced)
@@ -209,6 +215,7 @@ def _pinned(flash: Flash, threshold: int, *operators: Identity) -> None:
     flash.write(line_orders.OPERATORS_FILE, cbor.encode([line_orders.OPERATORS, threshold, keys]))
 
 
+@pytest.mark.slow
 def test_where_an_order_needs_several_operators_a_firmware_does_too(flash: Flash, operator: Identity) -> None:
     second, third, foreign = identity("second"), identity("third"), identity("foreign")
     _pinned(flash, 2, operator, second, third)
@@ -251,6 +258,7 @@ def test_an_image_is_signed_once_by_each_and_by_four_at_most(operator: Identity)
         read_image(agent_cbor.encode([*fields[:4], [fields[4][0], fields[4][0]]]))  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_the_firmware_of_the_vectors_is_taken_or_refused_as_they_say(tmp_path: Path) -> None:
     loaded = load("boards")
     for number, entry in enumerate(loaded["firmware"]):

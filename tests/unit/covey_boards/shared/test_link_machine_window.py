@@ -192,6 +192,7 @@ def test_the_round_trip_of_what_went_again_is_not_measured() -> None:
     assert board.statistics.messages_sent == 4
 
 
+@pytest.mark.slow
 def test_sequences_go_round_with_a_window() -> None:
     link_simulation.simulate(4, count=600, permille=20, mtu=256, windows=(8, 8), limit_ms=1 << 30)
 
