@@ -48,6 +48,7 @@ class FailingS3:
         """What was there after each change: what whoever writes leaves if he is killed then."""
         self.orders: Callable[[str, str], Order] = lambda _method, _key: Order.OBEY
         self.lock = threading.Lock()
+        self.connections: set[socket.socket] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
@@ -83,6 +84,9 @@ class FailingS3:
         finally:
             self._server.shutdown()
             self._server.server_close()
+            for connection in self.connections.copy():  # those that whoever asks keeps for later
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
             thread.join()
 
 
@@ -96,6 +100,16 @@ def _handler(store: FailingS3) -> type[BaseHTTPRequestHandler]:
 class _Request(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     held: FailingS3
+
+    def setup(self) -> None:
+        """Note the connection."""
+        super().setup()
+        self.held.connections.add(self.connection)
+
+    def finish(self) -> None:
+        """Forget the connection."""
+        self.held.connections.discard(self.connection)
+        super().finish()
 
     def do_GET(self) -> None:
         self._serve(self._list if "list-type" in self._query else self._get)

@@ -18,6 +18,7 @@ from covey_ingest.table_lock import locked
 
 if TYPE_CHECKING:
     from covey_ingest.deleting import Due
+    from covey_ingest.table_locations import Bucket
 
 _DAY_US = 86_400_000_000
 
@@ -57,7 +58,7 @@ def _delete_device(words: list[str]) -> tuple[Deleted, bool]:
 
     options = delete_parser().parse_args(words)
     until_us = time.time_ns() // 1000
-    author = whole_key(_root(options.tables), options.author)
+    author = whole_key(options.author, lambda: _authors(options.tables))
 
     def noted(before: Deletions) -> Deletions:
         return before.with_author(author, until_us)
@@ -79,10 +80,20 @@ def _retain(words: list[str]) -> tuple[Deleted, bool]:
     return Deleted(f"what is older than {options.days} days", not options.dry_run, rows), options.json
 
 
-def _delete(tables: Path, due: Due, noted: Callable[[Deletions], Deletions], *, dry_run: bool) -> dict[str, int]:
+def _authors(tables: Path | str) -> list[str]:
+    from covey_ingest import deleting, store_deleting
+
+    root = _root(tables)
+    return deleting.authors(root) if isinstance(root, Path) else store_deleting.authors(root)
+
+
+def _delete(tables: Path | str, due: Due, noted: Callable[[Deletions], Deletions], *, dry_run: bool) -> dict[str, int]:
+    from covey_ingest import store_deleting
     from covey_ingest.deleting import counted, delete
 
     root = _root(tables)
+    if not isinstance(root, Path):
+        return store_deleting.counted(root, due) if dry_run else store_deleting.delete(root, due, noted)
     if dry_run:
         return counted(root, due)
     try:
@@ -92,8 +103,10 @@ def _delete(tables: Path, due: Due, noted: Callable[[Deletions], Deletions], *, 
         raise StorageError(f"the tables at {root} refused: {error}") from error
 
 
-def _root(tables: Path) -> Path:
+def _root(tables: Path | str) -> Path | Bucket:
+    """Return where the tables are."""
     from covey_ingest.table_files import checked_root
 
-    checked_root(str(tables))
-    return tables.absolute()
+    if isinstance(tables, str) and find_spec("deltalake") is None:
+        raise MissingPackageError("what deletes from tables in an object store", "deltalake", in_debian=False)
+    return checked_root(str(tables))

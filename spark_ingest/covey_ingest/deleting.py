@@ -1,4 +1,6 @@
-"""Deletes from tables: all rows of a device, or what collectors had before some moment. Needs no Spark.
+"""Deletes from tables in a folder: all rows of a device, or what collectors had before some moment. Needs no Spark.
+
+Of tables in an object store: `store_deleting`.
 
 1. What was deleted is noted first (rule 3 of `deletions`), then goes table by table: `readings` last, so that who was
    interrupted still sees that there is something to do.
@@ -20,6 +22,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,23 +59,27 @@ class Due:
     sql: str
 
 
-def whole_key(tables: Path, beginning: str) -> str:
-    """Return the key of the one device in the tables whose key begins so; a whole key needs none there.
+def whole_key(beginning: str, authors: Callable[[], list[str]]) -> str:
+    """Return the key of the one of these devices whose key begins so; a whole key is asked of nobody.
 
     Raises:
         ConfigurationError: there is none, or more than one.
     """
     if len(beginning) == 2 * KEY_BYTES:
         return beginning
-    files = [str(file) for file in table_files(tables, "devices")]
-    authors = ds.dataset(files, format="parquet").to_table(["author"])["author"].to_pylist() if files else []
-    found = sorted({author for author in authors if author.startswith(beginning)})
+    found = sorted({author for author in authors() if author.startswith(beginning)})
     if len(found) != 1:
         raise ConfigurationError(
             f"{len(found)} devices in these tables have a key that begins with {beginning!r}",
             hint="give the whole key: `author` in the table devices",
         )
-    return str(found[0])
+    return found[0]
+
+
+def authors(tables: Path) -> list[str]:
+    """Return the keys of the devices in the tables, in hex."""
+    files = [str(file) for file in table_files(tables, "devices")]
+    return ds.dataset(files, format="parquet").to_table(["author"])["author"].to_pylist() if files else []
 
 
 def of_author(author: str) -> Due:
@@ -142,14 +149,25 @@ def _complete_log(tables: Path) -> TableLocation | None:
     return location
 
 
+def purge_states(tables: Path, due: Due) -> None:
+    """Take rows out of all that is replaced whole, in a driver's own folder. Raises OSError."""
+    for name in _STATES:
+        if name in due.tables:
+            _purge_state(tables, name, due)
+
+
+def _purge_state(tables: Path, name: str, due: Due) -> None:
+    path = tables / name / f"{name}.parquet"
+    rows, last = read_state(path, pa.schema([("author", pa.string())]))
+    if last >= 0:
+        replace_state(path, rows.filter(~due.rows), last)
+
+
 def _delete_from(tables: Path, name: str, due: Due, location: TableLocation | None) -> None:
     if location is not None:
         _delete_logged(location, name, due)
     if name in _STATES:
-        path = tables / name / f"{name}.parquet"
-        rows, last = read_state(path, pa.schema([("author", pa.string())]))
-        if last >= 0:
-            replace_state(path, rows.filter(~due.rows), last)
+        _purge_state(tables, name, due)
     elif not is_delta(tables / name):
         _exchange_without(tables, name, due)
 

@@ -1,4 +1,4 @@
-"""What was deleted from tables, so that it does not come back: `deletions.json` beside them.
+"""What was deleted from tables, so that it does not come back: `deletions.json` beside them, in a folder or a store.
 
     {"layout": 1, "authors": {"5f1c…": 1795176000000000}, "kept_since": 1760000000000000}
 
@@ -18,6 +18,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from covey.adapters.files import replace_file
 from covey.core.ids import KEY_BYTES, from_hex
@@ -26,6 +27,7 @@ from covey.limits.tables import DELETED_AUTHORS
 from covey_ingest.schema import RowKind
 from covey_ingest.time_quality import TimeQuality
 
+NAME = "deletions.json"
 _LAYOUT = 1
 _AGED = (RowKind.TELEMETRY, RowKind.LOSS, RowKind.QUARANTINE)
 _OF_DEVICES = (*_AGED, RowKind.RESULT, RowKind.SETTING, RowKind.MEMBERSHIP)
@@ -56,6 +58,31 @@ class Deletions:
         """Return them with a later moment before which nothing is kept; it never goes back."""
         return replace(self, kept_since_us=max(kept_since_us, self.kept_since_us))
 
+    def to_bytes(self) -> bytes:
+        """Return the document."""
+        said = {"layout": _LAYOUT, "authors": dict(self.authors), "kept_since": self.kept_since_us}
+        return json.dumps(said, sort_keys=True).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, path: object) -> Self:
+        """Read the document; `path` says where it stood.
+
+        Raises:
+            ConfigurationError: it is damaged, or a newer Covey has written it: what was deleted could come back.
+        """
+        try:
+            found = json.loads(content)
+            if found["layout"] != _LAYOUT:
+                raise ConfigurationError(f"a newer Covey has written {path}", hint="upgrade covey here")
+            authors = {str(author): int(until_us) for author, until_us in found["authors"].items()}
+            for author in authors:
+                from_hex(author, KEY_BYTES)
+            return cls(authors, int(found["kept_since"]))
+        except (RemoteError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigurationError(
+                f"{path} is damaged", hint="restore it: without it what was deleted would come back"
+            ) from error
+
     def refused(self) -> str | None:
         """Return the condition of the source's rows that are let in no more, in Spark's SQL; None where there is none.
 
@@ -82,7 +109,7 @@ def _until(moment: str) -> str:
 
 def path_in(tables: Path) -> Path:
     """Return where they stand."""
-    return tables / "deletions.json"
+    return tables / NAME
 
 
 def read(tables: Path) -> Deletions:
@@ -92,23 +119,9 @@ def read(tables: Path) -> Deletions:
         ConfigurationError: it is damaged, or a newer Covey has written it: what was deleted could come back.
     """
     path = path_in(tables)
-    try:
-        found = json.loads(path.read_bytes())
-        if found["layout"] != _LAYOUT:
-            raise ConfigurationError(f"a newer Covey has written {path}", hint="upgrade covey here")
-        authors = {str(author): int(until_us) for author, until_us in found["authors"].items()}
-        for author in authors:
-            from_hex(author, KEY_BYTES)
-        return Deletions(authors, int(found["kept_since"]))
-    except FileNotFoundError:
-        return Deletions()
-    except (RemoteError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigurationError(
-            f"{path} is damaged", hint="restore it: without it what was deleted would come back"
-        ) from error
+    return Deletions.from_bytes(path.read_bytes(), path) if path.exists() else Deletions()
 
 
 def write(tables: Path, deletions: Deletions) -> None:
     """Replace it, durably. Raises OSError."""
-    content = {"layout": _LAYOUT, "authors": dict(deletions.authors), "kept_since": deletions.kept_since_us}
-    replace_file(path_in(tables), json.dumps(content, sort_keys=True).encode(), 0o666)
+    replace_file(path_in(tables), deletions.to_bytes(), 0o666)

@@ -213,6 +213,15 @@ class DeltaLog:
             self._check_writer(table)
             return table
 
+    def exists(self, name: str) -> bool:
+        """Say whether a table has a log.
+
+        Raises:
+            StorageError: it refused.
+        """
+        with self._storage_errors():
+            return self._table(name) is not None
+
     def done(self, name: str) -> int:
         """Return the last micro-batch that a log has, or -1.
 
@@ -233,8 +242,20 @@ class DeltaLog:
             self._widened(name, _nullable(schema))
             self._commit(name, [], self._named(None))
 
+    def delete(self, name: str, rows: str) -> None:
+        """Take rows out of a table, those of a condition in the library's SQL, in one commit that carries this run.
+
+        Raises:
+            ConfigurationError: another run of the ingest has begun (rule 9).
+            StorageError: the log refused.
+        """
+        table = self.table(name)
+        with self._storage_errors():
+            table.delete(rows, commit_properties=self._named(None), post_commithook_properties=_bare())
+            table.update_incremental()
+
     def sweep(self, name: str) -> None:
-        """Delete files that no log names and that came a day ago or earlier: lists all of the table.
+        """Delete files that no log names, and changes, that came a day ago or earlier: lists all of the table.
 
         Raises:
             StorageError: the store refused.
@@ -242,14 +263,12 @@ class DeltaLog:
         with self._storage_errors():
             table = self._table(name)
             if table is not None:
+                hooks = _bare()
                 table.vacuum(
-                    _KEPT_HOURS,
-                    dry_run=False,
-                    enforce_retention_duration=False,
-                    post_commithook_properties=_bare(),
-                    full=True,
+                    _KEPT_HOURS, False, enforce_retention_duration=False, post_commithook_properties=hooks, full=True
                 )
                 table.update_incremental()
+                self._location.drop_changes(name, _KEPT_HOURS)
 
     def maintain(self) -> None:
         """Merge small files and delete what is old, where that is due.

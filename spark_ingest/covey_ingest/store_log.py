@@ -48,8 +48,10 @@ _MARK_BYTES = 4096
 class StoreLog:
     """The logs below a URL, for one run of the ingest."""
 
-    def __init__(self, bucket: Bucket, vault_ids: Sequence[VaultId], root: Path) -> None:
+    def __init__(self, bucket: Bucket, vault_ids: Sequence[VaultId] | None, root: Path) -> None:
         """Take the prefix, and the number of this run (rule 3); `root` is the driver's own folder.
+
+        Without `vault_ids`, those of the vaults that the tables are filled from.
 
         Raises:
             ConfigurationError: it is other vaults', or holds something else.
@@ -57,6 +59,7 @@ class StoreLog:
         """
         self._bucket = bucket
         binding, self.run = _begun(bucket, vault_ids)
+        self._binding = binding
         self.home = binding.home
         self.delta = DeltaLog(root, binding.ingest, bucket, self.run)
         self._left: dict[str, dict[str, int]] = {}
@@ -80,6 +83,29 @@ class StoreLog:
                 self._left[name] = {
                     path: size for path, size in self.files(name).items() if path.startswith(f"batch={self.done + 1}/")
                 }
+
+    def check_last(self) -> None:
+        """Make sure that no other run has taken its number since this one did.
+
+        Raises:
+            ConfigurationError: one has.
+            StorageError: the store refused, or was not reached.
+        """
+        mark = self._bucket.store.get(MARK, _MARK_BYTES)
+        if mark != _mark(self._binding, self.run):
+            raise _another(self._bucket.url)
+
+    def drop_left(self) -> None:
+        """Take what a killed run has left out of the tables (rule 2), for who adds nothing in its place.
+
+        Raises:
+            ConfigurationError: another run of the ingest has begun.
+            StorageError: a log refused.
+        """
+        for name in sorted(self._left):
+            left = self._left.pop(name)
+            if left:
+                self.delta.append(name, self.done + 1, removed(left, changes_data=True))
 
     def commit(self, number: int, files: Mapping[str, list[PlacedFile]], offset: Offset) -> None:
         """Commit a micro-batch (rules 1 and 2): its files by their tables.
@@ -136,26 +162,34 @@ class StoreLog:
         )
 
 
-def _begun(bucket: Bucket, vault_ids: Sequence[VaultId]) -> tuple[Binding, int]:
+def _begun(bucket: Bucket, vault_ids: Sequence[VaultId] | None) -> tuple[Binding, int]:
     """Return whose tables they are, and the number of this run of it; vaults that are new to them join (`binding`)."""
     found = bucket.store.get(MARK, _MARK_BYTES)
     if found is None and not bucket.store.is_empty():
         raise ConfigurationError(f"{bucket.url} is not empty", hint="give the tables a prefix of their own")
-    named = [vault_id.hex() for vault_id in vault_ids]
+    named = [vault_id.hex() for vault_id in vault_ids or ()]
     binding, run = (Binding(uuid4().hex, (named[0],)), 0) if found is None else _read_mark(bucket.url, found)
-    if {*binding.vaults}.isdisjoint(named):
+    if vault_ids is not None and {*binding.vaults}.isdisjoint(named):
         raise ConfigurationError(
             f"the tables at {bucket.url} were filled from another vault", hint="give this one a prefix of its own"
         )
     binding = Binding(binding.ingest, tuple(dict.fromkeys([*binding.vaults, *named])))
-    mark = {"layout": _LAYOUT, "ingest": binding.ingest, "vaults": binding.vaults, "run": run + 1}
     try:
-        bucket.store.replace(MARK, json.dumps(mark).encode(), found)
+        bucket.store.replace(MARK, _mark(binding, run + 1), found)
     except ConflictError as error:
-        raise ConfigurationError(
-            f"another ingest has begun to write to {bucket.url}", hint="one at a time: stop it, and start again"
-        ) from error
+        raise _another(bucket.url) from error
     return binding, run + 1
+
+
+def _mark(binding: Binding, run: int) -> bytes:
+    mark = {"layout": _LAYOUT, "ingest": binding.ingest, "vaults": binding.vaults, "run": run}
+    return json.dumps(mark).encode()
+
+
+def _another(url: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"another ingest has begun to write to {url}", hint="one at a time: stop it, and start again"
+    )
 
 
 def _read_mark(url: str, content: bytes) -> tuple[Binding, int]:
@@ -164,7 +198,7 @@ def _read_mark(url: str, content: bytes) -> tuple[Binding, int]:
         if "run" not in mark:
             raise ConfigurationError(
                 f"the tables at {url} are published by an ingest that has them elsewhere",
-                hint="give these a prefix of their own",
+                hint="give these a prefix of their own; or, to delete from them, name their folder",
             )
         if mark["layout"] != _LAYOUT:
             raise ConfigurationError(f"a newer Covey has written the tables at {url}", hint="upgrade covey here")

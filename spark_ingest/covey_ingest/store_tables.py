@@ -1,7 +1,7 @@
 """Tables in an object store and nowhere else, for a cluster whose machines have no folder in common. Needs no Spark.
 
     <table>/_delta_log/, <table>/batch=N/*.parquet   Delta tables, put by executors and committed by the driver
-    covey.json                                       whose they are: see `store_log`
+    covey.json, deletions.json                       whose they are: see `store_log`; and what was deleted (rule 6)
     state/                                           what the driver has computed of them: see `store_state`
 
 How a kill of anything at any moment leaves each reading once:
@@ -14,6 +14,8 @@ How a kill of anything at any moment leaves each reading once:
        micro-batches after it the messages, by one row each. It may be lost at any moment.
     4. A run that begins shuts out the one before (rule 3 of `store_log`), also where that one is only slow.
     5. What no log names and is a day old is deleted when an ingest begins, and once a day.
+    6. What was deleted stands beside `covey.json` (`deletions`), and is read by each run once it has shut out the one
+       before: see `store_deleting` for why nothing of it comes back.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ import pyarrow.parquet as pq
 
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, StorageError
+from covey.limits.tables import MAXIMUM_DELETIONS_BYTES
 from covey_ingest import (
     clocks,
+    deletions,
     devices,
     gaps,
     members,
@@ -44,6 +48,7 @@ from covey_ingest import (
     store_state,
 )
 from covey_ingest.committed import batch_folder, folder_numbers
+from covey_ingest.deletions import Deletions
 from covey_ingest.delta_log import STATE_SECONDS, STATE_TABLES
 from covey_ingest.messages import MESSAGES
 from covey_ingest.placing import Placed, PlacedFile, described, put_file
@@ -60,10 +65,17 @@ class StoreTables:
     Use as a context manager: the end of it brings the state up to date, unless something went wrong.
     """
 
-    def __init__(self, url: str, root: Path, vault_ids: Sequence[VaultId], schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self,
+        url: str,
+        root: Path,
+        vault_ids: Sequence[VaultId] | None = None,
+        schemas: Mapping[str, pa.Schema] | None = None,
+    ) -> None:
         """Shut out earlier runs, and find out where the last one ended.
 
-        `schemas` are those of `readings` and of `SMALL_TABLES`; tables that are missing are made.
+        `schemas` are those of `readings` and of `SMALL_TABLES`; tables that are missing are made. Without them and
+        `vault_ids`, vaults and tables are those that there are: for a run that adds nothing.
 
         Raises:
             ConfigurationError: the prefix is other vaults', or holds something else, or another run has just begun.
@@ -74,8 +86,9 @@ class StoreTables:
         with self._storage_errors():
             root.mkdir(parents=True, exist_ok=True)
             self.log = StoreLog(self.bucket, vault_ids, root)
-            self._tables = {**schemas, rollups.TABLE: rollups.SCHEMA}
+            self._tables = self._there() if schemas is None else {**schemas, rollups.TABLE: rollups.SCHEMA}
             self.log.take_over(self._tables)
+            self._fetch_deletions()
             self._sweep()
             standing.lies_at(root, self.bucket.url)
             self._recover(*store_state.fetch(self.bucket, root))
@@ -145,18 +158,41 @@ class StoreTables:
         if keys:
             self.bucket.store.discard(keys)
 
-    def _keep(self) -> None:
-        """Put the state beside the logs. Then repair times and merge small files, and let go of what it stands for.
+    def put_state(self) -> None:
+        """Put the state beside the logs, if there is any yet.
 
-        Not before: files of micro-batches after the state are asked for by their names (rule 3 of `store_state`).
+        Raises:
+            ConfigurationError: another run of the ingest has begun.
+            StorageError: the store refused, or was not reached.
         """
+        if self.done < 0:
+            return
         with self._storage_errors():
             self.log.delta.replace_states(last=True)
             store_state.put(self.bucket, self.root, self.done, self.log.run, self.offset)
             self._kept, self._kept_at = self.done, time.monotonic()
+
+    def _keep(self) -> None:
+        """Put the state. Then repair times and merge small files, and let go of what it stands for.
+
+        Not before: files of micro-batches after the state are asked for by their names (rule 3 of `store_state`).
+        """
+        self.put_state()
+        with self._storage_errors():
             self._let_go()
             self.log.delta.rebase()
             self.log.maintain()
+
+    def _there(self) -> dict[str, pa.Schema]:
+        """Return the tables that there are, with no columns to be added."""
+        names = ("readings", rollups.TABLE, *SMALL_TABLES)
+        return {name: pa.schema([]) for name in names if self.log.delta.exists(name)}
+
+    def _fetch_deletions(self) -> None:
+        """Lay what was deleted where a table's rows are compared with it (rule 6)."""
+        content = self.bucket.store.get(deletions.NAME, MAXIMUM_DELETIONS_BYTES)
+        if content is not None:
+            deletions.write(self.root, Deletions.from_bytes(content, f"{self.bucket.url}/{deletions.NAME}"))
 
     def _sweep(self) -> None:
         """Delete orphans (rule 5)."""

@@ -21,6 +21,7 @@ from covey_ingest.micro_batch import (
     DIGEST,
     OTHERS,
     BatchWritten,
+    admitted,
     by_table,
     changed_meanwhile,
     counted_rows,
@@ -58,6 +59,7 @@ def prepare(tables: StoreTables, messages: DataFrame) -> Prepared:
         StorageError: the store refused, or was not reached.
     """
     number = tables.done + 1
+    messages = admitted(messages, tables.root)
     counted, counts = counted_rows(messages)
     rows = readings(counted)
     placed = _put(rows, tables.bucket.url, number)

@@ -112,6 +112,7 @@ _OUR_OWN = {
     "OUTBOX_BYTES": "this machine's disk",
     "INBOX_BYTES": "this machine's disk",
     "DELETED_AUTHORS": "the ingest's own plan",
+    "MAXIMUM_DELETIONS_BYTES": "of the ingest's own tables",
     "MAXIMUM_LOG_ENTRY_BYTES": "of the ingest's own tables",
     "LANDING_BYTES": "this machine's disk",
     "QUARANTINED_MESSAGES": "this machine's disk",

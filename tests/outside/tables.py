@@ -38,14 +38,29 @@ class Deletions(NamedTuple):
 
 
 def deletions_of(tables: str) -> Deletions:
-    """Return what stands in `deletions.json` beside tables in a folder; published ones have none."""
-    file = Path(tables) / "deletions.json"
-    if "://" in tables or not file.exists():
+    """Return what stands in `deletions.json` beside tables; published ones have none."""
+    content = _object(tables, "deletions.json") if "://" in tables else _file(Path(tables) / "deletions.json")
+    if content is None:
         return Deletions({}, 0)
-    said = json.loads(file.read_bytes())
+    said = json.loads(content)
     if said["layout"] != 1:
         raise RefusedError("malformed", "deletions")
     return Deletions(said["authors"], said["kept_since"])
+
+
+def _file(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def _object(url: str, name: str) -> bytes | None:
+    import obstore
+    from obstore.store import from_url
+
+    try:
+        store = from_url(url.rstrip("/"), client_options={"allow_http": True})
+        return bytes(obstore.get(store, name).bytes())
+    except FileNotFoundError:
+        return None
 
 
 def rows_of(tables: str, name: str, schema: pa.Schema) -> ds.Dataset:

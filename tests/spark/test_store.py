@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,8 +61,8 @@ def _audit(scene: Scene) -> Audit:
     return audit(holdings, [_URL])
 
 
-def test_each_reading_once_with_repeats_losses_and_a_clock_known_late(
-    spark: SparkSession, tmp_path: Path, store: FailingS3
+def test_each_reading_once_with_repeats_losses_and_a_clock_known_late_until_it_is_deleted(
+    spark: SparkSession, tmp_path: Path, store: FailingS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, lags = Scene(tmp_path), list[Lag]()
     scene.land_everything()
@@ -81,6 +82,13 @@ def test_each_reading_once_with_repeats_losses_and_a_clock_known_late(
     assert found.rows == {_URL: found.readings}
     assert _ingest(spark, scene) == [], "nothing has come since"
     assert make_report(_URL, NOW_US, None).sections["devices"]
+    monkeypatch.setattr(time, "time_ns", lambda: 1000 * NOW_US)
+    assert main(["delete", _URL, "--author", scene.bob.author[:8]]) == 0
+    scene.collector.land(scene.bob.measure(2), scene.ann.measure(1), received_at_us=NOW_US)
+    _ingest(spark, scene)
+    found = _audit(scene)
+    assert found.findings == [], "what was deleted is no loss"
+    assert found.rows[_URL] == {scene.ann.author: 14}, "of what a collector had until then nothing comes back"
 
 
 def test_several_vaults_fill_tables_and_one_of_them_goes_on_alone(

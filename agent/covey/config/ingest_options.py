@@ -141,7 +141,9 @@ def delete_parser() -> argparse.ArgumentParser:
 
 def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("tables", metavar="TABLES", type=_folder, help="the folder of tables")
+    parser.add_argument(
+        "tables", metavar="TABLES", type=_tables, help="the folder of tables, or their URL in an object store"
+    )
     parser.add_argument(
         "--author",
         type=read_one_author,
@@ -163,7 +165,9 @@ def retain_parser() -> argparse.ArgumentParser:
 
 def add_retain_arguments(parser: argparse.ArgumentParser) -> None:
     """Add them to a parser."""
-    parser.add_argument("tables", metavar="TABLES", type=_folder, help="the folder of tables")
+    parser.add_argument(
+        "tables", metavar="TABLES", type=_tables, help="the folder of tables, or their URL in an object store"
+    )
     parser.add_argument("--days", type=read_days, required=True, metavar="N", help="how long readings are kept")
     _add_deleting_arguments(parser)
 
@@ -204,14 +208,6 @@ def _place(text: str) -> str:
 def _tables(text: str) -> Path | str:
     """Return the folder, or the URL, that tables go to."""
     return _place(text) if "://" in text else Path(text)
-
-
-def _folder(text: str) -> Path:
-    if "://" in text:
-        raise argparse.ArgumentTypeError(
-            "nothing is deleted from tables in an object store: fill new ones, once it is deleted from the vault"
-        )
-    return Path(text)
 
 
 def _address(text: str) -> tuple[str, int]:

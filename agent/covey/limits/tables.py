@@ -6,5 +6,8 @@ DELETED_AUTHORS = 1_000
 """Devices that may have been deleted from a set of tables: each micro-batch compares its messages with all of them,
 which the JVM does by a list in the plan."""
 
+MAXIMUM_DELETIONS_BYTES = 1024 * 1024
+"""Of `deletions.json` in an object store: `DELETED_AUTHORS` take some 90 KB."""
+
 MAXIMUM_LOG_ENTRY_BYTES = 64 * 1024 * 1024
 """Of an entry of a Delta log that is read for the offset in it: some 100 bytes for each collector of the vault."""

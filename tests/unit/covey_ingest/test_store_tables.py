@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,9 @@ from deltalake import DeltaTable
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, CoveyError
 from covey_ingest import delta_log
-from covey_ingest.placing import Placed, place
 from covey_ingest.store_tables import StoreTables
 from tests.failing_s3 import FailingS3, Order
-from tests.s3_tables import LOSSES, READINGS, asked_once, losses, readings
-
-_URL = "s3://bucket/tables"
-_VAULT = VaultId(bytes(16))
-_SCHEMAS = {"readings": READINGS, "losses": LOSSES}
+from tests.s3_tables import SCHEMAS, URL, VAULT, Driver, asked_once, distinct_moments, losses
 
 
 @pytest.fixture
@@ -35,32 +29,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingS3]:
         yield server
 
 
-@dataclass
-class _Driver:
-    """What stands for Spark: takes so many messages of an endless vault as a micro-batch, from where the tables are."""
-
-    folder: Path
-    starts: int = 0
-    sizes: list[int] = field(default_factory=lambda: [2])
-
-    def run(self, until: int) -> None:
-        """Begin anew on an empty disk and go on to a message; what is in the way is raised."""
-        self.starts += 1
-        shutil.rmtree(self.folder, ignore_errors=True)
-        with StoreTables(_URL, self.folder, [_VAULT], _SCHEMAS) as tables:
-            while (at := tables.offset.get("node", [0])[0]) < until:
-                # A second try takes more of the vault than the first one: it has grown meanwhile.
-                upto = min(at + self.sizes[self.starts % len(self.sizes)], until)
-                placed = self.put(tables, range(at, upto))
-                tables.commit(placed, {"losses": losses(range(at, upto))}, {"node": [upto]})
-
-    def put(self, tables: StoreTables, messages: range) -> list[Placed]:
-        """Do what executors do."""
-        return list(place(tables.bucket.store, tables.done + 1, [readings(messages)]))
-
-
 def _standing(table: str = "readings") -> list[tuple[int, ...]]:
-    found = DeltaTable(f"{_URL}/{table}").to_pyarrow_table()
+    found = DeltaTable(f"{URL}/{table}").to_pyarrow_table()
     columns = [found[name].to_pylist() for name in ("seq", "index") if name in found.column_names]
     return sorted(zip(*columns, strict=True))
 
@@ -73,52 +43,54 @@ def _check(until: int, why: object = None) -> None:
     """Check that all tables tell of so many messages, each once."""
     assert _standing() == _expected(until), why
     assert _standing("losses") == [(number,) for number in range(until)], why
-    (device,) = DeltaTable(f"{_URL}/devices").to_pyarrow_table().to_pylist()
+    (device,) = DeltaTable(f"{URL}/devices").to_pyarrow_table().to_pylist()
     assert (device["messages"], device["readings"], device["open_gaps"]) == (until, 2 * until, 0), why
-    assert sum(DeltaTable(f"{_URL}/rollups").to_pyarrow_table()["readings"].to_pylist()) == 2 * until, why
+    assert sum(DeltaTable(f"{URL}/rollups").to_pyarrow_table()["readings"].to_pylist()) == 2 * until, why
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_on_another_machine(store: FailingS3, tmp_path: Path) -> None:
-    _Driver(tmp_path / "one").run(4)
-    _Driver(tmp_path / "two").run(7)
+    Driver(tmp_path / "one").run(4)
+    Driver(tmp_path / "two").run(7)
     _check(7)
     assert len(store.keys("bucket/tables/state/")) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_each_reading_once_whenever_a_run_is_killed(
     store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     """What a killed driver leaves is the store as it was after one of its changes: from each of them others go on."""
-    driver = _Driver(tmp_path / "driver", sizes=[2, 3])
+    driver = Driver(tmp_path / "driver", sizes=[2, 3])
     driver.run(2)
     store.moments = []
     with monkeypatch.context() as merging:
         merging.setattr(delta_log, "BATCHES_PER_MERGE", 4)
         driver.run(5)  # a micro-batch, its state, merging; and another one
-    moments = store.moments
-    for number, moment in [*enumerate(moments)][part::4]:
+    assert len(store.moments) > 40
+    moments = distinct_moments(store)
+    for number, moment in [*enumerate(moments)][part::2]:
         store.objects = dict(moment)
-        driver.run(7)
-        _check(7, number)
-    assert len(moments) > 40
+        driver.run(6)
+        _check(6, number)
+    assert len(moments) > 25
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp_path: Path, part: int) -> None:
     """Each request fails once, each change is made once and its answer lost: the run ends whole, or as if killed."""
-    driver = _Driver(tmp_path / "driver", sizes=[3])
+    driver = Driver(tmp_path / "driver", sizes=[3])
     driver.run(2)
     before = dict(store.objects)
     store.asked = []
     driver.run(5)
-    named = dict.fromkeys(_kind(asked) for asked in store.asked)
+    old = re.compile(r"GET .*/_delta_log/0{19}[01].json")  # read with those that follow, by one call of the library
+    named = dict.fromkeys(_kind(asked) for asked in store.asked if not old.fullmatch(asked))
     changes = [asked for asked in named if not asked.startswith("GET")]
     strikes = [(asked, Order.CUT) for asked in named] + [(asked, Order.LOSE) for asked in changes]
-    for asked, order in strikes[part::4]:
+    for asked, order in strikes[part::2]:
         store.objects, store.moments = dict(before), []
         strike = _Strike(store, asked, order)
         store.orders = strike
@@ -162,14 +134,14 @@ def _kind(asked: str) -> str:
 @pytest.mark.parametrize("table", ["losses", "rollups", "readings"])
 def test_an_earlier_run_that_was_only_slow_adds_nothing(store: FailingS3, tmp_path: Path, table: str) -> None:
     """A later run begins just as an earlier one is to put its entry into the log of a table."""
-    later = _Driver(tmp_path / "later", sizes=[9])
+    later = Driver(tmp_path / "later", sizes=[9])
 
     def begin_another(method: str, key: str) -> Order:
         if method == "PUT" and f"/{table}/_delta_log/" in key and not later.starts:
             later.run(3)
         return Order.OBEY
 
-    with StoreTables(_URL, tmp_path / "slow", [_VAULT], _SCHEMAS) as tables:
+    with StoreTables(URL, tmp_path / "slow", [VAULT], SCHEMAS) as tables:
         placed = later.put(tables, range(2))
         store.orders = begin_another
         with pytest.raises(ConfigurationError, match="another ingest has begun"):
@@ -182,18 +154,18 @@ def test_an_earlier_run_that_was_only_slow_adds_nothing(store: FailingS3, tmp_pa
 def test_a_prefix_belongs_to_one_vault_and_is_empty_at_first(store: FailingS3, tmp_path: Path) -> None:
     store.objects["bucket/tables/else"] = (b"", 0.0)
     with pytest.raises(ConfigurationError, match="not empty"):
-        StoreTables(_URL, tmp_path / "one", [_VAULT], _SCHEMAS)
+        StoreTables(URL, tmp_path / "one", [VAULT], SCHEMAS)
     del store.objects["bucket/tables/else"]
-    StoreTables(_URL, tmp_path / "one", [_VAULT], _SCHEMAS)
+    StoreTables(URL, tmp_path / "one", [VAULT], SCHEMAS)
     with pytest.raises(ConfigurationError, match="another vault"):
-        StoreTables(_URL, tmp_path / "two", [VaultId(bytes([1] * 16))], _SCHEMAS)
+        StoreTables(URL, tmp_path / "two", [VaultId(bytes([1] * 16))], SCHEMAS)
 
 
 @pytest.mark.slow
 def test_orphans_go_after_a_day_and_state_that_is_lost_is_made_anew(store: FailingS3, tmp_path: Path) -> None:
-    driver = _Driver(tmp_path / "driver")
+    driver = Driver(tmp_path / "driver")
     driver.run(2)
-    tables = StoreTables(_URL, driver.folder, [_VAULT], _SCHEMAS)  # never ended, as of a driver that is killed
+    tables = StoreTables(URL, driver.folder, [VAULT], SCHEMAS)  # never ended, as of a driver that is killed
     orphans = driver.put(tables, range(2, 4))
     forgotten = driver.put(tables, range(2, 4))
     tables.forget(forgotten)
