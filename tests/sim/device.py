@@ -416,7 +416,7 @@ class Device:
 
         It takes no notice of it; its members repeat that for a day, and a removed device hears of it for 30. Who has
         banned the issuer of a destruction keeps the group with those who obeyed, until its person removes them; these,
-        and who was banned, tell of the destruction for a day.
+        and who was banned, tell of the destruction for a day. What a link tells of itself goes before all that.
         """
         governed = self.world.governed
         if governed is None:
@@ -426,9 +426,9 @@ class Device:
             return False
         rows = self.store.outbox.queued(recipient, Place(0), 1_000, 1_000_000)
         messages = [read_message(raw, verify=False) for _, raw in rows]
-        news = {MessageType.REVOKE, MessageType.GROUP_MANIFEST}
+        news, links = {MessageType.REVOKE, MessageType.GROUP_MANIFEST}, {MessageType.LINK, MessageType.LOSS}
         return all(
-            each.type is MessageType.LINK or (each.group_id == governed.group_id and (obeyed or each.type in news))
+            each.type in links or (each.group_id == governed.group_id and (obeyed or each.type in news))
             for each in messages
         )
 
