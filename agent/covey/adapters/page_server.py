@@ -17,6 +17,7 @@ import gzip
 import hmac
 import json
 import secrets
+import select
 import ssl
 import threading
 import time
@@ -65,8 +66,10 @@ _HEADERS = {
 Query = Mapping[str, str]
 Answer = Callable[[Query], Any]
 """From a query to what JSON holds."""
-Stream = Callable[[Query], Iterator[Any]]
-"""From a query to what JSON holds, one event after the other; None is a sign of life."""
+Stream = Callable[[Query, Callable[[], bool]], Iterator[Any]]
+"""From a query, and what says that the client has gone, to what JSON holds, one event after the other.
+
+None is a sign of life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class PageServer:
         elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
             self._let_in(visit, query)
         elif parts.path in self._streams:
-            visit.stream(self._streams[parts.path](query))
+            visit.stream(self._streams[parts.path](query, visit.has_gone))
         elif parts.path in self._answers:
             visit.send("application/json", json.dumps(self._answers[parts.path](query)).encode())
         elif parts.path in self._content:
@@ -341,6 +344,12 @@ class _Visit(BaseHTTPRequestHandler):
             text = ": \n\n" if event is None else f"data: {json.dumps(event)}\n\n"
             self.wfile.write(compress(text.encode()))
             self.wfile.flush()
+
+    def has_gone(self) -> bool:
+        """Say whether a client that is sent events has gone: until then it has nothing more to say."""
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        return bool(poll.poll(0))
 
     def _takes_gzip(self) -> bool:
         return "gzip" in self.headers.get("Accept-Encoding", "")

@@ -41,6 +41,9 @@ _KEEPALIVE_S = 15.0
 _LOOKING = 0.5
 """How much of the time may be spent with looking over all devices: an open page leaves half a processor to others."""
 _LEAST_S = 0.02
+_AT_ONCE = 5_000
+"""Devices that are looked at while nobody else can ask: some tenths of a second. Of more that fall silent at once, as
+when a relay ends, each look takes up so many: what others say is shown as soon as ever."""
 
 
 class Dashboard:
@@ -92,6 +95,8 @@ class Dashboard:
         if vault is not None:
             self._view.read(*vault, self._since_us)  # apart from the device, which others ask meanwhile
         surveyed = time.monotonic()
+        while reads and self._device.run(lambda device: self._view.prepare(device, _AT_ONCE)):
+            pass  # others ask the device meanwhile
         fleet = self._device.run(lambda device: self._survey(device, reads=reads))
         with self._changed:
             self._fleet, self._failure, self._seen_at = fleet, None, began
@@ -105,7 +110,7 @@ class Dashboard:
 
     def _survey(self, device: Device, *, reads: bool) -> Fleet:
         self._view.take_members(device)
-        return self._view.survey(device, reads=reads)
+        return self._view.survey(device, reads=reads, overdue_most=_AT_ONCE)
 
     def _take_another_look(self) -> None:
         began = time.monotonic()
@@ -129,10 +134,15 @@ class Dashboard:
         fleet = self.look()
         return self._overview(fleet, query) | {"now_us": self._now_us()}
 
-    def overviews(self, query: Mapping[str, str]) -> Iterator[dict[str, Any] | None]:
-        """Yield the overview as it was last seen, then whenever something in it has changed, signs of life between."""
+    def overviews(
+        self, query: Mapping[str, str], has_gone: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any] | None]:
+        """Yield the overview as it was last seen, then whenever something in it has changed, signs of life between.
+
+        It ends when its reader has gone, though there is nothing to tell: whoever searches has a new one at each word.
+        """
         seen, found, spoke = None, dict[str, Any](), 0.0
-        while True:
+        while not has_gone():
             fleet = self.look()
             before, found = found, found if fleet is seen else self._overview(fleet, query)
             if found != before:

@@ -16,7 +16,7 @@ import pytest
 from covey.adapters.page_server import Listen, PageServer
 from covey.errors import ConfigurationError, LocalError
 from tests.integration.certificates import make_certificate
-from tests.waiting import GUARD_S
+from tests.waiting import GUARD_S, wait_until
 
 _PASSWORD = "a long enough password"
 
@@ -35,11 +35,16 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., PageServer]]:
         def unknown(query: Mapping[str, str]) -> Any:
             raise LocalError(f"no device {query['key']}")
 
+        def watched(query: Mapping[str, str], has_gone: Callable[[], bool]) -> Iterator[Any]:
+            yield {"n": 1}
+            wait_until(has_gone, "its reader has gone")
+            (tmp_path / "gone").write_text(query["who"])
+
         page = PageServer(
             Listen("127.0.0.1", 0, **listen),
             tmp_path,
             {"/fleet": lambda query: {"found": dict(query)}, "/device": unknown},
-            {"/events": lambda _: iter([{"n": 1}, None, {"n": 2}])},
+            {"/events": lambda *_: iter([{"n": 1}, None, {"n": 2}]), "/watched": watched},
             {"/accept": lambda query: {"accepted": query["group"]}},
             links.append,
         )
@@ -75,6 +80,33 @@ def _enter(page: PageServer) -> str:
     assert "HttpOnly" in attributes
     assert "SameSite=Strict" in attributes
     return cookie
+
+
+@pytest.mark.parametrize("secure", [False, pytest.param(True, marks=pytest.mark.processes)], ids=["plain", "TLS"])
+def test_a_stream_ends_with_its_reader_though_there_is_nothing_to_tell(
+    serve: Callable[..., PageServer], tmp_path: Path, secure: bool
+) -> None:
+    if secure:
+        certificate, key = make_certificate(tmp_path / "authority", -1, 1)
+        page = serve(certificate=certificate, key=key, password=_PASSWORD)
+        word = base64.b64encode(f"me:{_PASSWORD}".encode()).decode()
+        context = ssl.create_default_context(cafile=str(certificate))
+        cookie = _ask(page, "/", context=context, Authorization=f"Basic {word}")[1]["Set-Cookie"].partition(";")[0]
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            "127.0.0.1", page.port, timeout=GUARD_S, context=context
+        )
+    else:
+        page = serve()
+        cookie = _enter(page)
+        connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=GUARD_S)
+    connection.request("GET", "/watched?who=me", headers={"Cookie": cookie})
+    answer = connection.getresponse()
+    assert answer.readline() == b'data: {"n": 1}\n'
+    assert not (tmp_path / "gone").exists()
+    answer.close()
+    connection.close()
+    wait_until((tmp_path / "gone").exists, "the stream has ended")
+    assert (tmp_path / "gone").read_text() == "me"
 
 
 def test_a_link_lets_one_browser_in(serve: Callable[..., PageServer]) -> None:

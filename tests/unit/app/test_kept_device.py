@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.app import kept_device
 from covey.app.device import Device, find_state, open_device
 from covey.app.kept_device import KeptDevice
 from covey.errors import LocalError, StorageError
@@ -43,6 +44,23 @@ def test_threads_ask_one_device_which_takes_up_what_others_write(opened: _Opened
         assert list(threads.map(lambda _: kept.run(_groups), range(8))) == [0] * 8
     opened.here.ok("group", "create")
     assert (kept.run(_groups), opened.count) == (1, 1)
+
+
+def test_after_a_while_it_is_opened_anew_only_where_settings_or_state_are_others(
+    opened: _Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_device, "_LOOKED_S", 0.0)
+    kept = KeptDevice(opened)
+    assert [kept.run(_groups) for _ in range(3)] == [0] * 3
+    assert opened.count == 1
+    opened.here.ok("config", "set", "vault.location", "elsewhere")
+    assert kept.run(lambda device: device.config.vault.location) == "elsewhere"
+    assert (kept.run(_groups), opened.count) == (0, 2)
+    state = opened.here.state / "state.sqlite"
+    copied = state.with_suffix(".copy")
+    copied.write_bytes(state.read_bytes())
+    copied.replace(state)
+    assert (kept.run(_groups), opened.count) == (0, 3)
 
 
 def test_after_a_failure_it_is_opened_anew_but_not_for_a_callers_mistake(opened: _Opened) -> None:

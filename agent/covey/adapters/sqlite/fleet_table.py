@@ -37,7 +37,7 @@ CREATE TABLE device (
     lost INTEGER NOT NULL, waiting INTEGER NOT NULL, missing INTEGER NOT NULL, clock TEXT NOT NULL,
     gateway BLOB NOT NULL, version TEXT NOT NULL, rest TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX device_all ON device (is_well, label, device);
+CREATE INDEX device_all ON device (is_well, label, device, folded);
 CREATE INDEX device_present ON device (presence, since);
 CREATE INDEX device_until ON device (until) WHERE until IS NOT NULL;
 CREATE INDEX device_version ON device (version) WHERE version <> '';
@@ -201,9 +201,9 @@ class FleetTable:
         """Have all rows made anew."""
         self._run("INSERT OR IGNORE INTO stale SELECT device FROM member")
 
-    def note_overdue(self, now_us: int) -> None:
-        """Have the rows made anew whose time is over."""
-        self._run("INSERT OR IGNORE INTO stale SELECT device FROM device WHERE until < ?", (now_us,))
+    def note_overdue(self, now_us: int, most: int) -> None:
+        """Have so many of the rows made anew whose time is over."""
+        self._run("INSERT OR IGNORE INTO stale SELECT device FROM device WHERE until < ? LIMIT ?", (now_us, most))
 
     def note_presences(self, found: Sequence[tuple[DeviceKey, str, int | None, int | None]]) -> None:
         """Have the rows made anew that do not say what was found: (device, presence, since when, when it was seen)."""
@@ -283,9 +283,9 @@ class FleetTable:
         """Return some of the devices that are asked for: those that are not well first, then by label."""
         where, values = _where(wanted)
         index = wanted.condition if wanted.condition in _RARE else "all"
-        statement = (
-            f"{_SELECT} INDEXED BY device_{index} WHERE {where} ORDER BY is_well, label, device LIMIT ? OFFSET ?"
-        )
+        order = "ORDER BY is_well, label, device"
+        shown = f"SELECT device FROM device INDEXED BY device_{index} WHERE {where} {order} LIMIT ? OFFSET ?"  # noqa: S608
+        statement = f"{_SELECT} WHERE device IN ({shown}) {order}"  # of the table that is read which is shown
         return [_row(each) for each in self._run(statement, (*values, limit, first))]
 
     def count(self, wanted: Wanted) -> int:

@@ -109,7 +109,19 @@ class FleetView:
 
         self._newest.look(reader, nodes, now_us - since_us, enough, self._own_node)
 
-    def survey(self, device: Device, *, reads: bool = True, devices: bool = False, values: bool = False) -> Fleet:
+    def prepare(self, device: Device, most: int) -> bool:
+        """Take up what was read of so many devices; return whether there are more. Else `survey` does it for all."""
+        return self._devices.make_some(device, device.clock.wall_us(), most)
+
+    def survey(
+        self,
+        device: Device,
+        *,
+        reads: bool = True,
+        devices: bool = False,
+        values: bool = False,
+        overdue_most: int = _ALL,
+    ) -> Fleet:
         """Return the fleet as it is now, as far as the vault was read.
 
         Args:
@@ -117,9 +129,10 @@ class FleetView:
             reads: whether the vault was read, where there is one.
             devices: whether all devices are wanted.
             values: whether these have their last values.
+            overdue_most: of how many, not heard for too long since the last look, it is taken up; the rest is next.
         """
         now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
-        self._devices.look(device, now_us, listens=own.listens)
+        self._devices.look(device, now_us, listens=own.listens, overdue_most=overdue_most)
         releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
         writers = _writers(device, self._newest)
         troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.sqlite.fleet_table import FoundDevice
@@ -42,13 +42,14 @@ class FleetDevices:
         self._table = table
         self._before = _Here()
 
-    def look(self, device: Device, now_us: int, *, listens: bool) -> None:
+    def look(self, device: Device, now_us: int, *, listens: bool, overdue_most: int) -> None:
         """Make those rows anew in which something is another than at the last look.
 
         Args:
             device: this one.
             now_us: its clock.
             listens: whether an agent runs here, and reaches a relay.
+            overdue_most: of how many that have been silent for too long it is taken up.
         """
         here = _Here(
             now_us,
@@ -58,19 +59,33 @@ class FleetDevices:
             device.store.carriers.all(),
         )
         if self._before.now_us:
-            self._note_stale(device, here)
+            self._note_stale(device, here, overdue_most)
         self._before = here
-        own = device.node.identity.signing_public
         for members in self._table.stale():
-            found = _presences(device, [each.device for each in members], now_us)
-            found[own] = _LastSeen(SELF, None, None, None)
-            self._table.put([_row(each, found[each.device], here) for each in members])
+            self._make(device, members, here)
 
-    def _note_stale(self, device: Device, here: _Here) -> None:
+    def make_some(self, device: Device, now_us: int, most: int) -> bool:
+        """Make so many of the rows anew that are known to be other ones; return whether there are more of them."""
+        if not self._before.now_us:
+            return False
+        made = 0
+        for members in self._table.stale():
+            if made >= most:
+                return True
+            self._make(device, members, replace(self._before, now_us=now_us))
+            made += len(members)
+        return False
+
+    def _make(self, device: Device, members: list[MemberRow], here: _Here) -> None:
+        found = _presences(device, [each.device for each in members], here.now_us)
+        found[device.node.identity.signing_public] = _LastSeen(SELF, None, None, None)
+        self._table.put([_row(each, found[each.device], here) for each in members])
+
+    def _note_stale(self, device: Device, here: _Here, overdue_most: int) -> None:
         before, records = self._before, device.store.presence
         if here.now_us < before.now_us:  # the clock was set back: what was silent then may not be so now
             self._table.note_all_stale()
-        self._table.note_overdue(here.now_us)
+        self._table.note_overdue(here.now_us, overdue_most)
         self._table.note_stale(here.differing(before))
         changed = records.changed_since(before.now_us - _LATE_US)
         for first in range(0, len(changed), _AT_ONCE):

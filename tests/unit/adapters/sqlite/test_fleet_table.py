@@ -44,6 +44,18 @@ def test_a_window_is_of_what_is_asked_for_and_begins_with_who_is_not_well() -> N
     assert (table.count(Wanted("away")), table.count(Wanted(group_id=_WEST))) == (1, 0)
 
 
+def test_a_search_reads_an_index_and_of_the_table_what_is_shown() -> None:  # the table of 100,000 is 60 MB
+    table = _table(_row(1, "Pump"))
+    asked: list[str] = []
+    table._connection.set_trace_callback(asked.append)
+    table.window(Wanted(folded="pum", beginning="pum"), 0, 9)
+    table.count(Wanted(folded="pum", beginning="pum"))
+    table._connection.set_trace_callback(None)
+    for statement in asked:
+        plan = [row[3] for row in table._connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+        assert [each for each in plan if each.startswith("SCAN")] == ["SCAN device USING COVERING INDEX device_all"]
+
+
 def test_it_counts_by_presence_by_group_and_by_version() -> None:
     table = _table(
         _row(1, version="covey 1; a"), _row(2, presence="silent", version="covey 1; b", waiting=3), _row(3, lost=4)
@@ -81,9 +93,9 @@ def test_a_row_is_stale_until_it_is_made_anew() -> None:
     assert _stale(table) == [_key(each) for each in (1, 2, 3, 4)]
     table.put([_row(1), _row(2, seen_us=20, until_us=80), _row(3), _row(4)])
     assert _stale(table) == []
-    table.note_overdue(80)
+    table.note_overdue(80, 9)
     assert _stale(table) == []
-    table.note_overdue(81)
+    table.note_overdue(81, 9)
     table.note_presences([(_key(1), "online", 11, None), (_key(3), "online", 13, 40), (_key(9), "gone", 1, 1)])
     table.note_stale([_key(4), _key(9)])
     assert _stale(table) == [_key(2), _key(3), _key(4)]

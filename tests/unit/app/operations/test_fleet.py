@@ -140,6 +140,36 @@ def test_each_look_shows_what_a_first_look_would(opened: Device, seed: int) -> N
         assert _look(view, world) == _look(FleetView(), world), step
 
 
+def test_of_many_that_fall_silent_at_once_each_look_takes_up_some(opened: Device) -> None:  # as when a relay ends
+    world, view = _World(opened, 0), FleetView()
+    began_us = world.clock.now_us
+    with opened.store.transaction():
+        for one in _PEERS[:4]:
+            member = Member(one.keys, "ben")
+            group_id = opened.pick_group(None).group_id
+            opened.node.actions.change(group_id, lambda draft, _, member=member: draft.adding(member), opened.now())
+            seen = PeerPresence(1, State.HERE, 30, (0,), began_us, began_us)
+            opened.store.presence.note(one.signing_public, seen)
+    view.take_members(world.device)
+    found = []
+    for seconds in (1, 130, 136, 136, 136):
+        world.clock.now_us = began_us + seconds * _SECOND_US
+        found.append(view.survey(world.device, overdue_most=3).summary)
+    begun = ("4 here,", "4 here,", "1 here, 3 silent", "0 here, 4 silent", "0 here, 4 silent")
+    assert [each.startswith(one) for each, one in zip(found, begun, strict=True)] == [True] * 5, found
+
+
+def test_what_was_read_is_taken_up_in_parts(opened: Device) -> None:
+    world, view = _World(opened, 0), FleetView()
+    _look(view, world)
+    said = json.dumps(SaidSummary(5, "synchronised", world.clock.now_us, {"expired": 2}, 4, 3, 0, "covey 1"))
+    own = world.device.node.identity.signing_public
+    view.table.keep_said([(own, said, "[0, 0, 0, [], {}, {}]")])
+    assert view.prepare(world.device, 0)
+    assert not view.prepare(world.device, 1)
+    assert view.table.totals() == (0, 2)
+
+
 def test_who_is_not_heard_any_more_is_silent_at_the_next_look(opened: Device) -> None:
     world, view, key = _World(opened, 0), FleetView(), _PEERS[0].signing_public
     member = Member(_PEERS[0].keys, "ben")
