@@ -135,8 +135,10 @@ def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
         for each in json.loads(post.covey("check", "--offline", "--json").stdout)["findings"]
     }
     assert checks["mailbox"] == "ok"
-    post.fails("mailbox", "purge", "0000000000", "--yes", code=1)
-    assert post.json("mailbox", "purge", shed.author[:8], "--yes") == {"purged": 1}
+    assert "nothing is kept for" in post.fails("mailbox", "purge", "nobody", code=1)
+    assert "cannot be undone" in post.fails("mailbox", "purge", "shed", code=2)
+    assert "1 envelope gone" in post.ok("mailbox", "purge", "shed", "--yes")
+    assert post.json("mailbox", "purge", shed.author[:8], "--yes") == {"purged": 0}
     assert _kept(post) == 0
     shed.start("run", "--no-sensors")
     taken: list[str] = []
@@ -159,6 +161,7 @@ def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
     [found] = [each for each in checks if each["check"] == "mailbox"]
     assert (found["level"], "capability mailbox" in found["hint"]) == ("warning", True)
     lone.ok("config", "set", "mailbox.wake", "ftp://nowhere")
+    assert "no agent starts with this: mailbox.wake" in lone.covey("check", "--offline").stdout
     lone.kill()
     assert "mailbox.wake" in lone.fails("run", "--no-sensors", code=78)
 

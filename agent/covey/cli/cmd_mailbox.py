@@ -77,12 +77,13 @@ def _status(device: Device, options: argparse.Namespace) -> None:
 
 
 def _purge(device: Device, options: argparse.Namespace) -> None:
-    from covey.app.operations.mailbox import purge
+    from covey.app.operations.mailbox import kept_for, purge
 
+    chosen = kept_for(device, options.device)
     if not options.json:
         whom = f"device {options.device}" if options.device else "everybody"
         confirm(f"let go of all that is kept for {whom}?", options.yes)
-    gone = purge(device, options.device)
+    gone = purge(device, chosen)
     if options.json:
         print_json({"purged": gone})
     else:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from covey.app.checks.findings import Examined, Level, Seen, ok, warning
+from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.wording import count
 from covey.core.group.manifest import MAILBOX
+from covey.errors import ConfigurationError
 
 
 def mailbox(device: Examined) -> Iterator[Seen]:
     """The capability and the setting go together: one alone keeps nothing."""
     settings = device.configuration.config.mailbox
     groups, own = device.opened.node.groups.joined(), device.identity.signing_public
+    if settings.serve or settings.wake:
+        from covey.app.mailbox_roles import mailbox_roles
+
+        try:
+            mailbox_roles(device.opened, serve=settings.serve)
+        except ConfigurationError as wrong:
+            yield error(f"no agent starts with this: {wrong}", wrong.hint or "covey config set, or unset, that")
+            return
     named = any(MAILBOX in member.capabilities for group in groups if (member := group.member(own)) is not None)
     if not named and not settings.serve:
         yield Level.SKIPPED, "this device is no mailbox", ""

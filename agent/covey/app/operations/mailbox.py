@@ -14,6 +14,8 @@ from covey.errors import LocalError
 from covey.limits.units import MIB
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covey.app.device import Device
 
 
@@ -43,18 +45,27 @@ def mailbox_status(device: Device) -> MailboxStatus:
     )
 
 
-def purge(device: Device, named: str | None) -> int:
-    """Let go of what is kept for one device, or for all; return how many envelopes that were.
+def kept_for(device: Device, named: str | None) -> list[DeviceKey]:
+    """Return for whom this device keeps something as a mailbox: a device by its label or the beginning of its key.
 
     Raises:
-        LocalError: nothing is kept for such a device.
+        LocalError: nothing is kept for such a device, or several are called so.
     """
-    tables = device.store.mailbox
-    chosen = [each.device for each in tables.all() if named is None or each.device.hex().startswith(named)]
-    if named is not None and len(chosen) != 1:
-        raise LocalError(f"{len(chosen)} inboxes begin with '{named}'", hint="covey mailbox status lists them")
+    labels, inboxes = DeviceLabels(device.node.groups.joined()), [each.device for each in device.store.mailbox.all()]
+    if named is None:
+        return inboxes
+    chosen = [each for each in inboxes if labels.label(each) == named]
+    chosen = chosen or [each for each in inboxes if named and each.hex().startswith(named.lower())]
+    if len(chosen) != 1:
+        what = f"{len(chosen)} devices are called" if chosen else "nothing is kept for"
+        raise LocalError(f"{what} '{named[:64]}'", hint="covey mailbox status lists for whom there is")
+    return chosen
+
+
+def purge(device: Device, chosen: Sequence[DeviceKey]) -> int:
+    """Let go of what is kept for devices; return how many envelopes that were."""
     with device.store.transaction():
-        return sum(tables.empty(each) for each in chosen)
+        return sum(device.store.mailbox.empty(each) for each in chosen)
 
 
 def hand_over(device: Device, named: str | None, seconds: float) -> HandedOver:

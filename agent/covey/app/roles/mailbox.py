@@ -48,7 +48,7 @@ class MailboxRole:
         if exchange is None:
             return None
         service = exchange.serve(self._maximum_bytes)
-        for wake in service.take_wakes():
+        for wake in service.take_wakes(now):
             for hook in wake.hooks:
                 if not hook.by_topic:
                     self._wake(wake.device, DeviceLabels(node.groups.joined()).named(wake.device), hook)

@@ -10,7 +10,9 @@
 4. An inbox, one sender's part of it, the whole mailbox and the rate of pushes, for one inbox and for all, are bounded.
 5. Only who an inbox is for is given its blobs, and deletes them.
 6. Who was removed from the last group that it shared with the mailbox has no inbox, and is not heard.
-7. A NOTIFY tells who has a session that something waits; a wake hook calls who has none. Neither says what.
+7. A NOTIFY tells who has a session that something waits; a wake hook calls who has none, or has said nothing for
+   `HELLO_US` after a NOTIFY of what is there still: its session is over then. Neither says what. What came within
+   `WAKE_US` after a call has one of its own when that is over, unless the device greets.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
@@ -73,6 +76,8 @@ class _Session:
     greeted_at_us: int
     spoke_at_us: int
     asked: bool = False
+    notified_at_us: int | None = None
+    """Since when a NOTIFY waits for a word; None: none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +93,12 @@ _Answer = tuple[DeviceKey, GroupId, MailboxMessage]
 
 @dataclass(slots=True)
 class _Calls:
-    """When a device was notified and woken last, and what it is to be notified of."""
+    """When a device was notified and woken last, what it is to be notified of, and whether it is to be woken."""
 
     notified_us: int = -NOTIFY_US
     woken_us: int = -WAKE_US
     news: Notify | None = None
+    to_wake: bool = False
 
 
 @dataclass(slots=True)
@@ -143,7 +149,6 @@ class MailboxService:
         self._answers: deque[_Answer] = deque(maxlen=ANSWERS_WAITING)
         self.rates = MailboxRates()
         self._calls: dict[DeviceKey, _Calls] = {}
-        self._wakes: deque[Wake] = deque(maxlen=WAKES_WAITING)
 
     @property
     def sessions(self) -> int:
@@ -166,7 +171,7 @@ class MailboxService:
         session = self._sessions.get(message.author)
         if session is None:
             raise MailboxSessionError("a mailbox that was not greeted, or has forgotten it")
-        session.spoke_at_us, session.asked = now.monotonic_us, True
+        session.spoke_at_us, session.asked, session.notified_at_us = now.monotonic_us, True, None
         if isinstance(said, Push):
             self._push(message, said, now)
         elif isinstance(said, Pull):
@@ -188,8 +193,10 @@ class MailboxService:
         if session is None:
             self._make_place(now)
             session = _Session(message.group_id, now.monotonic_us, now.monotonic_us)
-        session.spoke_at_us, session.group_id = now.monotonic_us, message.group_id
+        session.spoke_at_us, session.group_id, session.notified_at_us = now.monotonic_us, message.group_id, None
         self._sessions[message.author] = session  # the one that spoke last
+        if (calls := self._calls.get(message.author)) is not None:
+            calls.to_wake = False
         state = self._records.state(message.author)
         self._answer(message, MailboxWelcome(VERSION, self._records.relay_id(), state.max_cursor, state.blobs))
 
@@ -225,18 +232,15 @@ class MailboxService:
         self._answer(message, PushAck(push.blob_id, kept.cursor, now.wall_us))
         if kept.is_new:
             size = len(push.payload)
-            self._call(Notify(push.blob_id, kept.cursor, message.author, now.wall_us, size), push.recipient, now)
+            self._call(Notify(push.blob_id, kept.cursor, message.author, now.wall_us, size), push.recipient)
 
-    def _call(self, news: Notify, recipient: DeviceKey, now: Now) -> None:
+    def _call(self, news: Notify, recipient: DeviceKey) -> None:
         """Have a device hear that something waits (rule 7)."""
         calls = self._calls.setdefault(recipient, _Calls())
         if recipient in self._sessions:
             calls.news = news
-        elif now.monotonic_us >= calls.woken_us + WAKE_US:
-            calls.woken_us = now.monotonic_us
-            hooks = self._records.hooks(recipient)
-            if hooks:
-                self._wakes.append(Wake(recipient, tuple(hooks)))
+        else:
+            calls.to_wake = True
 
     def _revoke(self, message: Message, said: RevokeDevice, now: Now) -> None:
         self._take_manifests(message, said.manifests, now)
@@ -266,6 +270,8 @@ class MailboxService:
             if calls.news is not None and session is not None and now.monotonic_us >= calls.notified_us + NOTIFY_US:
                 yield device, session.group_id, calls.news
                 calls.news, calls.notified_us = None, now.monotonic_us
+                if session.notified_at_us is None:
+                    session.notified_at_us = now.monotonic_us
 
     def _response(self, device: DeviceKey, pull: Pull) -> PullResponse:
         """Return what follows a cursor, within the bounds of one answer."""
@@ -286,13 +292,31 @@ class MailboxService:
             for device, calls in self._calls.items()
             if calls.news is not None and device in self._sessions
         ]
+        found += [calls.woken_us + WAKE_US for calls in self._calls.values() if calls.to_wake]
+        found += [each.notified_at_us + HELLO_US for each in self._sessions.values() if each.notified_at_us is not None]
         return min(found, default=None)
 
-    def take_wakes(self) -> list[Wake]:
-        """Return, once, who is to be woken."""
-        found = [*self._wakes]
-        self._wakes.clear()
+    def take_wakes(self, now: Now) -> list[Wake]:
+        """Return, once, who is to be woken: `WAKES_WAITING` at most, others with the next call (rule 7)."""
+        self._end_silent(now)
+        due = (device for device, calls in self._calls.items() if calls.to_wake and _may_wake(calls, now))
+        found: list[Wake] = []
+        for device in [*islice(due, WAKES_WAITING)]:
+            calls, hooks = self._calls[device], self._records.hooks(device)
+            calls.to_wake, calls.woken_us = False, now.monotonic_us
+            if hooks:
+                found.append(Wake(device, tuple(hooks)))
         return found
+
+    def _end_silent(self, now: Now) -> None:
+        """End the sessions of those who have not answered a NOTIFY of what is there still."""
+        for device, session in [*self._sessions.items()]:
+            if session.notified_at_us is None or now.monotonic_us < session.notified_at_us + HELLO_US:
+                continue
+            session.notified_at_us = None
+            if self._records.state(device).blobs:
+                del self._sessions[device]
+                self._calls.setdefault(device, _Calls()).to_wake = True
 
     def maintain(self, now: Now) -> int:
         """Let expire what has outlived its time, and forget who has been silent; return how many blobs went."""
@@ -304,6 +328,7 @@ class MailboxService:
             device: calls
             for device, calls in self._calls.items()
             if (calls.news is not None and device in self._sessions)
+            or calls.to_wake
             or now.monotonic_us < max(calls.woken_us + WAKE_US, calls.notified_us + NOTIFY_US)
         }
         return self._records.expire()
@@ -317,3 +342,7 @@ class MailboxService:
         for device in [key for key in self._sessions if key not in members]:
             del self._sessions[device]
         return gone
+
+
+def _may_wake(calls: _Calls, now: Now) -> bool:
+    return now.monotonic_us >= calls.woken_us + WAKE_US

@@ -48,6 +48,7 @@ from covey.limits.mailbox import (
     SESSION_US,
     SILENT_RETRIES,
     WAKE_HOOKS,
+    WAKE_US,
 )
 from tests.fleet import Device, admit
 from tests.mailbox_fleet import MailboxFleet
@@ -396,9 +397,14 @@ def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(
     _greet(fleet, fleet.ann)
     for number in range(3):
         _push(fleet, fleet.ann, fleet.ben, number)
-    [wake] = service.take_wakes()
+    [wake] = service.take_wakes(fleet.post.now)
     assert (wake.device, wake.hooks) == (fleet.ben.key, (hook,))
-    assert service.take_wakes() == []
+    assert service.take_wakes(fleet.post.now) == []
+    _push(fleet, fleet.ann, fleet.ben, 3)
+    assert service.take_wakes(fleet.post.now) == [], "it was called just now"
+    assert service.next_deadline() == fleet.post.now.monotonic_us + WAKE_US
+    fleet.wait(WAKE_US / 1e6)
+    assert service.take_wakes(fleet.post.now) == [wake], "what came meanwhile has a call of its own"
     _greet(fleet, fleet.ben)
     for number in range(WAKE_HOOKS + 2):
         fleet.say(fleet.ben, fleet.post, RegisterPush(Hook.MQTT, f"wake/{number}"))
@@ -407,6 +413,30 @@ def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(
     assert hook not in fleet.post.store.mailbox.hooks(fleet.ben.key)
     fleet.say(fleet.ben, fleet.post, UnregisterPush(Hook.MQTT, ""))
     assert fleet.post.store.mailbox.hooks(fleet.ben.key) == []
+
+
+# accepts: 002.15
+@pytest.mark.parametrize("answer", [None, Pull(0, 1), Delete(((1, 1),))])
+def test_who_fell_asleep_with_a_session_is_woken_when_a_notify_has_no_answer(
+    fleet: MailboxFleet, answer: Pull | Delete | None
+) -> None:
+    """Nobody says good night: its session lasts until it is spoken to in vain."""
+    service = fleet.serve(fleet.post)
+    hook = WakeHook(Hook.PROGRAM, "program")
+    _greet(fleet, fleet.ben)
+    _greet(fleet, fleet.ann)
+    fleet.say(fleet.ben, fleet.post, RegisterPush(hook.kind, hook.target))
+    fleet.wait(NOTIFY_US / 1e6)
+    fleet.say(fleet.ann, fleet.post, Push(bytes(16), b"secret", 0, fleet.ben.key))
+    assert any(isinstance(each, Notify) for each in fleet.answers(fleet.post, to=fleet.ben))
+    assert service.take_wakes(fleet.post.now) == []
+    if answer is not None:
+        fleet.say(fleet.ben, fleet.post, answer)
+    fleet.wait(HELLO_US / 1e6)
+    woken = [each.device for each in service.take_wakes(fleet.post.now)]
+    assert woken == ([fleet.ben.key] if answer is None else [])
+    assert service.sessions == (2 if answer else 1)
+    assert service.take_wakes(fleet.post.now) == []
 
 
 def test_a_removed_device_has_no_inbox_and_is_not_heard(fleet: MailboxFleet) -> None:  # accepts: 002.13, 002.14
