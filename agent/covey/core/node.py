@@ -383,6 +383,7 @@ class Node:
             or self._group_maintenance.has_work(self.membership, now)
             or self._group_messages.has_work
             or self.history.exchange.has_work(now)
+            or self.newcomers.has_work(now)
             or self.content.has_work()
         )
 
@@ -406,6 +407,7 @@ class Node:
             self._events += outcome.events
         if self.history.exchange.has_work(now):
             self.history.exchange.maintain(now)
+        self.newcomers.maintain(now)
         self._events += self.content.maintain(now)
         self.heartbeat.write(now)
         self._collectors.maintain(self.groups, now)

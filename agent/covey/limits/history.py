@@ -102,3 +102,10 @@ MAXIMUM_PROOF = 128
 
 GRAPH_WAIT_US = 600_000_000
 """How long a device that lacks what others have forgotten waits for one that has kept it: a round of `HEADS`."""
+
+GRAPH_WAIT_LONGEST_US = 86_400_000_000
+"""...and how long in all, while somebody gives it operations now and then: a day, in which an honest keeper brings a
+slow line 3 MB at 300 bit/s, and after which no member keeps a newcomer waiting by one operation at a time."""
+
+GRAPH_COUNT_US = 60_000_000
+"""How often such a wait is stored while it goes on: what a restart may lose of it, one small write a minute."""

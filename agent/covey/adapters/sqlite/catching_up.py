@@ -1,10 +1,11 @@
-"""The tables of histories that are being fetched: from whom, how much has come, and since when the rest is offered."""
+"""The tables of histories that are being fetched: from whom, how much has come, and how long the rest is offered."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from covey.adapters.sqlite.database import Database
+from covey.core.history.records import OfferWait
 from covey.core.ids import DeviceKey, GroupId
 
 
@@ -49,19 +50,25 @@ class CatchingUp:
 
 
 class GraphOffers:
-    """Since when each group's graph has been offered, in microseconds of the wall clock."""
+    """How long this device has waited since each group's graph was offered."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def since_us(self, group_id: GroupId) -> int | None:
-        """Return since when it has been offered; None where it was not."""
-        row = self._database.first("SELECT since FROM graph_offer WHERE group_id = ?", (group_id,))
-        return None if row is None else int(row[0])
+    def waiting(self) -> list[GroupId]:
+        """Return in which groups it waits on."""
+        rows = self._database.run("SELECT group_id FROM graph_offer WHERE since_given IS NOT NULL")
+        return [GroupId(group_id) for (group_id,) in rows]
 
-    def note(self, group_id: GroupId, since_us: int) -> None:
-        """Note since when it has been offered."""
-        self._database.run("INSERT OR REPLACE INTO graph_offer VALUES (?, ?)", (group_id, since_us))
+    def wait(self, group_id: GroupId) -> OfferWait | None:
+        """Return how long it has waited; None where no graph was offered."""
+        row = self._database.first("SELECT since_given, whole FROM graph_offer WHERE group_id = ?", (group_id,))
+        return None if row is None else OfferWait(*row)
+
+    def note(self, group_id: GroupId, wait: OfferWait) -> None:
+        """Note how long it has waited."""
+        row = group_id, wait.since_given_us, wait.whole_us
+        self._database.run("INSERT OR REPLACE INTO graph_offer VALUES (?, ?, ?)", row)
 
     def forget(self, group_id: GroupId) -> None:
         """Forget that it was offered."""

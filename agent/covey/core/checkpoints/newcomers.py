@@ -6,8 +6,9 @@
    that was signed, of those that the group lists now, by more than half of the electors: of the admins that its
    manifest lists and of those whom the group lists now; where the mode knows none, of the operators that the owner of
    the asker has pinned, and of those of the state. So nobody who was removed, and no minority, can make up a past.
-3. It waits for `GRAPH_WAIT_US` for somebody who has kept everything, whether it runs all that time or not, and asks
-   who offered it last when that is over.
+3. It waits for `GRAPH_WAIT_US` for somebody who has kept everything, and asks who offered it last when that is over.
+   Whoever gives operations meanwhile has the wait begin anew, up to `GRAPH_WAIT_LONGEST_US` in all. What counts is the
+   time that it runs, whatever becomes of a clock, and however often it starts.
 4. It takes as forgotten only what others are never judged by, orders that the checkpoint settles among it, and not the
    profile that the state names. Everything else has to come whole, and is accepted by the rules of operations; it comes
    no further without it.
@@ -30,14 +31,21 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval
-from covey.core.history.records import GraphOfferRecords, HistoryRecords, OperationRecords, Remains
+from covey.core.history.records import GraphOfferRecords, HistoryRecords, OfferWait, OperationRecords, Remains
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.orders.authority import Pins
 from covey.core.wire.message import Message, MessageType
 from covey.errors import MalformedError, NotAllowedError, RemoteError
-from covey.limits.history import BUNDLE_OPERATION_BYTES, GRAPH_PARTS_AT_ONCE, GRAPH_WAIT_US, MAXIMUM_PROOF
+from covey.limits.history import (
+    BUNDLE_OPERATION_BYTES,
+    GRAPH_COUNT_US,
+    GRAPH_PARTS_AT_ONCE,
+    GRAPH_WAIT_LONGEST_US,
+    GRAPH_WAIT_US,
+    MAXIMUM_PROOF,
+)
 
 _OVERHEAD_BYTES = 8
 """Of one item of a message, at most."""
@@ -60,7 +68,7 @@ class NewcomerRecords(HistoryRecords, Protocol):
 
     @property
     def graph_offers(self) -> GraphOfferRecords:
-        """Since when each group's graph has been offered."""
+        """How long this device has waited since each group's graph was offered."""
 
     @property
     def operations(self) -> GraphOperations:
@@ -79,6 +87,10 @@ class Newcomers:
         self._pins = pins
         self._begun: set[GroupId] = set()
         """Of which graphs something was taken, and not all of it."""
+        self._counted_at_us: dict[GroupId, int] | None = None
+        """Up to when this process's waits for somebody who has kept everything are stored; None: it has just begun."""
+        self._given: set[GroupId] = set()
+        """In which groups somebody gave operations since the last offer: no wait goes on before the next one."""
 
     # -- giving -------------------------------------------------------------------------------------------------------
 
@@ -183,9 +195,27 @@ class Newcomers:
     # -- taking -------------------------------------------------------------------------------------------------------
 
     def progressed(self, group_id: GroupId) -> None:
-        """Note that somebody gave whole operations: the wait begins anew (rule 3)."""
-        if group_id not in self._begun:
-            self._records.graph_offers.forget(group_id)
+        """Note that somebody gave whole operations: the wait begins anew with the next offer (rule 3)."""
+        wait = self._records.graph_offers.wait(group_id)
+        if wait is not None and wait.since_given_us is not None:
+            self._records.graph_offers.note(group_id, OfferWait(None, wait.whole_us))
+        self._given.add(group_id)
+
+    def has_work(self, now: Now) -> bool:
+        """Say whether it is to be stored how long a wait has lasted, or which ones go on is not known yet."""
+        if self._counted_at_us is None:
+            return True
+        rest = self._given | self._begun
+        goes_on = (at_us for group_id, at_us in self._counted_at_us.items() if group_id not in rest)
+        return any(now.monotonic_us >= at_us + GRAPH_COUNT_US for at_us in goes_on)
+
+    def maintain(self, now: Now) -> None:
+        """Store how long the waits that go on have lasted: a restart loses `GRAPH_COUNT_US` at most."""
+        for group_id in list(self._counted(now)):
+            if not self._groups.is_in(group_id):
+                self._end_wait(group_id, now)
+            elif group_id not in self._given and group_id not in self._begun:
+                self._count(group_id, now)
 
     def receive(self, message: Message, now: Now) -> tuple[Taken, list[GroupSend]]:
         """Take what remains of forgotten operations (rules 2 to 4), and ask for what comes after it.
@@ -219,7 +249,7 @@ class Newcomers:
             self._begun.add(group_id)
         else:
             self._begun.discard(group_id)
-            self._records.graph_offers.forget(group_id)
+            self._end_wait(group_id, now)
         self._note(message, came, now, more=max(1, graph.rest - graph.count) if more and came else 0)
         asked = self._history.exchange.ask(group_id, message.author, now, taken.missing, progressed=bool(came))
         return taken, asked
@@ -233,11 +263,31 @@ class Newcomers:
         """Return how long to wait on for somebody who has kept everything (rule 3); 0 where that is over."""
         if group_id in self._begun:
             return 0
-        since_us = self._records.graph_offers.since_us(group_id)
-        if since_us is None or since_us > now.wall_us:  # or the clock was set back
-            since_us = now.wall_us
-            self._records.graph_offers.note(group_id, since_us)
-        return max(0, since_us + GRAPH_WAIT_US - now.wall_us)
+        wait = self._count(group_id, now)
+        return max(0, min(GRAPH_WAIT_US - (wait.since_given_us or 0), GRAPH_WAIT_LONGEST_US - wait.whole_us))
+
+    def _counted(self, now: Now) -> dict[GroupId, int]:
+        """Return up to when each wait is stored; those that go on over a start are counted from there on."""
+        if self._counted_at_us is None:
+            self._counted_at_us = dict.fromkeys(self._records.graph_offers.waiting(), now.monotonic_us)
+        return self._counted_at_us
+
+    def _count(self, group_id: GroupId, now: Now) -> OfferWait:
+        """Count and store how long a wait has lasted, and return it."""
+        counted = self._counted(now)
+        elapsed_us = min(now.monotonic_us - counted.get(group_id, now.monotonic_us), GRAPH_WAIT_US)
+        wait = self._records.graph_offers.wait(group_id) or OfferWait(None, 0)
+        since_given_us = 0 if wait.since_given_us is None else wait.since_given_us + elapsed_us
+        wait = OfferWait(since_given_us, wait.whole_us + elapsed_us)
+        counted[group_id] = now.monotonic_us
+        self._given.discard(group_id)
+        self._records.graph_offers.note(group_id, wait)
+        return wait
+
+    def _end_wait(self, group_id: GroupId, now: Now) -> None:
+        self._counted(now).pop(group_id, None)
+        self._given.discard(group_id)
+        self._records.graph_offers.forget(group_id)
 
     def _note(self, message: Message, came: int, now: Now, *, more: int) -> None:
         """Show people what is under way, and from whom."""

@@ -186,14 +186,26 @@ class CatchUpRecords(Protocol):
         """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
 
 
+@dataclass(frozen=True, slots=True)
+class OfferWait:
+    """How long a device that was offered a graph has waited, in microseconds of running: since it was given operations
+    last, and in all. None: it was given some since the last offer."""
+
+    since_given_us: int | None
+    whole_us: int
+
+
 class GraphOfferRecords(Protocol):
-    """Since when each group's graph has been offered, in microseconds of the wall clock."""
+    """How long this device has waited since each group's graph was offered."""
 
-    def since_us(self, group_id: GroupId) -> int | None:
-        """Return since when it has been offered; None where it was not."""
+    def waiting(self) -> list[GroupId]:
+        """Return in which groups it waits on."""
 
-    def note(self, group_id: GroupId, since_us: int) -> None:
-        """Note since when it has been offered."""
+    def wait(self, group_id: GroupId) -> OfferWait | None:
+        """Return how long it has waited; None where no graph was offered."""
+
+    def note(self, group_id: GroupId, wait: OfferWait) -> None:
+        """Note how long it has waited."""
 
     def forget(self, group_id: GroupId) -> None:
         """Forget that it was offered."""

@@ -16,14 +16,23 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import Mode
 from covey.core.history.bodies import GroupProfile, Note
 from covey.core.history.kinds import OperationKind
-from covey.core.history.messages import HistoryPull
-from covey.core.history.operation import read_operation, sign_operation
+from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.orders import CommandOrder, OperatorChange, SettingOrder
 from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.now import Now
 from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.orders.selector import EVERYBODY
 from covey.core.wire.message import Message, MessageType
-from covey.limits.history import ANNOUNCE_US, GRAPH_PART, GRAPH_PARTS_AT_ONCE, GRAPH_WAIT_US, HISTORY_PULL_US
+from covey.limits.history import (
+    ANNOUNCE_US,
+    GRAPH_COUNT_US,
+    GRAPH_PART,
+    GRAPH_PARTS_AT_ONCE,
+    GRAPH_WAIT_LONGEST_US,
+    GRAPH_WAIT_US,
+    HISTORY_PULL_US,
+)
 from tests.elector import Elector
 from tests.fleet import Device, admit, carry
 
@@ -256,18 +265,44 @@ class Hostile:
 
     def bring(self, graph: HistoryGraph, *, asked: bool = True) -> int:
         """Bring the newcomer a graph until it has waited long enough; return how many forgotten ones it knows."""
-        cem, ben, group_id = self.site.cem, self.site.ben, self.site.group_id
-        ben.now = cem.now
         for _ in range(3):
-            cem.wait(GRAPH_WAIT_US / 1_000_000)
-            ben.wait(GRAPH_WAIT_US / 1_000_000)
-            with cem.store.transaction():
-                if asked:
-                    cem.node.history.exchange.ask(group_id, ben.key, cem.now, progressed=True)
-            with ben.store.transaction():
-                ben.node._queue.queue(cem.key, MessageType.HISTORY_GRAPH, group_id, graph.to_wire(), ben.now)
-            carry(ben, cem)
+            known = self.offer(graph, GRAPH_WAIT_US, asked=asked)
+        return known
+
+    def offer(self, graph: HistoryGraph, after_us: int, *, asked: bool = True) -> int:
+        """Bring the newcomer a graph, once, after a while; return how many forgotten ones it knows."""
+        cem, ben, group_id = self.site.cem, self.site.ben, self.site.group_id
+        cem.wait(after_us / 1_000_000)
+        ben.now = cem.now
+        ben.wait(0)
+        with cem.store.transaction():
+            if asked:
+                cem.node.history.exchange.ask(group_id, ben.key, cem.now, progressed=True)
+        self._send(MessageType.HISTORY_GRAPH, graph.to_wire())
         return cem.store.operations.forgotten.count(group_id)
+
+    def begin(self) -> None:
+        """Offer the graph until the newcomer waits."""
+        while self.site.cem.store.graph_offers.wait(self.site.group_id) is None:
+            assert self.offer(self.graph, HISTORY_PULL_US) == 0
+
+    def feed(self, last: Operation | None) -> Operation:
+        """Give the newcomer one operation, which follows the last one that it was given so."""
+        ben, group = self.site.ben, self.site.ben.node.groups.group(self.site.group_id)
+        log = Log(ben.key, Incarnation(b"other   "))
+        parents = () if last is None else (last.id,)
+        number = 1 if last is None else last.number + 1
+        note = Note("text/plain", b"one more")
+        place = (group.group_id, log, number, next(iter(parents), None), parents, number, group.hash, ben.now.wall_us)
+        operation = sign_operation(Operation(*place, int(note.kind), note.to_wire()), ben.identity)
+        self._send(MessageType.OPERATIONS, OperationBundle((operation.raw,)).to_wire())
+        return operation
+
+    def _send(self, kind: MessageType, body: bytes) -> None:
+        ben, cem = self.site.ben, self.site.cem
+        with ben.store.transaction():
+            ben.node._queue.queue(cem.key, kind, self.site.group_id, body, ben.now)
+        carry(ben, cem)
 
 
 @pytest.mark.slow
@@ -315,12 +350,43 @@ def test_it_asks_by_itself_when_the_wait_is_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_clock_that_is_set_back_has_it_wait_no_longer_than_from_then_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("set_by_us", [2 * GRAPH_WAIT_US, -2 * GRAPH_WAIT_US])
+def test_a_clock_that_is_set_neither_ends_the_wait_nor_prolongs_it(tmp_path: Path, set_by_us: int) -> None:
     hostile = Hostile(tmp_path)
     cem = hostile.site.cem
-    with cem.store.transaction():
-        cem.store.graph_offers.note(hostile.site.group_id, cem.now.wall_us + 10**12)
-    assert hostile.bring(hostile.graph) >= _NOTES - GRAPH_PART
+    hostile.begin()
+    cem.now = Now(cem.now.monotonic_us, cem.now.wall_us + set_by_us)
+    assert hostile.offer(hostile.graph, GRAPH_WAIT_US - 1) == 0
+    assert hostile.offer(hostile.graph, 1) >= _NOTES - GRAPH_PART
+
+
+@pytest.mark.slow
+def test_the_wait_goes_on_where_it_is_restarted_and_offered_nothing_meanwhile(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    cem = hostile.site.cem
+    hostile.begin()
+    for _ in range(GRAPH_WAIT_US // (3 * GRAPH_COUNT_US)):
+        for _ in range(3):
+            cem.wait(GRAPH_COUNT_US / 1_000_000)
+            cem.maintain()
+        cem.restart()
+        assert hostile.offer(hostile.graph, 0) == 0
+    assert hostile.offer(hostile.graph, GRAPH_COUNT_US) >= _NOTES - GRAPH_PART
+
+
+@pytest.mark.slow
+def test_who_gives_one_operation_now_and_then_keeps_a_newcomer_waiting_for_a_day_at_most(tmp_path: Path) -> None:
+    hostile = Hostile(tmp_path)
+    group_id, held = hostile.site.group_id, hostile.site.cem.store.operations
+    pause_us = GRAPH_WAIT_US - 1_000_000
+    fed: Operation | None = None
+    rounds = 0
+    hostile.begin()
+    while not hostile.offer(hostile.graph, pause_us):
+        fed = hostile.feed(fed)
+        assert held.held(group_id, fed.id) is not None
+        rounds += 1
+    assert rounds == GRAPH_WAIT_LONGEST_US // pause_us
 
 
 @pytest.mark.slow

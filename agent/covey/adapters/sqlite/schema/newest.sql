@@ -659,5 +659,7 @@ CREATE TABLE landed_memberships (
 
 CREATE TABLE graph_offer (
     group_id        BLOB    NOT NULL PRIMARY KEY,
-    since           INTEGER NOT NULL
+    since_given     INTEGER,                        -- since it was given operations last, in microseconds of running;
+                                                    -- null: it was given some since the last offer
+    whole           INTEGER NOT NULL                -- in all
 ) STRICT, WITHOUT ROWID;
