@@ -47,16 +47,19 @@ def release_and_go_back(fleet: Fleet, say: Callable[[str], None]) -> None:
     path = fleet.folder / "model.bin"
     path.write_text(_BAD)
     say(f"the operator releases a broken model for {len(fleet.agents)} agents, one of them first")
-    words = ("--installer", _INSTALLER, "--waves", "1,100%", "--soak", "0s", "--patience", "1m")
+    whom = ",".join(device.author for device in fleet.agents)
+    words = ("--for", whom, "--installer", _INSTALLER, "--waves", "1,100%", "--soak", "0s", "--patience", "1m")
     done = fleet.collector.covey("release", "create", str(path), *words)
     releases = fleet.collector.json("release", "list")
     if done.returncode != 1 or not releases or releases[-1]["state"] != "stopped" or len(releases[-1]["devices"]) != 1:
         raise TransientError("the release did not stop at its first wave", hint=(done.stdout + done.stderr)[-500:])
     [outcome] = releases[-1]["devices"]
-    say(f"  {outcome['name']}: {outcome['why']}")
+    if outcome["outcome"] != "failed":
+        raise TransientError("the agent did not try the model", hint=outcome["why"])
+    say(f"  {outcome['name']} {outcome['label']}: {outcome['why']}")
     if any(_model(device).read_text() != _GOOD for device in fleet.agents):
         raise TransientError("an agent is not on the model of before", hint="the logs are beside the devices")
-    others = len(fleet.agents) - 1
+    others = releases[-1]["others"]
     say(f"  the release has stopped by itself: {others} others never saw it, and all are on the model of before")
 
 

@@ -62,7 +62,7 @@ def _write_orders(root: Path) -> None:
     command, setting, secret = (
         {"author": "0" * 64, "operation": f"{n:064x}", "ordered_at": moment(NOW_US)} for n in range(3)
     )
-    command |= {"kind": "command", "subject": "reboot", "value": "{}", "secret": False, "selector": "all"}
+    command |= {"kind": "command", "subject": "reboot", "value": "{}", "secret": False, "selector": f"{AWAKE},{SILENT}"}
     setting |= {"kind": "setting", "subject": "app.mode", "value": '"eco"', "secret": False, "selector": "all"}
     secret |= {"kind": "setting", "subject": "app.key", "value": None, "secret": True, "selector": "all"}
     landed = {"received_at": moment(NOW_US - HOUR_US)}

@@ -10,8 +10,12 @@ from covey_ingest.report import FleetReport
 from covey_ingest.report_plots import STYLE, TimeAxis, lines_over_time, over_time, shares
 from covey_ingest.report_text import Table, facts, tables
 
+_WORD = 24
+"""Characters of the longest word that keeps a column as wide."""
 _STYLE = """
 h2 { font-size: 1.1rem; margin: 2rem 0 .25rem; } .fact { margin: .25rem 0; overflow-wrap: anywhere; }
+th, td { overflow-wrap: break-word; } .long { overflow-wrap: anywhere; }
+@media (max-width: 44rem) { th, td { overflow-wrap: anywhere; } }
 tbody th { color: inherit; } tr.bad th { color: var(--bad); font-weight: 600; }
 """
 
@@ -42,7 +46,7 @@ def _table(table: Table) -> str:
     rows = "".join(
         f'<tr{_mark(table, place)}><th scope="row">{escape(first)}</th>'
         + "".join(
-            f'<td data-head="{escape(name)}">{escape(cell)}</td>'
+            f'<td data-head="{escape(name)}"{_breaks(cell)}>{escape(cell)}</td>'
             for name, cell in zip(table.head[1:], rest, strict=True)
         )
         + "</tr>"
@@ -50,6 +54,11 @@ def _table(table: Table) -> str:
     )
     more = f"<p>{escape(table.more)}</p>" if table.more else ""
     return f"<h2>{escape(table.title)}</h2><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+
+def _breaks(cell: str) -> str:
+    """Let what has no place to break be broken anywhere; a short word stays whole, and its column as wide as that."""
+    return ' class="long"' if max(map(len, cell.split()), default=0) > _WORD else ""
 
 
 def _mark(table: Table, place: int) -> str:

@@ -21,7 +21,7 @@ COLUMNS = {
 
 VIEWS = (
     """CREATE VIEW ordered AS
-       SELECT author, operation, kind, left(selector, 80) AS for_whom, ordered_at, received_at,
+       SELECT author, operation, kind, left(selector, 520) AS for_whom, ordered_at, received_at,
               concat_ws(' ', subject, CASE WHEN secret THEN '(secret)' ELSE left(nullif(value, '{}'), 80) END) AS what
        FROM orders""",
     """CREATE VIEW told AS

@@ -130,11 +130,18 @@ class _Sections:
             return _seconds(value)
         if column == "firmware":
             return printable(value.partition(";")[0], 40)
-        if column in {"author", "gateway"}:
-            return labelled_name(printable(value[:8]), self._report.labels.get(value, ""))
+        if column in {"author", "gateway", "for_whom"}:
+            return ", ".join(map(self._named, value.split(",")))[:80]
         return printable(value)[:80] if isinstance(value, str) else str(value)
 
+    def _named(self, chosen: str) -> str:
+        """Return a device by its key as people read it; of whom an order chooses by another sign, what was said."""
+        if len(chosen) != _KEY_DIGITS:
+            return printable(chosen)
+        return labelled_name(printable(chosen[:8]), self._report.labels.get(chosen, ""))
 
+
+_KEY_DIGITS = 64
 _HEADS = {"author": "device", "lag_seconds": "lag", "firmware": "version"}
 
 

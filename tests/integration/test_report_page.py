@@ -37,6 +37,14 @@ def test_everybody_can_read_it_on_a_telephone_too(browser: Browser, tmp_path: Pa
     is_readable(page)
     page.set_viewport_size({"width": 1280, "height": 800})
     is_readable(page)
+    kind = page.get_by_role("cell", name="command", exact=True).first
+    assert (
+        kind.evaluate(
+            "cell => { const words = document.createRange(); words.selectNodeContents(cell); "
+            "return words.getClientRects().length; }"
+        )
+        == 1
+    ), "a short word stays whole"
     context.close()
     assert loaded == [file.as_uri()]
 

@@ -204,6 +204,7 @@ def test_devices_are_listed_with_what_they_are_called(tables: Path, tmp_path: Pa
     assert [row["author"] for row in report.sections["devices"]] == [SILENT, AWAKE]
     lines = text(report).splitlines()
     assert any(line.startswith("  aaaaaaaa pump ") for line in lines)
+    assert any("reboot " in line and " aaaaaaaa pump, bbbbbbbb " in line for line in lines), "whom an order is for"
     assert "<script" not in html(report)
     assert html(report).count('<tr class="bad"><th scope="row">bbbbbbbb') == 1
     for wrong in ("[]", "{", '{"devices": [1]}'):
