@@ -60,7 +60,8 @@ class MailboxRole:
             self._look_at_us = now.monotonic_us + (0 if expired else MAILBOX_LOOK_US)
             if gone:
                 self._report("info", f"the inboxes of {len(gone)} devices went that are in no group any more")
-        return self._look_at_us
+        wake_at_us = service.next_wake_us()
+        return self._look_at_us if wake_at_us is None else min(self._look_at_us, wake_at_us)
 
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""

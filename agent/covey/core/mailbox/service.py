@@ -261,6 +261,7 @@ class MailboxService:
 
     def due(self, now: Now) -> Iterator[_Answer]:
         """Yield (device, group, message) of what is to be said. Where the caller stops, that one comes once more."""
+        self._end_silent(now)
         while self._answers:
             device, group_id, said = self._answers[0]
             yield device, group_id, self._response(device, said) if isinstance(said, Pull) else said
@@ -292,9 +293,12 @@ class MailboxService:
             for device, calls in self._calls.items()
             if calls.news is not None and device in self._sessions
         ]
-        found += [calls.woken_us + WAKE_US for calls in self._calls.values() if calls.to_wake]
         found += [each.notified_at_us + HELLO_US for each in self._sessions.values() if each.notified_at_us is not None]
         return min(found, default=None)
+
+    def next_wake_us(self) -> int | None:
+        """Return when `take_wakes` has somebody, if nothing comes before, in monotonic microseconds."""
+        return min((calls.woken_us + WAKE_US for calls in self._calls.values() if calls.to_wake), default=None)
 
     def take_wakes(self, now: Now) -> list[Wake]:
         """Return, once, who is to be woken: `WAKES_WAITING` at most, others with the next call (rule 7)."""

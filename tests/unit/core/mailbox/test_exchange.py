@@ -402,7 +402,7 @@ def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(
     assert service.take_wakes(fleet.post.now) == []
     _push(fleet, fleet.ann, fleet.ben, 3)
     assert service.take_wakes(fleet.post.now) == [], "it was called just now"
-    assert service.next_deadline() == fleet.post.now.monotonic_us + WAKE_US
+    assert service.next_wake_us() == fleet.post.now.monotonic_us + WAKE_US
     fleet.wait(WAKE_US / 1e6)
     assert service.take_wakes(fleet.post.now) == [wake], "what came meanwhile has a call of its own"
     _greet(fleet, fleet.ben)
