@@ -108,7 +108,7 @@ def _let_in(operator: DemoDevice, accounts: list[_Account], place: Path) -> None
         (place / "secret").write_bytes(secret)
         pins = key_text("sign", device.node.identity.signing_public)
     for each in accounts:
-        each.folder.change_config({"operations.operators": (pins,)})
+        each.folder.configuration.change({"operations.operators": (pins,)})
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _asked(operator: DemoDevice, broker: Broker, accounts: list[_Account]) -> li
     """Ask each by paho, over a connection of its own; return when each answer was there."""
     state = StateFolder.at(operator.state)
     came: list[float] = []
-    password = state.relay_password(state.config())
+    password = state.relay_password(state.configuration.config())
     client = connected(broker.port, operator.author, password, lambda *_: came.append(time.perf_counter()))
     properties = answers_to(operator.author)
     begin = time.perf_counter()

@@ -181,8 +181,8 @@ def _memory(pid: int) -> tuple[float, float]:
 def fill(state: Path, messages: int) -> None:
     """Put messages for one recipient into the outbox, through the store's own calls."""
     folder = StateFolder.at(state)
-    folder.change_config({"outbox.maximum_bytes": _ROOM_BYTES})
-    store = folder.store(folder.config())
+    folder.configuration.change({"outbox.maximum_bytes": _ROOM_BYTES})
+    store = folder.store(folder.configuration.config())
     recipient, message = secrets.token_bytes(32), secrets.token_bytes(_MESSAGE_BYTES)
     try:
         for _ in range(messages // _COMMIT):

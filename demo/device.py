@@ -144,7 +144,7 @@ class Device:
     def ledger(self) -> Ledger:
         """Read the device's own counters."""
         folder = StateFolder.at(self.state)
-        store = folder.store(folder.config())
+        store = folder.store(folder.configuration.config())
         try:
             counters = store.counters.values()
             return Ledger(

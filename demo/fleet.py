@@ -102,7 +102,7 @@ class Fleet:
 
 def _configure(device: Device, vault: Path, batch_seconds: float, interval_seconds: float, operator: str) -> None:
     folder = StateFolder.at(device.state)
-    folder.change_config(
+    folder.configuration.change(
         {
             "telemetry.batch_seconds": batch_seconds,
             "sensors.interval_seconds": interval_seconds,

@@ -30,7 +30,7 @@ trial_seconds = 60
 
 def let_install(device: Device) -> None:
     """Have a device's owner let operators install a model, and have one there."""
-    StateFolder.at(device.state).change_config({"operations.commands": (ACTION, _INSTALLER)})
+    StateFolder.at(device.state).configuration.change({"operations.commands": (ACTION, _INSTALLER)})
     _model(device).write_text(_GOOD)
     definition = device.state / "operations.d" / f"{_INSTALLER}.toml"
     definition.parent.mkdir(mode=0o700, exist_ok=True)

@@ -29,7 +29,7 @@ class CollectedFleet:
         self.hub = Gateway(folder, "hub")
         self.hub.ok("vault", "init")
         self.now_us = time.time_ns() // 1000
-        self.folder = StateFolder(self.hub.state, self.hub.state / "config.toml")
+        self.folder = StateFolder.at(self.hub.state)
         with open_device(self.folder) as device:
             keys = VaultKeyFile(self.hub.state / "vault.key").read().keys
             self.collector = Collector(self.hub.state / "vault", 1, keys[0], device.node.identity)

@@ -195,9 +195,9 @@ def test_what_the_joiner_does_with_it(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "joiner")
     name = folder.create({}).signing_public.hex()
     keep_credential(folder, PasswordAuthority(tmp_path / "passwords").mint(name))
-    assert len(folder.relay_password(folder.config())) == 32
+    assert len(folder.relay_password(folder.configuration.config())) == 32
     keep_credential(folder, FleetCa.create(tmp_path / "ca").mint(name))
-    assert folder.config().relay.client_certificate == "relay.pem"
+    assert folder.configuration.config().relay.client_certificate == "relay.pem"
     assert stat.S_IMODE((folder.path / "relay.pem").stat().st_mode) == 0o600
     folder.wipe()
     assert not [each for each in ("relay.pem", "relay.password") if (folder.path / each).exists()]

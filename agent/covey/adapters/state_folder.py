@@ -15,14 +15,13 @@ state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  w
 
 from __future__ import annotations
 
-import fcntl
-import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.configuration_files import ConfigurationFiles
 from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably
 from covey.adapters.keys.identity_file import (
@@ -35,27 +34,16 @@ from covey.adapters.keys.identity_file import (
 from covey.adapters.keys.key_file import private_folder, read_credential, read_secret, write_secret
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.vault_key_file import VaultKeyFile
+from covey.adapters.process_locks import ProcessLocks
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE
-from covey.config.file import (
-    Configuration,
-    changed_text,
-    config_text,
-    door_tables,
-    read_configuration,
-    read_text,
-    sensor_tables,
-)
 from covey.config.schema import Config, Value
 from covey.core.crypto import Identity, NoiseKey, wipe
 from covey.errors import ConfigurationError, LocalError, StorageError
-from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.state_file import Report
-    from covey.config.doors import DoorEntry
-    from covey.config.sensors import SensorEntry
 
 MACHINE_CONFIG = Path("/etc/covey")
 """What root says of the machine's own agent."""
@@ -65,7 +53,6 @@ ACTION_SOCKET = Path("/run/covey-action.socket")
 
 _MAXIMUM_PASSWORD_BYTES = 1024
 _SECRETS = ("identity.key", "noise.keys", "relay.password", "relay.pem", "ordered.json")
-_ALERTS_LOCK = "alerts.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +60,19 @@ class StateFolder:
     """Paths and what lies there. Nothing is cached."""
 
     path: Path
-    config_path: Path
-    machine_config: Path | None = None
+    configuration: ConfigurationFiles
     passphrase_file: Path | None = None
 
     @classmethod
     def at(cls, path: Path, config_path: Path | None = None) -> StateFolder:
         """Name a folder; nothing is touched. The machine's own agent has settings in /etc/covey, too."""
-        machine_config = MACHINE_CONFIG if path == SYSTEM_STATE and config_path is None else None
-        return cls(path, config_path or path / "config.toml", machine_config)
+        machine = MACHINE_CONFIG if path == SYSTEM_STATE and config_path is None else None
+        return cls(path, ConfigurationFiles(config_path or path / "config.toml", path / "ordered.json", machine))
+
+    @property
+    def locks(self) -> ProcessLocks:
+        """Which process does what only one may do at a time."""
+        return ProcessLocks(self.path)
 
     def create(self, values: Mapping[str, Value], passphrase: bytearray | None = None) -> Identity:
         """Make a new device: folder, identity, under a passphrase if one is given (it is wiped), and configuration.
@@ -94,8 +85,8 @@ class StateFolder:
         private_folder(self.path)
         if self._identity_path.exists():
             raise LocalError(f"{self.path} holds a device already", hint="'covey status' shows it")
-        if not self.config_path.exists():
-            write_secret(self.config_path, config_text(values).encode())
+        if not self.configuration.path.exists():
+            self.configuration.create(values)
         return self._new_identity(passphrase)
 
     def names(self) -> frozenset[str]:
@@ -192,12 +183,12 @@ class StateFolder:
     @property
     def actions(self) -> Path:
         """The folder of what operators may have this device do, as its owner defines it."""
-        return (self.machine_config or self.config_path.parent) / "operations.d"
+        return (self.configuration.machine or self.configuration.path.parent) / "operations.d"
 
     @property
     def action_socket(self) -> Path | None:
         """Where the machine's own agent has actions done by units of their own, if that is enabled."""
-        return ACTION_SOCKET if self.machine_config is not None else None
+        return ACTION_SOCKET if self.configuration.machine is not None else None
 
     @property
     def board_firmware(self) -> Path:
@@ -233,87 +224,6 @@ class StateFolder:
         for path in (*secrets, *further, *self.state_file.companions()):
             remove_durably(path)
         ContentFiles(content_folder(self.state_file.path)).remove_all()
-
-    def config(self) -> Config:
-        """Read and check the configuration.
-
-        Raises:
-            ConfigurationError: see `read_configuration`.
-        """
-        return self.configuration().config
-
-    def configuration(self) -> Configuration:
-        """Read and check the configuration, and where each value comes from.
-
-        Raises:
-            ConfigurationError: see `read_configuration`.
-        """
-        return read_configuration(self.config_files(), os.environ, self.ordered())
-
-    def sensors(self) -> tuple[SensorEntry, ...]:
-        """Read and check the sensors that the configuration names; mostly none, and then nothing more is loaded.
-
-        Raises:
-            ConfigurationError: see `read_sensors`; or others may write a file that names a program.
-        """
-        found = [(path, each) for path in self.config_files() for each in sensor_tables(read_text(path), str(path))]
-        if not found:
-            return ()
-        from covey.adapters.owned_files import check_owned_file, check_owned_folder
-        from covey.config.sensors import read_sensors
-
-        for path in {path for path, table in found if table.get("kind") == "exec"}:
-            check_owned_folder(path.parent)
-            check_owned_file(path)
-        return read_sensors((str(path), table) for path, table in found)
-
-    def doors(self) -> tuple[DoorEntry, ...]:
-        """Read and check the doors that the configuration names.
-
-        Raises:
-            ConfigurationError: see `read_doors`.
-        """
-        found = [(str(path), each) for path in self.config_files() for each in door_tables(read_text(path), str(path))]
-        if not found:
-            return ()
-        from covey.config.doors import read_doors
-
-        return read_doors(found)
-
-    def ordered(self) -> str:
-        """Return the layer of what operators have set, as it was written; empty where there is none to be read."""
-        try:
-            return read_secret(self._ordered_path, MAXIMUM_ORDERED_BYTES).decode()
-        except (ConfigurationError, UnicodeDecodeError):
-            return ""
-
-    def write_ordered(self, text: str) -> None:
-        """Replace the layer of what operators have set.
-
-        Raises:
-            StorageError: the disk refused.
-        """
-        write_secret(self._ordered_path, text.encode())
-
-    def config_files(self) -> list[Path]:
-        """Return the configuration's files: what commands write, then the machine's, fragments by name in each."""
-        files = [self.config_path, *sorted((self.config_path.parent / "conf.d").glob("*.toml"))]
-        if self.machine_config is not None:
-            files += [path for path in [self.machine_config / "config.toml"] if path.exists()]
-            files += sorted((self.machine_config / "conf.d").glob("*.toml"))
-        return files
-
-    def change_config(self, changes: Mapping[str, Value | None]) -> None:
-        """Change settings in the configuration file that commands write; None means the default. The rest stays.
-
-        Raises:
-            ConfigurationError: see `changed_text`.
-            StorageError: it cannot be written.
-        """
-        text = read_text(self.config_path)
-        for key, value in changes.items():
-            text = changed_text(text, key, value)
-        write_secret(self.config_path, text.encode())
 
     @property
     def wake_pipe(self) -> Path:
@@ -354,11 +264,7 @@ class StateFolder:
 
     def write_relay_password(self, password: str) -> None:
         """Keep the broker's credential where the configuration says."""
-        write_secret(self.path / self.config().relay.password_file, password.encode())
-
-    @property
-    def _ordered_path(self) -> Path:
-        return self.path / "ordered.json"
+        write_secret(self.path / self.configuration.config().relay.password_file, password.encode())
 
     @property
     def _wiped_path(self) -> Path:
@@ -367,51 +273,3 @@ class StateFolder:
     @property
     def _identity_path(self) -> Path:
         return self.path / "identity.key"
-
-    def lock_agent(self) -> int | None:
-        """Take the lock of the one agent on this state; None where another process holds it."""
-        return self._lock("agent.lock")
-
-    def lock_relay(self) -> int | None:
-        """Take the lock of whoever speaks with the relay: the agent, or a command that waits for something."""
-        return self._lock("relay.lock")
-
-    def lock_served_relay(self) -> int | None:
-        """Take the lock of whoever serves a relay of this device's own; None where another process does."""
-        return self._lock("broker.lock")
-
-    def lock_alerts(self) -> int | None:
-        """Take the lock of the one process that sends alerts; None where another one holds it."""
-        return self._lock(_ALERTS_LOCK)
-
-    def alerts_are_watched(self) -> bool:
-        """Say whether a process sends alerts; where none ever has, nothing is written to find out."""
-        descriptor = self.lock_alerts() if (self.path / _ALERTS_LOCK).exists() else -1
-        if descriptor is not None and descriptor >= 0:
-            os.close(descriptor)
-        return descriptor is None
-
-    def lock_doors(self) -> int | None:
-        """Take the lock of the one process that sends readings on; None where another one holds it."""
-        return self._lock("doors.lock")
-
-    def lock_vault(self) -> int | None:
-        """Take the lock of the one process that writes this node's segments anew; None where another one holds it."""
-        return self._lock("vault.lock")
-
-    def agent_runs(self) -> bool:
-        """Say whether an agent runs, or wants to."""
-        descriptor = self.lock_agent()
-        if descriptor is not None:
-            os.close(descriptor)
-        return descriptor is None
-
-    def _lock(self, name: str) -> int | None:
-        """Take a lock; it goes with the process, however that ends."""
-        descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        return descriptor

@@ -75,7 +75,7 @@ def attached_sensor_roles(device: Device) -> list[AgentRole]:
     Raises:
         ConfigurationError: an entry cannot be used.
     """
-    entries = device.folder.sensors()
+    entries = device.folder.configuration.sensors()
     if not entries:
         noted = device.store.conditions.values().items()
         if any(name.startswith(SENSOR_CONDITION) and state for name, (state, _) in noted):

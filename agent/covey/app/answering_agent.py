@@ -46,7 +46,7 @@ def answering_agent(folder: StateFolder, *, named: bool) -> AnsweringAgent | Non
         AgentUnreachableError: this user may neither ask the agent nor read the state.
         ConfigurationError: the settings are wrong.
     """
-    if not os.access(folder.config_path, os.R_OK):
+    if not os.access(folder.configuration.path, os.R_OK):
         if (
             (named or "COVEY_STATE" in os.environ)
             and folder.path != SYSTEM_STATE
@@ -55,8 +55,8 @@ def answering_agent(folder: StateFolder, *, named: bool) -> AnsweringAgent | Non
             return None
         client = Client(os.environ.get("COVEY_API_SOCKET", SYSTEM_SOCKET))
         return AnsweringAgent(client) if client.answers() else None
-    path = socket_path(folder, folder.config())
-    if path is None or not folder.path.is_dir() or not folder.agent_runs():
+    path = socket_path(folder, folder.configuration.config())
+    if path is None or not folder.path.is_dir() or not folder.locks.agent_runs():
         return None
     client = Client(path)
     return AnsweringAgent(client) if client.answers() else None

@@ -62,7 +62,7 @@ def _ran_until_restart(
 ) -> bool:
     """Be the agent; return whether it is to begin anew instead of ending."""
     restart = _Restart(Systemd())
-    with device_on(folder, identity, folder.config()) as device:
+    with device_on(folder, identity, folder.configuration.config()) as device:
         commands = somebody_is_pinned(device) and device.config.operations.commands
         if not commands and device.store.commands.obeyed_groups():
             from covey.app.command_orders import end_obeying
@@ -103,7 +103,7 @@ def _ran_until_restart(
 def _has_obeyed(device: Device) -> bool:
     """Say whether operators have a say here, or have left something behind."""
     store = device.store
-    left = store.ordered_settings.all() or store.installations.all() or device.folder.ordered()
+    left = store.ordered_settings.all() or store.installations.all() or device.folder.configuration.ordered()
     return bool(somebody_is_pinned(device) or left)
 
 
@@ -142,10 +142,10 @@ class _Restart:
 @contextmanager
 def _agent_locks(folder: StateFolder) -> Iterator[None]:
     """Hold the locks of the one agent, and of whoever speaks with the relay."""
-    agent_lock = _lock_within(folder.lock_agent, _PROBE_S)
+    agent_lock = _lock_within(folder.locks.agent, _PROBE_S)
     if agent_lock is None:
         raise LocalError("an agent runs already on this state", hint="'covey status' shows what it does")
-    relay_lock = _lock_within(folder.lock_relay, _YIELD_S)
+    relay_lock = _lock_within(folder.locks.relay, _YIELD_S)
     if relay_lock is None:
         os.close(agent_lock)
         raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")

@@ -163,7 +163,7 @@ def open_device(folder: StateFolder) -> Iterator[Device]:
     """
     identity = folder.identity()
     try:
-        with device_on(folder, identity, folder.config()) as device:
+        with device_on(folder, identity, folder.configuration.config()) as device:
             yield device
     finally:
         identity.wipe()

@@ -80,7 +80,7 @@ class KeptDevice:
 
     def _is_as_opened(self, device: Device) -> bool:
         try:
-            return device.folder.config() == device.config and _identity_of(device) == self._state_file
+            return device.folder.configuration.config() == device.config and _identity_of(device) == self._state_file
         except CoveyError:  # which opening it tells
             return False
 

@@ -51,7 +51,7 @@ class OwnerRules:
         """
         if key in BOARD_KEYS:
             raise SettingError(f"{key} is for boards, and this device is none", "setting_unknown")
-        configuration = self._folder.configuration()
+        configuration = self._folder.configuration.read()
         check_setting(key, value)
         if key in settings() and settings()[key].local:
             raise SettingError(f"{key} is for this device's owner alone to set", "setting_local")
@@ -125,7 +125,7 @@ def write_layer(folder: StateFolder, store: SqliteStore) -> bool:
         if given.held is not None and given.key in settings()
     }
     text = ordered_text(values) if values else ""
-    if text == folder.ordered():
+    if text == folder.configuration.ordered():
         return False
-    folder.write_ordered(text)
+    folder.configuration.write_ordered(text)
     return True

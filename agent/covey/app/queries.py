@@ -75,7 +75,7 @@ class OwnCondition(NamedTuple):
 
 def own_condition(device: Device) -> OwnCondition:
     """Return how a device itself is."""
-    store, now_us, running = device.store, device.clock.wall_us(), device.folder.agent_runs()
+    store, now_us, running = device.store, device.clock.wall_us(), device.folder.locks.agent_runs()
     relay, *relays = _relays(device, now_us, running=running)
     outbox = _outbox(device, now_us)
     operators, misnamed = _operators(device)

@@ -44,12 +44,12 @@ def wait_until(
         return condition() or time.monotonic() >= deadline
 
     while not done():
-        relay_lock = None if device.folder.agent_runs() else device.folder.lock_relay()
+        relay_lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
         if relay_lock is None:
             _sleep(_POLL_S, sign)
             continue
         try:
-            if speak_with_relay(device, [], lambda: done() or device.folder.agent_runs()):
+            if speak_with_relay(device, [], lambda: done() or device.folder.locks.agent_runs()):
                 raise KeyboardInterrupt
         finally:
             os.close(relay_lock)

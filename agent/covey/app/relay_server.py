@@ -46,7 +46,7 @@ def serve_relay(folder: StateFolder) -> None:
     if not place.exists:
         raise ConfigurationError("no relay was made here", hint="covey relay serve makes one")
     program = find_mosquitto()
-    lock = folder.lock_served_relay()
+    lock = folder.locks.served_relay()
     if lock is None:
         raise LocalError("this relay is served already", hint="systemctl status covey-relay")
     try:
@@ -69,7 +69,7 @@ def _serve_with_restarts(
             mosquitto.wait_until_running()
             came_up = True
             place.note_in_force(digest)
-            report("notice", f"the relay {folder.config().relay.url} is served")
+            report("notice", f"the relay {folder.configuration.config().relay.url} is served")
             _look_after(folder, place, mosquitto, supervisor, stopping, seen)
         except TransientError as error:
             if not came_up:
@@ -99,7 +99,7 @@ def _look_after(
         supervisor.alive()
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + _CERTIFICATE_S
-            place.certify(certified_names(folder, folder.config().relay.url))
+            place.certify(certified_names(folder, folder.configuration.config().relay.url))
         stamps = _stamps(place)
         if stamps != seen:
             digest = place.digest()

@@ -109,7 +109,7 @@ class ConfiguredLayer:
     def take_up(self, keys: Iterable[str]) -> bool:
         """Let changed keys hold in this process; return whether it needs a restart."""
         device, keys = self._device, [key for key in keys if key in settings()]
-        device.live.change(device.folder.config(), keys)
+        device.live.change(device.folder.configuration.config(), keys)
         return not all(device.live.follows(key) for key in keys)
 
     def relays_answer(self) -> bool:

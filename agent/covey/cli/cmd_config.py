@@ -40,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _get(options: argparse.Namespace) -> None:
-    found = in_use(state_folder(options).configuration(), setting(options.setting))
+    found = in_use(state_folder(options).configuration.read(), setting(options.setting))
     if options.json:
         print_json(asdict(found))
     else:
@@ -49,7 +49,7 @@ def _get(options: argparse.Namespace) -> None:
 
 def _list(options: argparse.Namespace) -> None:
     folder = state_folder(options)
-    configuration = folder.configuration()
+    configuration = folder.configuration.read()
     named = [about for about in settings().values() if about.key.startswith(options.beginning)]
     found = [in_use(configuration, about) for about in named or [setting(options.beginning)]]
     if options.json:
@@ -95,10 +95,10 @@ def _change(options: argparse.Namespace, value: str | None) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     folder = state_folder(options)
-    configuration = folder.configuration()
+    configuration = folder.configuration.read()
     check_meanings(configuration)
-    folder.sensors()
-    files = [str(path) for path in folder.config_files()]
+    folder.configuration.sensors()
+    files = [str(path) for path in folder.configuration.files()]
     if options.json:
         print_json({"files": files, "set": configuration.origins})
         return

@@ -36,9 +36,9 @@ def open_device(options: argparse.Namespace) -> AbstractContextManager[device.De
 def ask_to_restart(folder: StateFolder, setting: str = "") -> None:
     """Say that a changed setting waits for the next start of what reads it, where that runs: the agent, or alerts."""
     if setting.startswith("alerts."):
-        if folder.alerts_are_watched():
+        if folder.locks.alerts_are_watched():
             print("restart covey alert watch: it reads its configuration when it starts", file=sys.stderr)
-    elif folder.agent_runs():
+    elif folder.locks.agent_runs():
         print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
 
 

@@ -23,7 +23,7 @@ def test_a_commit_of_the_agents_ends_the_wait_before_its_next_look(
     ann = Here(tmp_path, "ann")
     ann.ok("group", "create")
     folder = find_state(str(ann.state))
-    agent = folder.lock_agent()
+    agent = folder.locks.agent()
     assert agent is not None
     looks = 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.configuration_files import ConfigurationFiles
 from covey.adapters.state_folder import StateFolder
 from covey.config.settings import settings
 from tests.command import Here
@@ -42,7 +43,7 @@ def test_list_documents_every_setting(alone: Here) -> None:
 def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: Here) -> None:
     folder = StateFolder.at(alone.state)
     assert alone.covey("config", "set", "alerts.silent_minutes", "5").stderr == ""
-    locks = [folder.lock_agent(), folder.lock_alerts()]
+    locks = [folder.locks.agent(), folder.locks.alerts()]
     try:
         for key, who in {"alerts.silent_minutes": "covey alert watch", "telemetry.batch_seconds": "the agent"}.items():
             assert alone.covey("config", "set", key, "6").stderr.startswith(f"restart {who}: ")
@@ -109,13 +110,13 @@ def test_the_machines_own_agent_has_settings_in_etc(tmp_path: Path) -> None:
     (machine / "conf.d").mkdir(parents=True)
     (machine / "config.toml").write_text('label = "machine"\n[relay]\nurl = "mqtt://machine"\n')
     (machine / "conf.d/50.toml").write_text('label = "fragment"\n')
-    folder = StateFolder(state, state / "config.toml", machine)
+    folder = StateFolder(state, ConfigurationFiles(state / "config.toml", state / "ordered.json", machine))
     folder.create({"label": "own", "vault.location": "/srv"})
-    config = folder.config()
+    config = folder.configuration.config()
     assert (config.label, config.relay.url, config.vault.location) == ("fragment", "mqtt://machine", "/srv")
-    assert StateFolder.at(Path("/var/lib/covey")).machine_config == Path("/etc/covey")
-    assert StateFolder.at(tmp_path).machine_config is None
-    assert StateFolder.at(Path("/var/lib/covey"), tmp_path / "x.toml").machine_config is None
+    assert StateFolder.at(Path("/var/lib/covey")).configuration.machine == Path("/etc/covey")
+    assert StateFolder.at(tmp_path).configuration.machine is None
+    assert StateFolder.at(Path("/var/lib/covey"), tmp_path / "x.toml").configuration.machine is None
 
 
 def test_a_password_from_the_service_manager(alone: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +125,11 @@ def test_a_password_from_the_service_manager(alone: Here, tmp_path: Path, monkey
     (credentials / "covey.relay-password").write_text("from systemd\n")
     folder = StateFolder.at(alone.state)
     alone.ok("relay", "--password-file", "-", feed="from file")
-    assert folder.relay_password(folder.config()) == "from file"
+    assert folder.relay_password(folder.configuration.config()) == "from file"
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
-    assert folder.relay_password(folder.config()) == "from systemd"
+    assert folder.relay_password(folder.configuration.config()) == "from systemd"
     (credentials / "covey.relay-password").unlink()
-    assert folder.relay_password(folder.config()) == "from file"
+    assert folder.relay_password(folder.configuration.config()) == "from file"
 
 
 def test_a_password_goes_where_the_configuration_says(alone: Here, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_status_says_who_may_order_this_device(kim: Here) -> None:
 
 def test_operators_that_are_no_keys_leave_the_status_readable(kim: Here) -> None:
     assert "covey-sign-" in kim.fails("config", "set", "operations.operators", "kim", code=78)
-    StateFolder.at(kim.state).change_config({"operations.operators": ("kim",)})  # as an editor may write it
+    StateFolder.at(kim.state).configuration.change({"operations.operators": ("kim",)})  # as an editor may write it
     assert "covey-sign-" in kim.fails("config", "check", code=78)
     status = kim.json("status")
     assert status["operators"]["obeyed"] == []

@@ -75,7 +75,7 @@ def test_what_nobody_has_set_is_not_taken_back(kim: Here) -> None:
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "no operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)
-    StateFolder.at(kim.state).change_config({"operations.operators": ("covey-sign-nonsense",)})
+    StateFolder.at(kim.state).configuration.change({"operations.operators": ("covey-sign-nonsense",)})
     assert "operations.operators" in kim.fails("setting", "set", "app.mode", "eco", code=78)
 
 

@@ -25,11 +25,11 @@ def test_sensors_stand_beside_settings(tmp_path: Path) -> None:
         'label = "shed"\n[[sensor]]\nname = "board"\nkind = "hwmon"\nchips = ["nct6775"]\n'
         '[[sensor]]\nname = "tide"\nkind = "tide-table"\nport = "Cuxhaven"\ninterval_seconds = 60\n[relay]\n',
     )
-    board, tide = folder.sensors()
+    board, tide = folder.configuration.sensors()
     assert (board.name, board.kind, board.interval_seconds) == ("board", "hwmon", 10.0)
     assert board.options == Hwmon(chips=("nct6775",))
     assert (tide.interval_seconds, tide.options) == (60.0, FurtherKind({"port": "Cuxhaven"}))
-    assert folder.config().label == "shed"
+    assert folder.configuration.config().label == "shed"
 
 
 def test_a_setting_is_changed_beside_sensors() -> None:
@@ -91,14 +91,14 @@ def test_two_of_one_name_are_refused() -> None:
 def test_what_is_no_table_of_sensors_is_refused(tmp_path: Path, text: str) -> None:
     folder = _folder(tmp_path, text)
     with pytest.raises(ConfigurationError):
-        folder.sensors(), folder.config()
+        folder.configuration.sensors(), folder.configuration.config()
 
 
 def test_a_file_that_others_write_names_no_program(tmp_path: Path) -> None:
     folder = _folder(tmp_path, '[[sensor]]\nname = "a"\nkind = "exec"\ncommand = ["/bin/true"]\n')
     (tmp_path / "config.toml").chmod(0o666)
     with pytest.raises(ConfigurationError, match="may be written by others"):
-        folder.sensors()
+        folder.configuration.sensors()
 
 
 def test_every_example_of_the_page_is_one() -> None:

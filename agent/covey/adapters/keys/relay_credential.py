@@ -140,7 +140,7 @@ def keep_credential(folder: StateFolder, credential: str) -> None:
         folder.write_relay_password(credential)
         return
     write_secret(folder.path / BUNDLE_FILE, credential.encode())
-    folder.change_config({"relay.client_certificate": BUNDLE_FILE, "relay.client_key": None})
+    folder.configuration.change({"relay.client_certificate": BUNDLE_FILE, "relay.client_key": None})
 
 
 def _password(path: Path) -> str:

@@ -27,9 +27,13 @@ def actions(device: Examined) -> Iterator[Seen]:
         yield Level.SKIPPED, "its owner lets operators have nothing done", ""
         return
     roots: Collection[str] | None = None
-    if folder.action_socket is not None and folder.machine_config and UnitPrograms(folder.action_socket).answer():
+    if (
+        folder.action_socket is not None
+        and folder.configuration.machine
+        and UnitPrograms(folder.action_socket).answer()
+    ):
         try:
-            roots = allowed_commands(folder.machine_config)
+            roots = allowed_commands(folder.configuration.machine)
         except ConfigurationError as wrong:
             yield error(str(wrong), wrong.hint)
             return

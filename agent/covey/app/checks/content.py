@@ -16,7 +16,7 @@ _NEARLY_FULL = 0.8
 
 def content(device: Examined) -> Iterator[Seen]:
     """What is pinned leaves room, what is asked for can come, and nothing was given otherwise than it was offered."""
-    status = content_status(device.opened, running=device.opened.folder.agent_runs())
+    status = content_status(device.opened, running=device.opened.folder.locks.agent_runs())
     if status is None:
         yield Level.SKIPPED, "no files are here, or asked for", ""
         return

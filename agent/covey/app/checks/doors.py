@@ -11,7 +11,7 @@ from covey.limits.doors import DOOR_STANDS_SECONDS
 
 def doors(device: Examined) -> Iterator[Seen]:
     """The doors that the configuration names: `covey door run` opens them all."""
-    entries = device.folder.doors()
+    entries = device.folder.configuration.doors()
     if not entries:
         yield Level.SKIPPED, "the configuration names no [[door]]", ""
         return

@@ -62,9 +62,9 @@ def configuration(device: Examined) -> Iterator[Seen]:
     """Every file and variable that settings come from."""
     from covey.app.operations.settings import check_meanings
 
-    device.configuration = device.folder.configuration()
+    device.configuration = device.folder.configuration.read()
     check_meanings(device.configuration)
-    yield ok(", ".join(str(path) for path in device.folder.config_files()))
+    yield ok(", ".join(str(path) for path in device.folder.configuration.files()))
 
 
 def identity(device: Examined) -> Iterator[Seen]:
@@ -154,7 +154,7 @@ def database(device: Examined) -> Iterator[Seen]:
 
 def agent(device: Examined) -> Iterator[Seen]:
     """Whether one runs."""
-    if device.folder.agent_runs():
+    if device.folder.locks.agent_runs():
         yield ok("running")
     else:
         yield warning("no agent runs on this state", "systemctl start covey, or: covey run")
@@ -389,7 +389,7 @@ def api(device: Examined) -> Iterator[Seen]:
     group = config.api.group
     if group:
         group_named(group)
-    if device.folder.agent_runs() and not Client(path).answers():
+    if device.folder.locks.agent_runs() and not Client(path).answers():
         yield error(f"no agent answers at {path}", "systemctl restart covey: it reads api.socket when it starts")
     elif group and (closed := _closed_to(path, group_named(group))) is not None:
         yield warning(

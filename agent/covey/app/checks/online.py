@@ -46,7 +46,7 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
 
 def credential(device: Examined) -> Iterator[Seen]:
     """Whether each relay accepts this device: asked only while no agent is signed in, whom it would throw out."""
-    lock = None if device.folder.agent_runs() else device.folder.lock_relay()
+    lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
     if lock is None:
         yield from _signed_in(device)
         return
@@ -78,7 +78,7 @@ def acl(device: Examined) -> Iterator[Seen]:
     """Whether this device can read what is sent to others. Like its credential, asked only while no agent is there."""
     from covey.adapters.keys.relay_credential import accounts
 
-    lock = None if device.folder.agent_runs() else device.folder.lock_relay()
+    lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
     if lock is None:
         yield (
             Level.SKIPPED,

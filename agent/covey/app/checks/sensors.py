@@ -12,7 +12,7 @@ _NAMED = 8
 
 def sensors(device: Examined) -> Iterator[Seen]:
     """The sensors that the configuration names: an agent reads them all."""
-    entries = device.folder.sensors()
+    entries = device.folder.configuration.sensors()
     if not entries:
         yield Level.SKIPPED, "the configuration names no [[sensor]]", ""
         return

@@ -16,7 +16,7 @@ def served_relay(device: Examined) -> Iterator[Seen]:
     if not place.exists:
         yield Level.SKIPPED, "this device serves no relay", ""
         return
-    lock = device.folder.lock_served_relay()
+    lock = device.folder.locks.served_relay()
     if lock is not None:
         os.close(lock)
         yield error("the relay of this device is not served", "systemctl start covey-relay, or: covey relay serve")

@@ -76,7 +76,10 @@ def list_alerts(folder: StateFolder) -> AlertList:
         ConfigurationError: the settings cannot be used.
         StorageError: what alerts remember cannot be read.
     """
-    book, targets = AlertFile(folder.path / _FILE).read(), alert_targets(folder.config().alerts, folder.path)
+    book, targets = (
+        AlertFile(folder.path / _FILE).read(),
+        alert_targets(folder.configuration.config().alerts, folder.path),
+    )
     alerts = (
         AlertEntry(*subject[:2], each.label, subject.series, each.what, each.since_us, each.announced)
         for subject, each in book.episodes.items()
@@ -98,13 +101,13 @@ def try_targets(folder: StateFolder) -> list[AlertTrial]:
         ConfigurationError: no target is configured, or one that cannot be used.
     """
     now_us = time.time_ns() // 1_000
-    text = f"This is a test of {printable(folder.config().label) or 'this device'}'s alerts."
+    text = f"This is a test of {printable(folder.configuration.config().label) or 'this device'}'s alerts."
     message = AlertMessage(f"{now_us:x}-test", "test", ended=False, title="Covey: a test", text=text, at_us=now_us)
     return [AlertTrial(name, _sent(target, message)) for name, target in _targets(folder).items()]
 
 
 def _targets(folder: StateFolder) -> Mapping[str, AlertTarget]:
-    found = alert_targets(folder.config().alerts, folder.path)
+    found = alert_targets(folder.configuration.config().alerts, folder.path)
     if not found:
         raise ConfigurationError(
             "nobody is told anything: no alert target is set",
@@ -133,9 +136,9 @@ class AlertWatch:
             LocalError: another process watches already.
             StorageError: what alerts remember cannot be read, or, where it is damaged, not be set aside.
         """
-        self._folder, self._log, self._config = folder, log, folder.config().alerts
+        self._folder, self._log, self._config = folder, log, folder.configuration.config().alerts
         self._targets = _targets(folder)
-        self._lock = folder.lock_alerts()
+        self._lock = folder.locks.alerts()
         if self._lock is None:
             raise LocalError("alerts are watched already", hint="covey alert list")
         self._file = AlertFile(folder.path / _FILE)

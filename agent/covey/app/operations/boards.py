@@ -273,7 +273,7 @@ def forget(device: Device, port: str) -> Board:
 def _require_closed(device: Device, port: str) -> None:
     if port.startswith(UDP_PREFIX):
         raise UsageError("a board's files are written at its USB port", hint="'covey mcu scan' lists ports")
-    if port in device.config.bridge.ports and device.folder.agent_runs():
+    if port in device.config.bridge.ports and device.folder.locks.agent_runs():
         raise LocalError("the agent has this port open", hint="stop it for the time: systemctl stop covey")
 
 
@@ -293,7 +293,7 @@ def _wait(
     device: Device, ports: list[str], find: Callable[[], AttachedBoard | None], seconds: float | None
 ) -> AttachedBoard | None:
     """Wait until a board is found. Meanwhile boards speak with the agent where it has the ports, else with us."""
-    config, runs = device.config.bridge, device.folder.agent_runs()
+    config, runs = device.config.bridge, device.folder.locks.agent_runs()
     over_udp = [port for port in ports if port.startswith(UDP_PREFIX)]
     ours = [port for port in ports if port not in over_udp and not (runs and port in config.ports)]
     listen = config.udp_listen if over_udp and not runs else ""

@@ -47,7 +47,9 @@ class NamedAuthority:
             return fleet_ca().open(Path(self.ca))
         if self.password_file:
             return PasswordAuthority(Path(self.password_file), Path(self.pid_file) if self.pid_file else None)
-        configured = authority(folder.config().broker, folder.path) if folder.config_path.exists() else None
+        configured = (
+            authority(folder.configuration.config().broker, folder.path) if folder.configuration.path.exists() else None
+        )
         if configured is None:
             raise UsageError(
                 "no authority over a broker is named",
@@ -198,9 +200,9 @@ def examine_broker(
     one, two = (_identity(Path(name)) for name in identities)
     if one.user_name == two.user_name:
         raise UsageError("both identities are the same", hint="enrol another")
-    relay = folder.config().relay if folder.config_path.exists() else RelayConfig()
+    relay = folder.configuration.config().relay if folder.configuration.path.exists() else RelayConfig()
     ca_file = ca_file or (relay.ca_file if not url else "")
-    if shared_password is None and folder.config_path.exists():
+    if shared_password is None and folder.configuration.path.exists():
         shared_password = known_enrolment_password(folder)
     authorities = Path(ca_file) if ca_file else None
     examination = Examination(
@@ -220,7 +222,7 @@ def known_enrolment_password(folder: StateFolder) -> str | None:
     Raises:
         ConfigurationError: the authority is not usable.
     """
-    held = authority(folder.config().broker, folder.path)
+    held = authority(folder.configuration.config().broker, folder.path)
     return held.shared() if isinstance(held, PasswordAuthority) else None
 
 

@@ -46,7 +46,7 @@ def create_device(folder: StateFolder, label: str, relay: str, password: str, *,
     identity = folder.create({key: value for key, value in named.items() if value}, passphrase)
     if password:
         folder.write_relay_password(password)
-    folder.store(folder.config()).close()
+    folder.store(folder.configuration.config()).close()
     return NewDevice(
         device_name(identity.signing_public),
         label,

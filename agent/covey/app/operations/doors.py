@@ -93,7 +93,7 @@ def listed_doors(folder: StateFolder) -> list[ListedDoor]:
     Raises:
         ConfigurationError: an entry is wrong.
     """
-    return [ListedDoor(each.name, each.kind, _place(each.options.url)) for each in folder.doors()]
+    return [ListedDoor(each.name, each.kind, _place(each.options.url)) for each in folder.configuration.doors()]
 
 
 def _place(url: str) -> str:
@@ -108,7 +108,7 @@ def door_statuses(folder: StateFolder) -> list[DoorStatus]:
         ConfigurationError: an entry is wrong.
         StorageError: what doors remember cannot be read.
     """
-    entries = folder.doors()
+    entries = folder.configuration.doors()
     if not entries:
         return []
     runs = doors_run(folder)
@@ -161,7 +161,7 @@ def _status(entry: DoorEntry, file: DoorFile, writers: Mapping[str, VaultWriter]
 
 def doors_run(folder: StateFolder) -> bool:
     """Say whether a process sends readings on."""
-    lock = folder.lock_doors()
+    lock = folder.locks.doors()
     if lock is not None:
         os.close(lock)
     return lock is None
@@ -184,7 +184,7 @@ def try_doors(folder: StateFolder, name: str | None) -> list[DoorTrial]:
     reading = DoorReading("covey-test", "", now_us, 1.0)
     message_id = digest(b"covey/1 doortest", now_us.to_bytes(8, "big"))[:16].hex()
     message = DoorMessage(message_id, own, "0" * 64, now_us, ClockKind.SYNCHRONISED, (reading,))
-    labels = {own: folder.config().label}
+    labels = {own: folder.configuration.config().label}
     return [
         DoorTrial(
             each.name,
@@ -215,7 +215,7 @@ def _sent(entry: DoorEntry, folder: StateFolder, batch: DoorBatch) -> str:
 
 
 def _entries(folder: StateFolder) -> tuple[DoorEntry, ...]:
-    found = folder.doors()
+    found = folder.configuration.doors()
     if not found:
         raise ConfigurationError(
             "the configuration names no [[door]]",
@@ -239,7 +239,7 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
             "this device has no vault: nothing lands here that could be sent on",
             hint="doors stand where the collector is: covey collect",
         )
-    lock = folder.lock_doors()
+    lock = folder.locks.doors()
     if lock is None:
         raise LocalError("readings are sent on already", hint="covey door status")
     try:

@@ -160,7 +160,7 @@ def take_admission(
     obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
     with device.store.transaction():
         _pin(device, invite, obeyed, personal=terms.personal)
-    return replace(device, live=LiveSettings(device.folder.config()), fresh_account=True), invite.group_id
+    return replace(device, live=LiveSettings(device.folder.configuration.config()), fresh_account=True), invite.group_id
 
 
 def ask_inviter(
@@ -211,7 +211,7 @@ def _take_relay(device: Device, url: str, authorities: Path | None = None) -> bo
         return False
     parse_url(url)
     trusted = {} if authorities is None else {"relay.ca_file": str(authorities)}
-    device.folder.change_config({"relay.url": url, **trusted})
+    device.folder.configuration.change({"relay.url": url, **trusted})
     return True
 
 
@@ -220,7 +220,7 @@ def _on_relay(device: Device, url: str, witness: Witness, *, taken: bool) -> Dev
     if not taken:
         return device
     witness.relay_taken(url)
-    return replace(device, live=LiveSettings(device.folder.config()))
+    return replace(device, live=LiveSettings(device.folder.configuration.config()))
 
 
 def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invite | None]:
@@ -404,7 +404,7 @@ def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool
             changes["relay.ca_file"] = str(authorities)
         elif meeting.ca_file is not None:
             changes["relay.ca_file"] = str(meeting.ca_file.absolute())
-        folder.change_config(changes)
+        folder.configuration.change(changes)
         if admission.credential:
             keep_credential(folder, admission.credential)
     with device.store.transaction():

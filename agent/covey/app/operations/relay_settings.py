@@ -50,7 +50,7 @@ class UsedRelay:
 
 def first_relay(folder: StateFolder) -> FirstRelay:
     """Return the first relay."""
-    config = folder.config()
+    config = folder.configuration.config()
     relay = config.relay
     return FirstRelay(
         url=relay.url,
@@ -67,7 +67,7 @@ def used_relays(folder: StateFolder) -> list[UsedRelay]:
     """Return every relay, the first one first."""
     from covey.adapters.keys.relay_credential import accounts
 
-    config = folder.config()
+    config = folder.configuration.config()
     return [
         UsedRelay(
             each.url,
@@ -113,7 +113,7 @@ def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> No
     password = named.read(named.password_file).strip() if named.password_file is not None else None
     changed = {key: value for key, value in changes.items() if value is not None}
     if changed:
-        folder.change_config(changed)
+        folder.configuration.change(changed)
     if bundle is not None:
         from covey.adapters.keys.relay_credential import keep_credential
 
@@ -159,7 +159,7 @@ def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
     from covey.adapters.keys.relay_credential import keep_further, place
     from covey.adapters.mqtt.settings import tls_context
 
-    relay = folder.config().relay
+    relay = folder.configuration.config().relay
     name = place(url)
     also = [each for each in relay.also if place(each) != name]
     if not relay.url:
@@ -178,7 +178,7 @@ def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
         tls_context(Path(named.ca_file))
     authorities = named.read(named.ca_file) if named.ca_file is not None else ""
     keep_further(folder, url, credential, authorities)
-    folder.change_config({"relay.also": (*also, url)})
+    folder.configuration.change({"relay.also": (*also, url)})
 
 
 def remove_relay(folder: StateFolder, url: str) -> None:
@@ -189,12 +189,12 @@ def remove_relay(folder: StateFolder, url: str) -> None:
     """
     from covey.adapters.keys.relay_credential import forget_further, place
 
-    relay = folder.config().relay
+    relay = folder.configuration.config().relay
     name = place(url)
     if relay.url and name == place(relay.url):
         raise UsageError(f"{name} is the first relay", hint="covey relay --url sets another one in its place")
     also = tuple(each for each in relay.also if place(each) != name)
     if also == relay.also:
         raise UsageError(f"{name} is no relay of this device", hint="covey relay list")
-    folder.change_config({"relay.also": also or None})
+    folder.configuration.change({"relay.also": also or None})
     forget_further(folder, url)

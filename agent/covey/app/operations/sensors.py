@@ -40,7 +40,7 @@ def listed_sensors(folder: StateFolder, device: DeviceApi) -> list[ListedSensor]
     status = device.status()
     known = {each.name: each for each in status.sensors} if status.running else {}
     found = []
-    for entry in folder.sensors():
+    for entry in folder.configuration.sensors():
         seen = known.get(entry.name)
         state, seconds = ("not read yet", None) if seen is None else (seen.state, seen.seconds)
         found.append(ListedSensor(entry.name, entry.kind, entry.interval_seconds, state, seconds))
@@ -54,7 +54,7 @@ def entry_named(folder: StateFolder, name: str) -> SensorEntry:
         ConfigurationError: an entry is wrong.
         LocalError: there is none of that name.
     """
-    entries = {each.name: each for each in folder.sensors()}
+    entries = {each.name: each for each in folder.configuration.sensors()}
     if name not in entries:
         known = f"known: {', '.join(entries)}" if entries else "docs/sensors.md shows how one is written"
         raise LocalError(f"the configuration names no sensor {name}", hint=known)

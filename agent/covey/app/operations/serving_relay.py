@@ -54,7 +54,7 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
     find_mosquitto()
     if folder.is_new:
         create_device(folder, label or socket.gethostname(), "", "", with_passphrase=False)
-    config, place = folder.config(), served(folder)
+    config, place = folder.configuration.config(), served(folder)
     if config.broker.ca_folder or config.broker.password_file not in {"", _PASSWORDS}:
         raise ConfigurationError(
             "this device has authority over another broker", hint="covey config unset broker.password_file"
@@ -69,9 +69,11 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
         place.keep_names(names)
     place.certify(certified_names(folder, url))
     place.write(*_committed(), _port_of(url), _user(folder))
-    folder.change_config({"relay.url": url, "relay.ca_file": str(place.ca_file), "broker.password_file": _PASSWORDS})
+    folder.configuration.change(
+        {"relay.url": url, "relay.ca_file": str(place.ca_file), "broker.password_file": _PASSWORDS}
+    )
     own = folder.identity().signing_public.hex()
-    if f"{own}:" not in place.password_file.read_text() or not folder.relay_password(folder.config()):
+    if f"{own}:" not in place.password_file.read_text() or not folder.relay_password(folder.configuration.config()):
         folder.write_relay_password(PasswordAuthority(place.password_file).mint(own))
     return ServedRelay(url, str(place.ca_file), own)
 

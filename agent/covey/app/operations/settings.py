@@ -62,8 +62,8 @@ def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
         operator_keys(value)
     elif value is not None:
         check_meaning(key, str(value))
-    folder.change_config({key: value})
-    configuration = folder.configuration()
+    folder.configuration.change({key: value})
+    configuration = folder.configuration.read()
     holds = configuration.value(key) == (about.default if value is None else value)
     return "" if holds else configuration.origins[key]
 

@@ -135,7 +135,7 @@ def _files(folder: StateFolder) -> object:
 
 
 def _settings(folder: StateFolder) -> object:
-    configuration = folder.configuration()
+    configuration = folder.configuration.read()
     shown = {}
     for key, about in settings().items():
         value = configuration.value(key)

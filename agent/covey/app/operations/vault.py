@@ -131,7 +131,7 @@ def prepare_vault(device: Device, location: str | None) -> PreparedVault:
     key_file = device.folder.vault_key
     new = not key_file.exists()
     if location:
-        device.folder.change_config({"vault.location": absolute_location(location)})
+        device.folder.configuration.change({"vault.location": absolute_location(location)})
         note_vault_place(device, None)
     _open_store(device, location)
     key_file.draw(device.clock.wall_us())
@@ -244,7 +244,7 @@ def alone(device: Device) -> Iterator[None]:
     Raises:
         LocalError: somebody does.
     """
-    descriptor = device.folder.lock_vault()
+    descriptor = device.folder.locks.vault()
     if descriptor is None:
         raise LocalError("another command compacts or erases this device's segments", hint="let it end, try again")
     try:

@@ -49,7 +49,7 @@ def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair
         complaints = [str(error)]
     if complaints and repair:
         folder.state_file.note_damage()
-        if folder.agent_runs():
+        if folder.locks.agent_runs():
             raise LocalError(
                 "the agent has the state open; it saves what can be read at its next start",
                 hint="systemctl restart covey",

@@ -124,7 +124,7 @@ def opened(tmp_path: Path) -> Iterator[Device]:
     hub.ok("group", "create")
     hub.ok("config", "set", "relay.url", "mqtt://127.0.0.1:1")
     folder = find_state(str(hub.state))
-    lock = folder.lock_agent()
+    lock = folder.locks.agent()
     assert lock is not None
     with open_device(folder) as opened:
         yield opened

@@ -55,7 +55,7 @@ class Agent:
         """Open the device as the agent does, as often as that takes until its configuration is what it should be."""
         identity = self.folder.identity()
         while True:
-            with device_on(self.folder, identity, self.folder.config()) as device:
+            with device_on(self.folder, identity, self.folder.configuration.config()) as device:
                 if write_layer_at_start(device):
                     continue
                 yield Process(self, device)
@@ -124,7 +124,7 @@ def test_what_a_running_part_follows_holds_at_once(agent: Agent) -> None:
         agent.orders.give("telemetry.batch_seconds", None)
         process.run()
         assert process.followed == [60.0]
-    assert agent.folder.configuration().origins.keys() == {"relay.url", "operations.settings"}
+    assert agent.folder.configuration.read().origins.keys() == {"relay.url", "operations.settings"}
 
 
 def test_what_no_running_part_follows_restarts_the_agent_once(agent: Agent) -> None:
@@ -160,13 +160,13 @@ def test_what_no_running_part_follows_restarts_the_agent_once(agent: Agent) -> N
     ],
 )
 def test_what_may_not_be_set_is_refused_in_a_sentence(agent: Agent, key: str, value: Scalar, code: str) -> None:
-    before = agent.folder.config()
+    before = agent.folder.configuration.config()
     with agent.process() as process:
         agent.orders.give(key, value)
         process.run()
         assert process.state(key) == ("REFUSED", code)
         assert process.device.store.ordered_settings.all()[0].why
-    assert agent.folder.config() == before
+    assert agent.folder.configuration.config() == before
 
 
 def test_the_environment_is_over_what_operators_set(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +182,8 @@ def test_an_owner_who_shortens_the_list_has_the_own_value_again(agent: Agent) ->
     with agent.process() as process:
         agent.orders.give("telemetry.batch_seconds", 5)
         process.run()
-    agent.folder.change_config({"operations.settings": ("app.*",)})
-    assert agent.folder.config().telemetry.batch_seconds == 60.0
+    agent.folder.configuration.change({"operations.settings": ("app.*",)})
+    assert agent.folder.configuration.config().telemetry.batch_seconds == 60.0
     with agent.process() as process:
         process.run()
         assert process.state("telemetry.batch_seconds") == ("REFUSED", "setting_not_allowed")
@@ -271,6 +271,6 @@ def test_whatever_a_power_cut_leaves_of_the_layer_the_next_start_puts_right(agen
     with agent.process() as process:
         agent.orders.give("telemetry.batch_seconds", 5)
         process.run()
-    agent.folder.write_ordered(left)
+    agent.folder.configuration.write_ordered(left)
     with agent.process() as process:
         assert process.device.config.telemetry.batch_seconds == 5.0
