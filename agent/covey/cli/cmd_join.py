@@ -26,6 +26,7 @@ from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import labelled_name, printable
 from covey.errors import PairingError
+from covey.limits.pairing import INVITE_US
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -94,8 +95,9 @@ def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *
     """Join a group, perhaps that of the person's own devices, by a code, a URI, or what stood in a file."""
     secret = options.enrolment_password_file
     password = None if secret is None else lambda: read_text_file(secret).strip()
-    terms = Terms(options.relay, options.ca_file, password, personal)
     patience_s = _patience_s(opened, options, given)
+    patience_us = min(INVITE_US, int(patience_s * 1e6))
+    terms = Terms(options.relay, options.ca_file, password, personal, patience_us)
     deadline = time.monotonic() + patience_s
     warn_of_exposure([options.relay] if options.relay else [])
     try:

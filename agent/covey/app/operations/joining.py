@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _NOBODY_YET_US = 15_000_000
 """After so long in vain a person wants to know what to look at."""
 
+_UNREACHED_US = 30_000_000
+"""A relay that was there a moment ago, and does not let this device speak with it for so long, never will."""
+
 _REFUSED_S_MIN, _RETRY_S_MAX = 3.0, 10.0
 """Where two devices pair at a time, the enrolment account is taken from one by the other, and back."""
 
@@ -115,6 +118,8 @@ class Terms:
     enrolment_password: Callable[[], str] | None = None
     personal: bool = False
     """Whether it is the group of the person's own devices."""
+    patience_us: int = INVITE_US
+    """How long to wait for the inviter at a code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +240,16 @@ def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invi
         named = terms.relay_url or (f"{_CODE_SCHEME}{place}" if place else named)
         code = typed_code(spoken)
         password = (Password.CODE, code.password)
-        return Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
+        named = _named_relay(named)
+        meeting = Meeting(named, authorities, code.number, password, code.enrolment, patience_us=terms.patience_us)
+        return meeting, None
     invite = Invite.from_uri(text)
     if invite.rendezvous is None or not lacks_account(device):
         return None, invite
     url = _named_relay(named or invite.relay_url)
     password = (Password.URI, invite.secret)
-    return Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
+    pinned, patience_us = invite.inviter, terms.patience_us
+    return Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, pinned, None, patience_us), None
 
 
 def _named_relay(url: str) -> str:
@@ -312,7 +320,8 @@ def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tu
     with stop_signals() as stopping:
         gone = _patience(device, machine, witness, stopping)
         try:
-            attend(machine, meeting.number, relay, device.clock, on_news, report, gone)
+            unreached_us = _UNREACHED_US if meeting.account is None else None
+            attend(machine, meeting.number, relay, device.clock, on_news, report, gone, unreached_us=unreached_us)
         except RelayError as error:
             if meeting.account is None:
                 raise
@@ -376,9 +385,13 @@ def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[
 def _first_contact(device: Device, meeting: Meeting) -> bool:
     """Reach the relay; return whether it is proved already to be who it says."""
     allow_tls12 = device.config.relay.allow_tls12
+    until_us = device.clock.monotonic_us() + meeting.patience_us
     with stop_signals() as stopping:
         proved = first_contact.is_proved(
-            meeting.relay_url, meeting.ca_file, allow_tls12=allow_tls12, given_up=lambda: bool(stopping)
+            meeting.relay_url,
+            meeting.ca_file,
+            allow_tls12=allow_tls12,
+            given_up=lambda: bool(stopping) or device.clock.monotonic_us() >= until_us,
         )
     if stopping:
         raise KeyboardInterrupt

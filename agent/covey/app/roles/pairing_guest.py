@@ -28,14 +28,18 @@ def attend(
     on_news: Callable[[JoinerNews], None],
     report: Report,
     gone: Callable[[], bool] = lambda: False,
+    *,
+    unreached_us: int | None = None,
 ) -> None:
     """Run the ceremony to its end, which `machine.ending` says; `gone` says that the person has given up.
 
-    `on_news` stores what the inviter gives, and then calls `machine.stored`.
+    `on_news` stores what the inviter gives, and then calls `machine.stored`. A relay that was not reached by then is
+    tried no longer than `unreached_us`.
 
     Raises:
-        RelayError: the relay does not let the enrolment account in.
+        RelayError: the relay does not let the enrolment account in, or was not reached in time.
     """
+    begun_us = clock.monotonic_us()
     events: Queue[RelayEvent] = Queue()
     topic = rendezvous_topic(number, Side.INVITER)
     relay.start(events.put)
@@ -58,7 +62,13 @@ def attend(
                 if refusals > 1 and not connected:  # one may be another joiner, who was quicker
                     raise RelayError(
                         f"the relay does not take the enrolment account: {event.reason}",
-                        hint="'covey broker init' on the broker's machine opens it; --enrolment-password-file FILE",
+                        hint="type the whole code as 'covey invite' shows it, with what follows its words; "
+                        "else --enrolment-password-file FILE",
+                    )
+                if unreached_us is not None and not connected and clock.monotonic_us() - begun_us >= unreached_us:
+                    raise RelayError(
+                        f"this relay cannot be used: {event.reason}",
+                        hint="check the URL: mqtts:// where the relay has TLS, and the port",
                     )
                 once.warn(event.reason, f"relay: {event.reason}")
             elif isinstance(event, Delivered):

@@ -6,12 +6,15 @@ import random
 from collections.abc import Callable, Collection
 from threading import Timer
 
+import pytest
+
 from covey.adapters.clock import SystemClock
 from covey.app.roles.pairing_guest import attend
 from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import JoinerIntroduction, Password
 from covey.core.presence.heartbeat import LastWill
-from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
+from covey.errors import RelayError
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.fleet import identity
 
 
@@ -58,11 +61,30 @@ class _SlowRelay:
         self.lost = [*self._waiting.values()]
 
 
-def test_who_gives_up_says_so_before_it_goes() -> None:
-    relay, clock, chance = _SlowRelay(), SystemClock(), random.Random(1)
+class _DumbRelay(_SlowRelay):
+    """Lets nobody speak, without saying no: what listens there may be no broker, or one that wants TLS."""
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        for _ in range(2):
+            deliver(RelayDown("relay", "the server ended the connection without an answer"))
+
+
+def _joiner(clock: SystemClock) -> Joiner:
     own = JoinerIntroduction(identity("pi").keys, "pi", needs_credential=False)
     until_us = clock.monotonic_us() + 60_000_000
-    machine = Joiner(identity("pi"), own, (Password.CODE, b"secret"), until_us, chance.randbytes, None)
+    return Joiner(identity("pi"), own, (Password.CODE, b"secret"), until_us, random.Random(1).randbytes, None)
+
+
+def test_a_relay_that_lets_nobody_speak_is_not_tried_until_the_code_is_over() -> None:
+    clock = SystemClock()
+    with pytest.raises(RelayError, match="cannot be used: the server ended the connection") as ended:
+        attend(_joiner(clock), 7, _DumbRelay(), clock, lambda _: None, lambda *_: None, unreached_us=0)
+    assert "mqtts://" in ended.value.hint
+
+
+def test_who_gives_up_says_so_before_it_goes() -> None:
+    relay, clock = _SlowRelay(), SystemClock()
+    machine = _joiner(clock)
     attend(machine, 7, relay, clock, lambda _: None, lambda *_: None, gone=lambda: relay.has_received)
     assert machine.ending is not None
     assert relay.answered
