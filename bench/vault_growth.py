@@ -229,9 +229,18 @@ def print_boards() -> None:
         for boot in range(BOOTS):
             all_begin = spent(boot, BOARDS, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
         few = spent(BOOTS, 100, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
+        repeated = messages_in(tables / "readings" / "batch=0").slice(0, 100)
+        began = time.process_time()
+        assert dedup.find(tables, repeated, BOOTS).copies == len(repeated), (
+            "first incarnations, forgotten by now, come again"
+        )
+        sought = time.process_time() - began
         size = sum(file.stat().st_size for file in gaps.numbers_in(tables).parent.iterdir())
     print(f"boards   {BOARDS:,} with {BOOTS} incarnations each: {size / 1e6:.1f} MB, {size / BOARDS:.0f} bytes each")
     print(f"boards   100 messages {few:.2f} s of CPU; {BOARDS:,} that begin once more {all_begin:.2f} s", flush=True)
+    print(
+        f"boards   100 repeats of incarnations that are remembered no more: found in {sought:.2f} s of CPU", flush=True
+    )
 
 
 def print_gaps() -> None:

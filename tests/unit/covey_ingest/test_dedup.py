@@ -136,9 +136,9 @@ def test_a_board_that_restarts_a_hundred_times_is_remembered_in_bounds_and_nothi
         if rng.random() < 0.8:  # else killed before
             update(tmp_path, number)
 
-    for step in range(20):
+    for step in range(10):
         older = rng.sample(sorted(taken), min(len(taken), 3))
-        starts = range(5 * step, 5 * step + 5)
+        starts = range(10 * step, 10 * step + 10)
         late = [(board, f"boot {rng.randrange(starts.stop)}", rng.randrange(1, 40)) for board in boards]
         fresh = [(board, f"boot {boot}", seq) for board in boards for boot in starts for seq in (1, 2)]
         offer(step, sorted({*older, *late, *fresh}))
@@ -148,16 +148,16 @@ def test_a_board_that_restarts_a_hundred_times_is_remembered_in_bounds_and_nothi
     filters, _ = read_state(_forgotten(tmp_path), pa.schema([]))
     assert sorted(filters["author"].to_pylist()) == [*boards]
     numbers_in(tmp_path).unlink()
-    offer(20, sorted(taken))
-    offer(21, [("a", "boot 7", 41), ("a", "boot 100", 1)])
+    offer(10, sorted(taken))
+    offer(11, [("a", "boot 7", 41), ("a", "boot 100", 1)])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [False, True])
 def test_numbers_of_an_earlier_version_note_no_incarnations_that_were_forgotten(tmp_path: Path, *, lost: bool) -> None:
     boots = [("a", f"boot {boot}", 1) for boot in range(2 * INCARNATIONS_REMEMBERED)]
-    for number, message in enumerate(boots):
-        _commit(tmp_path, number, [message])
+    for number in range(4):
+        _commit(tmp_path, number, boots[number::4])
     update(tmp_path)
     _forgotten(tmp_path).unlink()
     if lost:
