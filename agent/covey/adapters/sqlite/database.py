@@ -46,6 +46,8 @@ class Database:
         """Whether there is no room (`ReservedSpace`): what waits may leave, and only control messages come in."""
         self.within = False
         """Whether a transaction is open: then nobody else writes, and what was read still holds."""
+        self._overwrote = False
+        """Whether the log may still hold what was overwritten since it was folded."""
         self._reserved = reserved
         self._version = 0
         """`PRAGMA data_version` when what is remembered for longer was last known to hold."""
@@ -121,6 +123,8 @@ class Database:
                 with suppress(StorageError):  # a log that is folded is written again from its beginning
                     self.fold("TRUNCATE" if dropped else "PASSIVE")
             raise
+        if self._overwrote:
+            self._fold_what_was_overwritten()
         for change in changes:
             change()
 
@@ -154,12 +158,22 @@ class Database:
 
     @contextmanager
     def overwriting(self) -> Iterator[None]:
-        """Overwrite with zeros what is deleted or replaced meanwhile, whatever that costs: it was a secret."""
+        """Overwrite with zeros what is deleted or replaced meanwhile, whatever that costs: it was a secret.
+
+        Until the log is folded into the file, both still hold it: that follows the commit.
+        """
         self.run("PRAGMA secure_delete = ON")
         try:
             yield
         finally:
             self.run("PRAGMA secure_delete = FAST")
+            self._overwrote = True
+
+    def _fold_what_was_overwritten(self) -> None:
+        """Fold the log, and empty it; where another process reads just then, after the next transaction."""
+        with suppress(StorageError), translated():
+            busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._overwrote = bool(busy)
 
     def run(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
         """Run a statement, inside a transaction or not, and return its rows."""

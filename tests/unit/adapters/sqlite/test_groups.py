@@ -1,15 +1,17 @@
-"""What is kept of groups that cannot be used yet is bounded, whoever sends it."""
+"""What is kept of groups that cannot be used yet is bounded, whoever sends it; what is erased is in no file."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
-from covey.core.ids import INCARNATION_BYTES, GroupId, Incarnation, LinkSeq, ManifestHash
+from covey.core.ids import INCARNATION_BYTES, EpochId, GroupId, Incarnation, LinkSeq, ManifestHash
 from covey.core.wire.message import Message, MessageType, read_message, write_message
 from covey.limits.group import (
     MAXIMUM_EARLY_BYTES,
@@ -65,3 +67,30 @@ def test_of_manifests_that_follow_something_unknown_the_lowest_are_kept(
             marked = ManifestHash(version.to_bytes(32))
             store.groups.keep_early_manifest(_GROUP, marked, version, bytes([version]) * size)
     assert [raw[0] for raw in store.groups.early_manifests(_GROUP)] == [*range(1, kept + 1)]
+
+
+@pytest.mark.parametrize("read_meanwhile", [False, True])
+def test_what_is_erased_is_in_no_file_though_the_store_stays_open(
+    store: SqliteStore, tmp_path: Path, *, read_meanwhile: bool
+) -> None:
+    secret = bytes(range(200, 232))
+    with store.transaction():
+        store.groups.save_secret(_GROUP, EpochId(bytes(16)), secret, 0)
+    store.database.fold()
+    assert _held(tmp_path, secret)
+    with closing(sqlite3.connect(tmp_path / "state")) as other:
+        if read_meanwhile:
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM epoch_secret").fetchone()
+        other.execute("PRAGMA busy_timeout = 0")
+        store.database.run("PRAGMA busy_timeout = 0")
+        with store.transaction():
+            store.groups.erase_content(_GROUP)
+        assert _held(tmp_path, secret) == read_meanwhile, "who still reads it holds it"
+    with store.transaction():
+        pass
+    assert not _held(tmp_path, secret)
+
+
+def _held(folder: Path, secret: bytes) -> bool:
+    return any(secret in each.read_bytes() for each in folder.glob("state*") if each.is_file())
