@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.operations import own
+from covey.app.operations.groups import pick_member
 from covey.app.operations.known_labels import namer
 from covey.app.pins import NOBODY
 from covey.cli.cmd_invite import invite_device
@@ -15,9 +16,9 @@ from covey.cli.cmd_join import join
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.quantities import date_text
-from covey.cli.terminal import print_json, print_table, read_text_file
-from covey.core.ids import GroupId, printable
-from covey.errors import UsageError
+from covey.cli.terminal import confirm, print_json, print_table, read_text_file
+from covey.core.ids import GroupId, labelled_name, printable
+from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -51,6 +52,14 @@ def add_arguments(parser: Parser) -> None:
     link.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="with a code: how long to wait (default: 600)"
     )
+    retire = actions.add(
+        "retire",
+        on_device(_retire),
+        "take an old device out; what it has left stays left",
+        examples=("covey own retire phone",),
+    )
+    retire.add_argument("device", metavar="DEVICE", help="which one: beginning of its key, or its label")
+    retire.add_argument("--yes", "-y", action="store_true", help="without asking")
     actions.add("groups", on_device(_groups), "list the groups that your devices are in, have left or erased")
     preference = actions.add(
         "preference",
@@ -104,6 +113,21 @@ def _link(device: Device, options: argparse.Namespace) -> int:
     if code == 0 and pinned is not None:
         own.check_linked(device, pinned)
     return code
+
+
+def _retire(device: Device, options: argparse.Namespace) -> None:
+    member = pick_member(own.personal_group(device), options.device)
+    if member.keys.signing_public == device.node.identity.signing_public:
+        raise LocalError("that is this device", hint="'covey own retire' on another one, which goes on")
+    name = labelled_name(member.name, member.label)
+    confirm(f"take {name} out of your own devices?", options.yes)
+    left = own.retire(device, member.keys.signing_public)
+    if options.json:
+        print_json({"device": member.name, "groups": [each.group_id.hex() for each in left]})
+        return
+    print(f"{name} is none of your own devices any more")
+    for each in left:
+        print(f"it is still in a group: covey group remove {member.name} --group {each.group_id.hex()[:8]}")
 
 
 def _groups(device: Device, options: argparse.Namespace) -> None:

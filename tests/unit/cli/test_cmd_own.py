@@ -100,3 +100,17 @@ def test_groups_with_one_other_device_go_with_it(laptop: Here, tmp_path: Path) -
     assert laptop.json("group", "leave", "--with", digits, "--erase", "--yes") == {"left": [pair]}
     assert laptop.json("group", "show")["group_id"] == fleet
     assert laptop.covey("group", "leave", "--with", digits, "--yes").code == 1
+
+
+@pytest.mark.slow
+def test_an_old_device_is_retired(laptop: Here, tmp_path: Path) -> None:
+    keys = Here(tmp_path, "old").json("key", "show")
+    assert "that is this device" in laptop.covey("own", "retire", "laptop", "--yes").stderr
+    personal = laptop.json("group", "show")["group_id"]
+    for group_id in (personal, laptop.json("group", "create")["group_id"]):
+        laptop.ok("group", "add", keys["signing_key"], keys["noise_key"], "--label", "old", "--group", group_id)
+    assert laptop.covey("own", "retire", "old").code == 2, "nobody is there to ask"
+    said = laptop.ok("own", "retire", "old", "--yes")
+    assert "old is none of your own devices any more" in said
+    assert "covey group remove" in said, "it is still in another one"
+    assert [each["label"] for each in laptop.json("own", "devices")] == ["laptop"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from covey.app.device import Device
+from covey.app.operations.groups import change_group, removal
 from covey.app.own_devices import own_devices
 from covey.app.own_documents import Own, OwnDevice, OwnGroupEntry, OwnPreference
 from covey.core.group.manifest import GroupManifest, Mode
@@ -77,6 +78,21 @@ def check_linked(device: Device, group_id: GroupId) -> None:
             "that is no group of somebody's own devices; this device is a member of it, and obeys nothing of it",
             hint=f"'covey own link' there makes a code for that; covey group leave --group {group_id.hex()[:8]}",
         )
+
+
+def retire(device: Device, retired: DeviceKey) -> list[GroupManifest]:
+    """Take one of the person's other devices out of their group; return the groups of this one that still list it.
+
+    What it has left or erased stays so: this device says it from now on.
+
+    Raises:
+        LocalError: as `personal_group`; or nobody keeps more of this device's history.
+    """
+    personal = personal_group(device)
+    with device.store.transaction():
+        own_devices(device).speak_for(retired, device.now())
+    change_group(device, personal, removal(retired))
+    return [each for each in device.node.groups.joined() if each.member(retired) is not None]
 
 
 def follows(device: Device, group: GroupManifest) -> bool:

@@ -4,6 +4,7 @@
    member. No other group orders anything here.
 2. Each group that this device is in, and that is not known as held, it tells of. So it does of a held one that it has
    left by an order which does not count any more, as its author was removed: then who is still in it invites it (5).
+   Where a person retires a device, another one first says in its own name what that one has left or erased.
 3. A group that another device says was left is left here as well, as soon as a member has what this one wrote there, or
    after an hour; an erased one is erased at once, with the secrets of its epochs. Each operation is obeyed once, so who
    is let in again later stays, and tells of it (rule 2).
@@ -200,6 +201,24 @@ class OwnDevices:
             self._write(personal, OwnGroup(group_id, holding, title), now)
         if at_once:
             self._erase(group_id, now)
+
+    def speak_for(self, device: DeviceKey, now: Now) -> None:
+        """Say in this one's name what another own device has left or erased, so that it holds without that one.
+
+        Raises:
+            LocalError: nobody keeps more of this device's history.
+        """
+        personal = self.group()
+        if personal is None:
+            return
+        for each in self.state(personal).groups.values():
+            if each.author != device or each.holding is Holding.HELD:
+                continue
+            said = OwnGroup(each.group_id, each.holding, each.title)
+            if self._records.personal.obeyed(each.group_id) == each.operation:
+                self._write(personal, said, now)
+            else:  # it is still to be obeyed here
+                self._history.write(personal.group_id, said, now)
 
     def turn(self, label: str, now: Now) -> Iterator[Done]:
         """Do what is due, and yield what a person may want to know; `label` is what this device calls itself.

@@ -230,6 +230,27 @@ def test_a_device_that_was_removed_orders_nothing_more(make: Make) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("obeyed", [True, False])
+def test_what_a_retired_device_has_left_stays_left(make: Make, *, obeyed: bool) -> None:  # accepts: 003.51
+    laptop, phone, old = make("laptop"), make("phone"), make("old")
+    personal = linked(laptop, phone, old)
+    fleet = create(laptop)
+    settle(laptop, phone, old)
+    leave(old, fleet)
+    if obeyed:
+        settle(laptop, phone, old)
+    else:
+        carry(old, phone)
+    with phone.store.transaction():
+        own(phone).speak_for(old.key, phone.now)
+        phone.node.actions.change(personal, lambda draft, epoch: draft.removing(old.key, epoch), phone.now)
+    settle(laptop, phone)
+    known = state(laptop).groups[fleet]
+    assert known.holding is not Holding.HELD
+    assert known == state(phone).groups[fleet]
+    assert fleet not in joined(laptop) | joined(phone)
+
+
 def test_who_obeyed_a_thief_before_it_heard_of_the_removal_is_invited_again(make: Make) -> None:
     laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
     personal = linked(laptop, phone, tablet)
