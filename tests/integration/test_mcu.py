@@ -139,4 +139,6 @@ def test_mistakes(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, "gate")
     assert "no board has been seen" in gateway.fails("mcu", "stats", code=1)
     assert gateway.json("mcu", "stats") == []
+    (tmp_path / "notes.txt").write_text("no firmware")
+    assert "covey mcu pack makes one" in gateway.fails("mcu", "sign", str(tmp_path / "notes.txt"), code=1)
     assert "bridge.ports" in gateway.fails("config", "set", "bridge.ports", ",".join(["/dev/x"] * 17), code=78)

@@ -16,8 +16,8 @@ from covey.app.wording import count
 from covey.cli.command_view import device_rows
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Actions, Parser, every_action, group_option, json_option, selector_option
-from covey.cli.progress_line import ProgressLine
-from covey.cli.quantities import date_text, read_us, size_text
+from covey.cli.progress_line import ProgressLine, bar_text
+from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import print_fields, print_json, print_table
 from covey.core.ids import printable
 from covey.errors import UsageError
@@ -106,8 +106,9 @@ def _create(device: Device, options: argparse.Namespace) -> int:
     plan = plan_release(
         device, manifest, options.selector, waves, stop, patience_us, soak_us, _seen_within_us(options.health)
     )
+    size = path.stat().st_size if path.is_file() else 0
     with ProgressLine() as line:
-        offer = put_file(device, manifest, path, options.name, lambda done: line.show(f"sealed {size_text(done)}"))
+        offer = put_file(device, manifest, path, options.name, lambda done: line.show(bar_text(done, size)))
     arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
     found = begin(device, manifest, options.installer, arguments, plan)
     return _follow(device, manifest, found, as_json=options.json)

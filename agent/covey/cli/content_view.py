@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from covey.app.operations.content import pin_file, wait_until_it_opens
 from covey.app.operations.content_patches import fetch_smallest
 from covey.app.operations.file_offers import GroupFile, lacks_secret
-from covey.cli.progress_line import ProgressLine
+from covey.cli.progress_line import ProgressLine, bar_text
 from covey.cli.quantities import read_us, size_text
+from covey.core.ids import printable
 
 if TYPE_CHECKING:
     from covey.app.device import Device
@@ -32,13 +33,15 @@ def fetch_with_progress(
     Raises what `fetch_smallest` and `wait_until_it_opens` raise, and `UsageError` for `wait`.
     """
     seconds = read_us("--wait", wait, _LONGEST_US) / 1e6
-    whole = size_text(offer.file.content.sealed_size)
+    whole, name = offer.file.content.sealed_size, printable(offer.file.name)
+
+    def moves(come: int) -> None:
+        line.show(f"{bar_text(come, whole)}  {size_text(come)} of {size_text(whole)}  {name}")
+
     with ProgressLine() as line:
-        saved = fetch_smallest(
-            device, manifest, offer, seconds, lambda come: line.show(f"{offer.file.name}: {size_text(come)} of {whole}")
-        )
+        saved = fetch_smallest(device, manifest, offer, seconds, moves)
         if opening and lacks_secret(device, manifest, offer):
-            line.show(f"{offer.file.name}: waits for its key")
+            line.show(f"waits for its key  {name}", last=True)
             wait_until_it_opens(device, manifest, offer, seconds)
     if pin:
         pin_file(device, offer, pinned=True)

@@ -1,13 +1,24 @@
-"""One line that tells a person who waits how far it is."""
+"""One line that tells a person who waits how far it is, no longer than the terminal is wide."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from types import TracebackType
 from typing import Self
 
 _REDRAWN_S = 0.1
+_BAR = 20
+_COLUMNS = 80
+"""Of a terminal that does not say how wide it is."""
+
+
+def bar_text(done: int, whole: int) -> str:
+    """Return a bar, and how much of the whole is done: `[##########..........] 50 %`."""
+    share = min(1.0, done / whole) if whole else 1.0
+    filled = int(share * _BAR)
+    return f"[{'#' * filled}{'.' * (_BAR - filled)}] {int(100 * share)} %"
 
 
 class ProgressLine:
@@ -26,7 +37,7 @@ class ProgressLine:
         """Show a text, on a terminal at most ten times a second; the last one in any case."""
         if self._terminal and (last or time.monotonic() - self._shown_at > _REDRAWN_S):
             self._shown_at = time.monotonic()
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[K{text[: _columns() - 1]}", end="", file=sys.stderr, flush=True)  # a wrapped one stays
         elif self._plain and not self._terminal and text != self._text:
             print(text, file=sys.stderr, flush=True)
         self._text = text
@@ -41,3 +52,10 @@ class ProgressLine:
         """Leave the line, for what comes after it."""
         if self._terminal and self._shown_at:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):
+        return _COLUMNS

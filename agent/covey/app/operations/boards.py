@@ -18,7 +18,7 @@ from covey.app.operations.groups import change_group, profile
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
-from covey.errors import LocalError, UsageError
+from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.ports import UDP_PREFIX
 
@@ -242,14 +242,17 @@ def sign(device: Device, path: Path) -> SignedFirmware:
     """Add this device's signature to a firmware in a file.
 
     Raises:
-        RemoteError: it is no firmware for boards.
+        LocalError: it is no firmware for boards.
         StorageError: the disk refused.
     """
     from covey_boards.images import read_image, sign_image
 
     with storage_errors("read", path):
         raw = path.read_bytes()
-    signed = sign_image(raw, device.node.identity)
+    try:
+        signed = sign_image(raw, device.node.identity)
+    except RemoteError as error:
+        raise LocalError(f"{path} is no firmware for boards: {error}", hint="covey mcu pack makes one") from error
     if signed != raw:
         with storage_errors("write", path):
             replace_durably(path, signed, 0o644)
