@@ -40,8 +40,8 @@ _LOOKED_AT = 6
 _SEEDS_OF_MISTAKES = (*range(6), 18)
 """Seeds of which each mistake fails one."""
 _ONCE_BYTES = 16
-_ARRIVAL_STEPS = 240
-"""Within these, what is queued has come."""
+_ANSWER_STEPS = 240
+"""Within these, who lacks something has said so, and is answered; when that comes is up to the link."""
 
 
 class CommandWorld(OrderWorld):
@@ -283,10 +283,17 @@ def _become_quiet(world: CommandWorld) -> None:
 def _settle(world: CommandWorld) -> None:
     world.converge()
     world.network.run(lambda: not any(_works(each) for each in world.commanded))
+    _carry_all(world)
     if world.unreported():
-        world.steps(_ARRIVAL_STEPS)
+        world.steps(_ANSWER_STEPS)
+        _carry_all(world)
     unreported = world.unreported()
     assert not unreported, unreported
+
+
+def _carry_all(world: CommandWorld) -> None:
+    """Let what is queued come: after losses in a row a link waits for minutes, up to `RETRY_US_MAX` each time."""
+    world.network.run(lambda: not any(each.store.outbox.totals()[0] for each in world.commanded))
 
 
 def _works(device: Commanded) -> bool:
