@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.device import find_state, open_device
 from covey.core.ids import key_from_text
 from covey.limits.personal import MAXIMUM_PREFERENCE_VALUE_BYTES
 from tests.command import Here
@@ -43,6 +44,15 @@ def test_without_one_the_way_to_it_is_shown(tmp_path: Path) -> None:
         ended = device.covey("own", *words)
         assert ended.code == 1
         assert "covey own create" in ended.stderr
+
+
+def test_who_got_in_as_into_any_other_group_is_told_the_way_out(laptop: Here) -> None:
+    personal = laptop.json("group", "show")["group_id"]
+    with open_device(find_state(str(laptop.state))) as device, device.store.transaction():
+        device.store.personal.unpin()
+    assert f"covey group leave --group {personal[:8]}" in laptop.fails("own", "devices", code=1)
+    laptop.ok("group", "leave", "--yes", "--group", personal[:8])
+    assert "covey own create" in laptop.fails("own", "devices", code=1)
 
 
 def test_who_left_it_can_make_another(laptop: Here) -> None:

@@ -19,6 +19,7 @@ from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.history import BUNDLE_OPERATION_BYTES, BUNDLE_OPERATIONS
 
 _NONCE_BYTES = 24
+_FOR_MEMBERS = "have a member write another one; whoever is no member asks for an invite: 'covey invite' there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def import_history(device: Device, path: Path) -> HistoryImported:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except NotForUsError as error:
-        raise LocalError(f"{path}: {error}", hint="'covey history export FILE --for' this device") from error
+        raise LocalError(f"{path}: {error}", hint=_FOR_MEMBERS) from error
     except RemoteError as error:
         came = "what came before that was taken" if found.group_id else "nothing of it was taken"
         found.complaint = f"{path}: {error}; {came}"

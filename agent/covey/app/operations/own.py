@@ -33,9 +33,15 @@ def personal_group(device: Device) -> GroupManifest:
         LocalError: none is named on this device, or it is no member of it.
     """
     found = own_devices(device).group()
-    if found is None:
-        raise _NONE
-    return found
+    if found is not None:
+        return found
+    joined = (group.group_id.hex()[:8] for group in device.node.groups.joined() if group.mode is Mode.PERSONAL)
+    if (name := next(joined, None)) is not None:
+        raise LocalError(
+            f"this device joined group {name} by 'covey join', and does nothing there for your own devices",
+            hint=f"covey group leave --group {name}, and then with a new code: covey own link CODE",
+        )
+    raise _NONE
 
 
 def create_personal(device: Device) -> GroupManifest:

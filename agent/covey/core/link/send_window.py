@@ -17,8 +17,9 @@ recipient cannot take yet (telemetry of a group that it has lost) never holds up
     5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
        half as often after each try.
     6. Whoever is there again waits for no retry time that grew while it was not: an acknowledgement of what the other
-       window holds, or a request to be let in, begins the pace anew. Anything else that it says, unasked, brings one
-       retry at once: that may be a replay. So does a connection that is back: the retry time is its base again.
+       window holds, or a request to be let in, begins the pace anew. An acknowledgement that frees nothing and was not
+       asked for brings one retry at once: that may be a replay. So does a connection that is back: the retry time is
+       its base again.
     7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
        acknowledgement is one measurement: a whole window of late ones would have the retry time double each time. One
        that frees only what went more than once measures nothing, and leaves the retry time as it has grown (Karn): the

@@ -132,7 +132,9 @@ def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(  # accepts: 
     ann, ben = pair
     stick = tmp_path / "stick"
     ann.ok("history", "export", str(stick), "--for", "ann")
-    assert "sealed for others" in ben.fails("history", "import", str(stick), code=1)
+    said = ben.fails("history", "import", str(stick), code=1)
+    assert "sealed for others" in said
+    assert "asks for an invite" in said
     ann.ok("history", "export", str(stick))
     with open_device(find_state(str(ben.state))) as device, device.store.transaction():
         device.store.groups.forget(device.pick_group(None).group_id)
