@@ -127,6 +127,8 @@ def _not_local(tree: ast.Module) -> set[str]:
             found.add(node.name)
         elif isinstance(node, ast.alias):
             found.add(node.asname or node.name)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update(node.module.split("."))
         elif isinstance(node, ast.Global):
             found.update(node.names)
     outside: list[ast.AST] = [tree]

@@ -6,6 +6,7 @@ if "slot.cbor" in listdir() or "slot.cbor.new" in listdir():  # it was updated: 
     import slots
 
     slots.start()
+    del slots  # with all that it has loaded
 from ports import main
 
 main()
