@@ -41,7 +41,8 @@ _CYCLES, _CYCLE_STEPS, _CYCLE_S = 40, 8, 120
 _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one, unless it has one of its own."""
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
-_SEED_OF_MISTAKE = {_UNANSWERED: 64}
+_OUTSIDE = "who has obeyed a thief stays outside"
+_SEED_OF_MISTAKE = {_UNANSWERED: 64, _OUTSIDE: 85}
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
 
@@ -363,6 +364,8 @@ def _has_done(world: PersonalWorld, device: OwnDevice, group_id: GroupId, holdin
     """Say whether a device is in a group that is held, and else has no secret of it and nothing that was said in it."""
     if holding is Holding.HELD:
         inside = bool(world.members(device, group_id))
+        if not inside and _obeyed_the_thief(world, device, group_id):
+            return not any(world.members(each, group_id) for each in world.own)
         return inside or group_id in world.left or _is_lost(world, group_id)  # a leaving that crossed it was obeyed
     if holding is Holding.LEFT and not any(world.members(each, group_id) for each in (world.friend, world.stolen)):
         return not world.members(device, group_id)  # whoever it lists beside own devices never got in: nobody tells
@@ -370,6 +373,12 @@ def _has_done(world: PersonalWorld, device: OwnDevice, group_id: GroupId, holdin
     if _has_more_to_say(device, group_id):  # that goes when who was to hear it knows that this device has left
         return False
     return not world.members(device, group_id) and not secrets and not device.store.operations.heads(group_id)
+
+
+def _obeyed_the_thief(world: PersonalWorld, device: OwnDevice, group_id: GroupId) -> bool:
+    """Say whether the last word about a group that a device has heeded is the thief's, which does not count."""
+    obeyed = device.store.personal.obeyed(group_id)
+    return any(each.id == obeyed and each.author == world.stolen.key for each in device.operations(world.personal))
 
 
 def _has_more_to_say(device: OwnDevice, group_id: GroupId) -> bool:
@@ -458,6 +467,7 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     "what was deleted can be read": (Database, "overwriting", lambda _: nullcontext()),
     _LOST: (PersonalTables, "note_incarnations", lambda *_: False),
     _UNANSWERED: (OwnDevices, "_lacking", lambda *_: set()),
+    _OUTSIDE: (OwnDevices, "_is_out_in_vain", lambda *_: False),
     "nobody accepts": (OwnDevices, "_accept", lambda *_: ()),
 }
 
