@@ -61,17 +61,22 @@ def path_in(tables: Path) -> Path:
     return tables / "clocks" / "clocks.parquet"
 
 
-def update(tables: Path, newest: int | None = None) -> pa.Table:
-    """Bring the table up to what is committed, and return it; `newest` is the last micro-batch, where that is known."""
+def update(tables: Path, newest: int | None = None, came: pa.Table | None = None) -> pa.Table:
+    """Bring the table up to what is committed, and return it.
+
+    `newest` is the last micro-batch, where that is known, and `came` its messages.
+    """
     state, last = read_state(path_in(tables), SCHEMA)
     state = state.replace_schema_metadata(None)
     missing = committed_after(tables, last, newest)
     if missing and last < 0:
         for merged in sorted((tables / "readings").glob("*.parquet")):
-            state = _with_messages(state, [merged], -1)
+            state = _with_messages(state, messages_in([merged]), -1)
     for number in missing:
         if any((folder := batch_folder(tables, "readings", number)).glob("*.parquet")):
-            state = _with_messages(state, folder, number)
+            state = _with_messages(
+                state, came if came is not None and number == newest else messages_in(folder), number
+            )
     if missing:
         replace_state(path_in(tables), state, missing[-1])
     return state
@@ -96,8 +101,8 @@ def _with_clocks(messages: pa.Table) -> pa.Table:
     return messages.filter(pc.field("clock_offset").is_valid()).sort_by("received_at")
 
 
-def _with_messages(state: pa.Table, files: Path | list[Path], number: int) -> pa.Table:
-    return _bounded(_by_boot(pa.concat_tables([state, _news(_with_clocks(messages_in(files)), number)])))
+def _with_messages(state: pa.Table, messages: pa.Table, number: int) -> pa.Table:
+    return _bounded(_by_boot(pa.concat_tables([state, _news(_with_clocks(messages), number)])))
 
 
 def _news(messages: pa.Table, number: int) -> pa.Table:

@@ -107,10 +107,12 @@ def _forgotten_in(tables: Path) -> Path:
     return tables / ".numbers" / "forgotten.parquet"
 
 
-def update(tables: Path, newest: int | None = None) -> tuple[pa.Table, ForgottenIncarnations]:
+def update(
+    tables: Path, newest: int | None = None, came: pa.Table | None = None
+) -> tuple[pa.Table, ForgottenIncarnations]:
     """Bring table and state up to what is committed, and return the state; nothing is done twice (rules 3 and 6).
 
-    `newest` is the last micro-batch that is committed, where that is known.
+    `newest` is the last micro-batch that is committed, where that is known, and `came` its messages.
     """
     numbers, last = read_state(numbers_in(tables), NUMBERS)
     if last >= 0 and not is_committed(tables, last):
@@ -136,7 +138,8 @@ def update(tables: Path, newest: int | None = None) -> tuple[pa.Table, Forgotten
             forgotten.add(dropped)
             missing.clear()
     for number in missing:
-        messages, lost = messages_in(files[number]), _losses(_files(batch_folder(tables, "losses", number)))
+        messages = came if came is not None and number == newest else messages_in(files[number])
+        lost = _losses(_files(batch_folder(tables, "losses", number)))
         messages = pa.concat_tables([messages, _recalled(tables, numbers, forgotten, messages, number)])
         numbers, rows, dropped = taken_in(numbers, rows, [messages], lost)
         forgotten.add(dropped)

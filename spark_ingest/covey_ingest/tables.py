@@ -172,11 +172,11 @@ class Tables:
             StorageError: the disk refused.
         """
         try:
-            written = BatchWritten(batch_id)
+            written, came = BatchWritten(batch_id), None
             if not self.folder("readings", batch_id).exists():
-                written = self._write_new(messages, batch_id)
-            gaps.update(self.root, batch_id)
-            clocks.update(self.root, batch_id)
+                written, came = self._write_new(messages, batch_id)
+            gaps.update(self.root, batch_id, came)
+            clocks.update(self.root, batch_id, came)
             readings = self.folder("readings", batch_id)
             devices.update(self.root, batch_id, lambda: devices.summaries_in(readings))
             seen_orders.update(self.root, batch_id)
@@ -190,12 +190,13 @@ class Tables:
             raise StorageError(f"the tables at {self.root} refused batch {batch_id}: {error}") from error
         return written
 
-    def _write_new(self, messages: DataFrame, batch_id: int) -> BatchWritten:
+    def _write_new(self, messages: DataFrame, batch_id: int) -> tuple[BatchWritten, pa.Table | None]:
+        """Write one; return its messages as well, where what was committed is what they were read of."""
         for table in (*OTHERS, rollups.TABLE):
             shutil.rmtree(self.folder(table, batch_id), ignore_errors=True)  # rule 3
         messages = admitted(messages, self.root)
         counted, counts = counted_rows(messages)
-        staged = self._stage(readings(counted), "readings", batch_id)
+        staged = first = self._stage(readings(counted), "readings", batch_id)
         seen = counts.get
         written = BatchWritten(batch_id, **{name: count for name, count in seen.items() if name != DIGEST})
         came = messages_in(staged)
@@ -211,7 +212,7 @@ class Tables:
         self._roll_up(sorted(staged.glob("*.parquet")), batch_id)
         self._commit(staged, "readings", batch_id)
         shutil.rmtree(self._staging, ignore_errors=True)
-        return written
+        return written, came if staged == first else None
 
     def _roll_up(self, readings: list[Path], batch_id: int) -> None:
         minutes = self._staging / f"{rollups.TABLE}-{uuid.uuid4().hex}"
