@@ -433,9 +433,10 @@ def test_a_relay_that_hears_of_the_account_later(
     pi = fresh("pi")
     inviting = start(barn, "invite", "--yes")
     joining = start(pi, "join", inviting.document()["code"], "--relay", broker.url)
-    wait_until(lambda: "refuses this user name" in joining.errors.read_text(), "the relay does not know it yet")
+    wait_until(lambda: "waits until it knows the new account" in joining.errors.read_text(), "it was refused")
     broker.reload()
     assert (joining.end(), inviting.end()) == (0, 0)
+    assert "warning" not in joining.errors.read_text(), "nothing is amiss"
 
 
 def test_a_relay_without_the_enrolment_account(tmp_path: Path, broker: Broker, fresh: Callable[[str], Gateway]) -> None:
@@ -443,6 +444,7 @@ def test_a_relay_without_the_enrolment_account(tmp_path: Path, broker: Broker, f
     broker.reload()
     said = fresh("pi").fails("join", "42-abandon-zoo", "--relay", broker.url, code=1)
     assert "does not take the enrolment account" in said
+    assert "type the whole code" in said
 
 
 @pytest.mark.parametrize(

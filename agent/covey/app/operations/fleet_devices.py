@@ -123,7 +123,9 @@ class _Here:
         """Return why messages for a device are still here."""
         if not self.listens:
             return "no relay is reached"
-        return "not acknowledged yet" if presence == HERE else f"it is {presence}"
+        if presence == HERE:
+            return "not acknowledged yet"
+        return "it was not yet seen running" if presence == "unknown" else f"it is {presence}"
 
 
 def _presences(device: Device, keys: list[DeviceKey], now_us: int) -> dict[DeviceKey, _LastSeen]:

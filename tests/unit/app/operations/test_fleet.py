@@ -170,6 +170,20 @@ def test_what_was_read_is_taken_up_in_parts(opened: Device) -> None:
     assert view.table.totals() == (0, 2)
 
 
+def test_what_waits_for_who_only_joined_says_so(opened: Device) -> None:  # its summary counts it as not yet seen
+    world, view, key = _World(opened, 0), FleetView(), _PEERS[0].signing_public
+    with opened.store.transaction():
+        group_id = opened.pick_group(None).group_id
+        member = Member(_PEERS[0].keys, "ben")
+        opened.node.actions.change(group_id, lambda draft, _: draft.adding(member), opened.now())
+        opened.node.send_blob(group_id, b"x", opened.now(), key)
+        opened.store.conditions.set("relay 127.0.0.1:1", "up", world.clock.now_us)
+    found = _look(view, world)
+    [shown] = [each for each in found.devices if each.key == key.hex()]
+    assert (shown.presence, shown.waits_because) == ("unknown", "it was not yet seen running")
+    assert "1 not yet seen running" in found.summary
+
+
 def test_who_is_not_heard_any_more_is_silent_at_the_next_look(opened: Device) -> None:
     world, view, key = _World(opened, 0), FleetView(), _PEERS[0].signing_public
     member = Member(_PEERS[0].keys, "ben")
