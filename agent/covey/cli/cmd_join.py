@@ -26,7 +26,6 @@ from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json, read_text_file
 from covey.core.ids import labelled_name, printable
 from covey.errors import PairingError
-from covey.limits.pairing import INVITE_US
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -53,7 +52,8 @@ def add_arguments(parser: Parser) -> None:
         "--timeout",
         type=float,
         metavar="SECONDS",
-        help="how long to wait (default: 600; with a file: while it is good)",
+        help="how long to wait for the group, once the other device was met (default: 600; with a file: in all, while "
+        "it is good)",
     )
     parser.add_argument("--label", default="", help="a name for people, where this machine is no device yet")
     parser.add_argument("--run", action="store_true", help="go on as the agent, as 'covey run' does")
@@ -96,8 +96,7 @@ def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *
     secret = options.enrolment_password_file
     password = None if secret is None else lambda: read_text_file(secret).strip()
     patience_s = _patience_s(opened, options, given)
-    patience_us = min(INVITE_US, int(patience_s * 1e6))
-    terms = Terms(options.relay, options.ca_file, password, personal, patience_us)
+    terms = Terms(options.relay, options.ca_file, password, personal)
     deadline = time.monotonic() + patience_s
     warn_of_exposure([options.relay] if options.relay else [])
     try:

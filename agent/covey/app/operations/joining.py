@@ -118,8 +118,6 @@ class Terms:
     enrolment_password: Callable[[], str] | None = None
     personal: bool = False
     """Whether it is the group of the person's own devices."""
-    patience_us: int = INVITE_US
-    """How long to wait for the inviter at a code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,16 +238,13 @@ def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invi
         named = terms.relay_url or (f"{_CODE_SCHEME}{place}" if place else named)
         code = typed_code(spoken)
         password = (Password.CODE, code.password)
-        named = _named_relay(named)
-        meeting = Meeting(named, authorities, code.number, password, code.enrolment, patience_us=terms.patience_us)
-        return meeting, None
+        return Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
     invite = Invite.from_uri(text)
     if invite.rendezvous is None or not lacks_account(device):
         return None, invite
     url = _named_relay(named or invite.relay_url)
     password = (Password.URI, invite.secret)
-    pinned, patience_us = invite.inviter, terms.patience_us
-    return Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, pinned, None, patience_us), None
+    return Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
 
 
 def _named_relay(url: str) -> str:
@@ -385,13 +380,12 @@ def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[
 def _first_contact(device: Device, meeting: Meeting) -> bool:
     """Reach the relay; return whether it is proved already to be who it says."""
     allow_tls12 = device.config.relay.allow_tls12
-    until_us = device.clock.monotonic_us() + meeting.patience_us
     with stop_signals() as stopping:
         proved = first_contact.is_proved(
             meeting.relay_url,
             meeting.ca_file,
             allow_tls12=allow_tls12,
-            given_up=lambda: bool(stopping) or device.clock.monotonic_us() >= until_us,
+            given_up=lambda: bool(stopping),
         )
     if stopping:
         raise KeyboardInterrupt
