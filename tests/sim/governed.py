@@ -55,6 +55,8 @@ class Governed:
         self._strangers = [DeviceKey(chance.randbytes(32)) for _ in range(2)]
         self._sender = HostileSender(world, self._guest.identity, chance)
         self.acts = 0
+        self.said = 0
+        """What the end adds: messages, and destructions."""
         self._may_destroy = not world.plan.restore_every_us
         """A device that is restored after all others have forgotten the group is told by nobody."""
         self._destroyed = False
@@ -172,6 +174,7 @@ class Governed:
 
         What the brokers hold for them is lost, so that nobody but that other one is left to tell them.
         """
+        self.said += 1
         agenda, others = self._world.agenda, [each for each in self._inside() if each is not issuer]
         for sleeper in others[1:]:
             sleeper.sleep(_SLEEPS_US)
@@ -272,6 +275,8 @@ class Governed:
         self._wait(self._agrees, _AGREES_US, "who leaves divides a group")
 
     def _saying(self, body: bytes, submission: Submission) -> Callable[[SimStore, Node, Now], None]:
+        self.said += 1
+
         def say(store: SimStore, node: Node, now: Now) -> None:
             with store.transaction():
                 node.send_blob(self.group_id, body, now)

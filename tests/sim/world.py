@@ -140,7 +140,7 @@ class World:
         """Count one publish of any device; there is a bound."""
         self.publishes += 1
         starts = sum(device.boots for device in self.devices)
-        votes = self.governed.acts if self.governed is not None else 0
+        votes = self.governed.acts + self.governed.said if self.governed is not None else 0
         said = (self._submitted + self._changes + votes) * (len(self.devices) - 1)
         most = _PUBLISHES_BASE + _PUBLISHES_EACH * said + _PUBLISHES_START * starts
         most += _PUBLISHES_PROVOKED * (self.insider.acts + self.former.acts + self.provoked)
