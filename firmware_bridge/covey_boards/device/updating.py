@@ -110,7 +110,7 @@ class Update:
                 raise Unfit("it has a file that a firmware has not")
             self._length += size
         here, own_mpy = architecture_here()
-        if architecture and architecture != here:
+        if architecture not in ("", here) and architecture not in _thumb_before(here):
             raise Unfit("it is for %s, and this board is %s" % (architecture, here or "unknown"))
         if mpy and mpy != own_mpy:
             raise Unfit("it is compiled for version %d of .mpy, and this board reads %d" % (mpy, own_mpy))
@@ -194,6 +194,12 @@ class Update:
             while piece:
                 yield piece
                 piece = file.read(_PIECE)
+
+
+def _thumb_before(here):
+    """Return the processors whose native code MicroPython loads on a Cortex-M as well: those that can do less."""
+    names = ("armv6m", "armv7m", "armv7em", "armv7emsp", "armv7emdp")
+    return names[: names.index(here)] if here in names else ()
 
 
 def architecture_here():

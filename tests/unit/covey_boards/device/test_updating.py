@@ -186,6 +186,25 @@ def test_what_does_not_fit_or_is_not_signed_changes_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("here", "fits"),
+    [
+        ("armv6m", {"armv6m"}),
+        ("armv7em", {"armv6m", "armv7m", "armv7em"}),  # what a Cortex-M3 calls itself
+        ("x64", {"x64"}),
+        ("", set()),
+    ],
+)
+def test_native_code_of_a_lesser_cortex_m_fits(
+    flash: Flash, operator: Identity, monkeypatch: pytest.MonkeyPatch, here: str, fits: set[str]
+) -> None:
+    monkeypatch.setattr(updating, "architecture_here", lambda: (here, 6))
+    for architecture in ("armv6m", "armv7m", "armv7em", "armv7emsp", "x64"):
+        state = Update(flash, _image(operator, architecture=architecture).announced).state
+        assert state == (RECEIVING if architecture in fits else REFUSED), architecture
+
+
+@pytest.mark.slow
 def test_contents_that_are_not_what_was_signed_never_start(flash: Flash, operator: Identity) -> None:
     image = _image(operator)
     update = Update(flash, image.announced)
