@@ -42,7 +42,7 @@ _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one, unless it has one of its own."""
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
 _OUTSIDE = "who has obeyed a thief stays outside"
-_SEED_OF_MISTAKE = {_UNANSWERED: 64, _OUTSIDE: 85}
+_SEED_OF_MISTAKE = {_LOST: 12, _UNANSWERED: 64, _OUTSIDE: 8}
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
 
@@ -450,7 +450,7 @@ def _check_erased(world: PersonalWorld, device: OwnDevice) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(8), 19])
 def test_a_persons_devices_end_with_the_same(tmp_path: Path, seed: int) -> None:  # accepts: 003.51, 003.54, 003.61
     run(tmp_path, seed)
 

@@ -19,7 +19,7 @@ from covey.core.settings.states import ReportedSetting
 from covey.errors import RemoteError
 from tests.sim.test_orders import OrderWorld, run
 
-_SEEDS_OF_MISTAKES = (12, 13, 0)
+_SEEDS_OF_MISTAKES = (9, 12, 13, 0)
 
 
 class SecretWorld(OrderWorld):

@@ -204,13 +204,17 @@ class HistoryExchange:
     def ask_at(self, group_id: GroupId, member: DeviceKey, at_us: int) -> None:
         """Ask a member once more at a time of the monotonic clock; nobody else who was to be asked so in the group."""
         self._asks_at_us[group_id] = member, at_us
-        self._look_at_us = at_us if self._look_at_us is None else min(self._look_at_us, at_us)
+        self._look_by(at_us)
 
     def ask_later(self, group_id: GroupId, member: DeviceKey, manifest: ManifestHash, now: Now) -> None:
         """Ask a member again once a manifest that its operations name is here."""
         self._missing_manifests[group_id] = manifest
         self._asks_later[group_id] = member
-        self._look_at_us = now.monotonic_us + ANNOUNCE_US
+        self._look_by(now.monotonic_us + ANNOUNCE_US)
+
+    def _look_by(self, at_us: int) -> None:
+        """Look whom to ask at a time at the latest: what comes meanwhile does not put it off."""
+        self._look_at_us = at_us if self._look_at_us is None else min(self._look_at_us, at_us)
 
     def ask(
         self,
@@ -233,7 +237,7 @@ class HistoryExchange:
         if not progressed and asked_at_us is not None and now.monotonic_us < asked_at_us + HISTORY_PULL_US:
             if unknown:
                 self._wanted[group_id, member] = tuple(unknown)
-                self._look_at_us = now.monotonic_us + ANNOUNCE_US
+                self._look_by(now.monotonic_us + ANNOUNCE_US)
             return []
         self._pulled_at_us = {
             key: at_us for key, at_us in self._pulled_at_us.items() if now.monotonic_us < at_us + HISTORY_PULL_US

@@ -147,7 +147,7 @@ class Groups:
         return [group for group in self.removed_from() if self._has_left(group.group_id)]
 
     def _has_left(self, group_id: GroupId) -> bool:
-        """Say whether a manifest of this device's does not list it, and nothing that follows that one does.
+        """Say whether a manifest of this device's does not list it, and nothing that follows the last such one does.
 
         Others' may have settled it: who has let somebody in meanwhile brings both together, and tells this device, too.
         """
@@ -157,8 +157,8 @@ class Groups:
             manifest = read_manifest(raw, verify=False)
             follows = not leaving.isdisjoint(manifest.prev)
             if manifest.member(self.own) is not None:
-                if follows:
-                    return False
+                if follows:  # it was let in again, and may have left again since
+                    leaving.clear()
             elif follows or manifest.issuer == self.own:
                 leaving.add(manifest.hash)
         return bool(leaving)

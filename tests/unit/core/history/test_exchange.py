@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from covey.core.history.bodies import Note
-from covey.core.ids import GroupId
+from covey.core.ids import GroupId, OperationId
 from covey.limits.history import ANNOUNCE_PAUSE_US, ANNOUNCE_US
 from tests.fleet import Device, carry, found
 
@@ -59,4 +59,16 @@ def test_acknowledgements_have_what_is_held_back_looked_at_ten_times_a_second_at
     ann.wait(ANNOUNCE_PAUSE_US / 1_000_000 - 0.001)
     assert not exchange.has_work(ann.now)
     ann.wait(0.001)
+    assert exchange.has_work(ann.now)
+
+
+def test_what_others_ask_for_meanwhile_puts_no_request_off(tmp_path: Path) -> None:
+    ann, ben, eve = (Device(name, tmp_path) for name in ("ann", "ben", "eve"))
+    group_id = found(ann, ben, eve)
+    exchange = ann.node.history.exchange
+    ann.maintain()
+    exchange.ask_at(group_id, ben.key, ann.now.monotonic_us + 10_000_000)
+    for second in range(10):
+        exchange.ask(group_id, eve.key, ann.now, [OperationId(bytes([second] * 32))])
+        ann.wait(1)
     assert exchange.has_work(ann.now)
