@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
+from covey.adapters.sqlite.migrations import newest_schema
 from tests.integration.gateway import Gateway
 from tests.waiting import GUARD_S, wait_until
 
@@ -54,13 +55,8 @@ def test_an_old_database_is_migrated_and_keeps_its_data(alone: Gateway) -> None:
         database.commit()
     assert alone.counters() == {"landed_messages": 3}
     alone.ok("group", "create")
-    newest = max(
-        int(entry.name.split("_")[0])
-        for entry in resources.files("covey.adapters.sqlite.schema").iterdir()
-        if entry.name.endswith(".sql")
-    )
     with closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (newest,)
+        assert database.execute("PRAGMA user_version").fetchone() == (newest_schema(),)
         assert database.execute("SELECT next_seq, incarnation FROM device").fetchone() == (7, bytes(8))
 
 

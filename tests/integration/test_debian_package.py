@@ -92,7 +92,7 @@ def _age(database: Path) -> None:
     for rest in ("-wal", "-shm"):
         database.with_name(database.name + rest).unlink(missing_ok=True)
     scripts = sorted(
-        (each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name.endswith(".sql")),
+        (each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name[0].isdigit()),
         key=lambda each: each.name,
     )
     with sqlite3.connect(database) as connection:
