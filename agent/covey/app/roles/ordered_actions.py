@@ -96,8 +96,11 @@ class CommandStore(Transactions, Protocol):
 @dataclass(slots=True)
 class _Running:
     begun: Begun | StepBegun
-    program: RunningProgram
+    program: RunningProgram | None
+    """None where it could not be started."""
     started_us: int
+    end: End | None = None
+    """How it has ended, until that is stored: there may be no room for it yet."""
 
     def rest_us(self, now: Now) -> int:
         """Return in how many microseconds to look at it."""
@@ -267,9 +270,9 @@ class OrderedActions:
             running, end = self._running, _looked(self._running, now)
             if end is None:
                 return running.rest_us(now)
-            self._running = None
             if not _is_found_out_later(running, end):
                 self._keep_end(node, running.begun, end, moment)
+            self._running = None
             return _RUNNING_US
         if not (self._records.waiting() or self._installing.under_way()):
             return None
@@ -284,8 +287,7 @@ class OrderedActions:
         self._keep(node, begin)
         [begun] = following
         if isinstance(begun, Begun | StepBegun):  # and that is durable now
-            self._start(node, begun, now, moment)
-        if self._running is not None:
+            self._running = self._start(node, begun, now)
             return self._running.rest_us(now)
         return _RETRY_US if begun is None else _RUNNING_US
 
@@ -310,17 +312,15 @@ class OrderedActions:
                 final.append(record)
         return final
 
-    def _start(self, node: Node, begun: Begun | StepBegun, now: Now, moment: Moment) -> None:
+    def _start(self, node: Node, begun: Begun | StepBegun, now: Now) -> _Running:
         if isinstance(begun, Begun):
             self._report("notice", f"does {begun.invocation.action}, as {_author(node, begun.record)} ordered")
         else:
             self._report("notice", f"{begun.invocation.action}: {begun.step.value}")
         try:
-            program = self._programs.start(begun.invocation, now.monotonic_us)
+            return _Running(begun, self._programs.start(begun.invocation, now.monotonic_us), now.monotonic_us)
         except ActionError as error:
-            self._keep_end(node, begun, _refused(error), moment)
-        else:
-            self._running = _Running(begun, program, now.monotonic_us)
+            return _Running(begun, None, now.monotonic_us, _refused(error))
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 
@@ -357,16 +357,19 @@ def _is_found_out_later(running: _Running, end: End) -> bool:
 
 
 def _looked(running: _Running, now: Now) -> End | None:
-    """Return how a program has ended, if it has."""
-    try:
-        end = running.program.look(now.monotonic_us)
-    except ActionError as error:
-        return _refused(error)
-    return None if end is None else _end(running.begun, end)
+    """Return how a program has ended, if it has; once it has, it is asked no more."""
+    if running.end is None and running.program is not None:
+        try:
+            end = running.program.look(now.monotonic_us)
+            running.end = None if end is None else _end(running.begun, end)
+        except ActionError as error:
+            running.end = _refused(error)
+    return running.end
 
 
 def _stopped(running: _Running) -> End:
     """End a program, for the agent ends."""
+    assert running.program is not None, "else it has ended already"
     try:
         end = running.program.stop()
     except ActionError as error:
