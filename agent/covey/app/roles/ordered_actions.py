@@ -32,7 +32,7 @@ from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.errors import ActionError, LocalError, UnknownGroupError
+from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
 from covey.limits.actions import CLOCK_SETTLES_US
 from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
 
@@ -270,9 +270,13 @@ class OrderedActions:
             running, end = self._running, _looked(self._running, now)
             if end is None:
                 return running.rest_us(now)
-            if not _is_found_out_later(running, end):
-                self._keep_end(node, running.begun, end, moment)
             self._running = None
+            if not _is_found_out_later(running, end):
+                try:
+                    self._keep_end(node, running.begun, end, moment)
+                except StorageError:
+                    self._running = running  # there is no room for its end yet: the next turn keeps it
+                    raise
             return _RUNNING_US
         if not (self._records.waiting() or self._installing.under_way()):
             return None
