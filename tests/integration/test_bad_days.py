@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -58,6 +59,22 @@ def test_an_old_database_is_migrated_and_keeps_its_data(alone: Gateway) -> None:
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (newest_schema(),)
         assert database.execute("SELECT next_seq, incarnation FROM device").fetchone() == (7, bytes(8))
+
+
+def test_a_log_that_a_power_cut_left_is_emptied(alone: Gateway) -> None:
+    """What an erasing commit had overwritten may still stand there: the cut came before the log was folded."""
+    alone.ok("relay", "--url", "mqtt://127.0.0.1:1")
+    alone.ok("group", "create")
+    alone.start("run", "--no-sensors")
+    wait_until(lambda: alone.json("status")["agent"] == "running", "the agent runs")
+    for _ in range(5):
+        alone.ok("note", "kept in confidence")
+    log = alone.state / "state.sqlite-wal"
+    alone.end(signal.SIGKILL)
+    assert b"kept in confidence" in log.read_bytes()
+    alone.start("run", "--no-sensors")
+    wait_until(lambda: alone.json("status")["agent"] == "running", "the next one runs")
+    assert b"kept in confidence" not in log.read_bytes()
 
 
 def _in_1970(gateway: Gateway, *words: str, feed: str = "") -> subprocess.CompletedProcess[str]:

@@ -115,6 +115,7 @@ def _run(
     wakes = WakePipe(device.folder.wake_pipe, device.waking.wake)
     with stop_signals() as early, closing(wakes), _local_api(device):
         device.folder.state_file.change_mark(device.store)
+        device.store.fold()  # a power cut can have come between what overwrote a secret and the folding after it
         device.store.content.sweep()
         ended = speak_with_relay(
             device,
