@@ -239,6 +239,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "forgotten_manifest": (("id",), _anything),
     "forgotten_operation": (("arrival",), _anything),
     "ordered_setting": (("key",), _sound_ordered_setting),
+    "setting_gone_back": (("place",), _anything),
     "command": (("place",), _sound_command),
     "command_once": (("once",), _anything),
     "installation": (("place",), _sound_installation),

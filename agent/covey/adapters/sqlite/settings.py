@@ -8,10 +8,11 @@ from typing import Any
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
 from covey.core.history.orders import Scalar
-from covey.core.ids import DeviceKey, GroupId, Incarnation
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.core.settings.ordered import HeldValue, OrderedSetting
 from covey.core.settings.reporting import KeptReport
 from covey.core.settings.states import SettingState
+from covey.limits.settings import MAXIMUM_SETTINGS_GONE_BACK
 
 _COLUMNS = "key, group_id, operation, author, state, held, former, code, why, tries, own"
 
@@ -56,6 +57,19 @@ class OrderedSettingTable:
         with self._database.overwriting():
             self._database.run("DELETE FROM ordered_setting WHERE key = ?", (key,))
         self._events.setting(key, now_us)
+
+    def note_gone_back(self, operation: OperationId, code: str) -> None:
+        """Remember that an order has gone back, and what stood against it; the oldest beyond the bound go."""
+        self._database.run("INSERT OR REPLACE INTO setting_gone_back (operation, code) VALUES (?, ?)", (operation, code))
+        self._database.run(
+            "DELETE FROM setting_gone_back WHERE place <= (SELECT max(place) FROM setting_gone_back) - ?",
+            (MAXIMUM_SETTINGS_GONE_BACK,),
+        )
+
+    def gone_back(self, operation: OperationId) -> str | None:
+        """Return what stood against an order that has gone back here; None of any other."""
+        row = self._database.first("SELECT code FROM setting_gone_back WHERE operation = ?", (operation,))
+        return None if row is None else str(row[0])
 
 
 class SettingReports:

@@ -6,7 +6,8 @@
 2. A value is taken up at once where a running part can, else at a start of the agent, which is then at hand.
 3. What needs a start has to prove itself: the agent starts with it, within `SETTING_TRIES`; of a relay, besides, that
    it answers within `RELAY_TRIAL_US` of running. Else what held before holds again. Tries are durable, so a crash and a
-   power cut count as one.
+   power cut count as one. What has gone back is not tried once more, also where it did not count for a while: its group
+   was left and joined again, or another order had taken its place.
 4. What is for a program of the owner's is handed over, and the program says what it made of it.
 5. A secret value is opened once, when it is taken up, and only for a program of the owner's; nobody else is told it.
    So it holds on when the key that it was sealed for is gone.
@@ -59,6 +60,7 @@ NOT_STARTED = "not_started"
 RELAY_SILENT = "relay_silent"
 SEALED = "setting_sealed"
 ONLY_OPEN = "setting_not_secret"
+_GONE_BACK_BEFORE = "it went back here before; to try it once more, set it again"
 
 
 class Effect(Enum):
@@ -176,6 +178,8 @@ class Obedience:
             judged_before = given is not None and given.operation == desired.operation
             found = replace(found, held=None if judged_before else held)
             return replace(found, state=SettingState.REFUSED, code=objection.code, why=_short(objection.why))
+        if code := self._records.gone_back(desired.operation):
+            return replace(found, state=SettingState.REVERTED, code=code, why=_GONE_BACK_BEFORE)
         effect = self._owner.effect(desired.key)
         if effect is Effect.BY_A_PROGRAM:
             return replace(found, state=SettingState.HANDED_OVER, held=new)
@@ -188,6 +192,7 @@ class Obedience:
     def _revert(self, given: OrderedSetting, objection: Objection, now_us: int) -> None:
         given_back = replace(given, state=SettingState.REVERTED, held=given.before, before=None, tries=0)
         self._records.put(replace(given_back, code=objection.code, why=_short(objection.why)), now_us)
+        self._records.note_gone_back(given.operation, objection.code)
 
 
 def _short(text: str) -> str:

@@ -80,3 +80,9 @@ class OrderedSettingRecords(Protocol):
 
     def forget(self, key: str, now_us: int) -> None:
         """Forget one."""
+
+    def note_gone_back(self, operation: OperationId, code: str) -> None:
+        """Remember that an order has gone back, and what stood against it."""
+
+    def gone_back(self, operation: OperationId) -> str | None:
+        """Return what stood against an order that has gone back here; None of any other."""

@@ -18,7 +18,12 @@ from covey.core.settings.obedience import NOT_STARTED, RELAY_SILENT, Desired, Ef
 from covey.core.settings.secrets import SealedValue, seal_value
 from covey.core.settings.states import SettingState
 from covey.errors import SettingError
-from covey.limits.settings import MAXIMUM_REPORTED_SETTINGS, MAXIMUM_SETTING_WHY_BYTES, SETTING_TRIES
+from covey.limits.settings import (
+    MAXIMUM_REPORTED_SETTINGS,
+    MAXIMUM_SETTING_WHY_BYTES,
+    MAXIMUM_SETTINGS_GONE_BACK,
+    SETTING_TRIES,
+)
 from tests.fleet import open_store
 
 _GROUP = GroupId(bytes(32))
@@ -164,6 +169,41 @@ def test_a_relay_that_does_not_answer_goes_back_to_the_one_before(site: Site) ->
     why = Objection(RELAY_SILENT, "no answer")
     assert site.obedience.revert(why, 4, (SettingState.TRIED,)) == ["relay"]
     assert site.state("relay") == ("REVERTED", "here"), "which is the last that has answered"
+
+
+@pytest.mark.parametrize("meanwhile", ["its group was left", "another order had taken its place"])
+def test_what_has_gone_back_is_not_tried_again_when_it_counts_once_more(site: Site, meanwhile: str) -> None:
+    site.order("relay", "nowhere")
+    site.obedience.revert(Objection(RELAY_SILENT, "no answer"), 2)
+    cut_off = site.wanted.pop("relay")
+    if meanwhile == "another order had taken its place":
+        site.order("relay", "there")
+        site.obedience.prove(3, tuple(SettingState))
+    else:
+        assert site.obey() == ["relay"]
+    site.wanted["relay"] = cut_off
+    assert site.obey() == ["relay"]
+    assert site.state("relay") == ("REVERTED", "there" if "order" in meanwhile else None)
+    [told] = [each.reported for each in site.table.all()]
+    assert (told.code, told.why) == (RELAY_SILENT, "it went back here before; to try it once more, set it again")
+    assert site.obey(rejudge=True) == []
+    site.order("relay", "nowhere")
+    assert site.state("relay") == ("TRIED", "nowhere"), "another order is"
+
+
+def test_only_the_last_orders_that_went_back_are_remembered(site: Site) -> None:
+    first = None
+    for _ in range(MAXIMUM_SETTINGS_GONE_BACK + 1):
+        site.order("relay", "nowhere")
+        first = first or site.wanted["relay"]
+        site.obedience.revert(Objection(RELAY_SILENT, "no answer"), 2)
+    last = site.wanted["relay"]
+    for order, state in (last, "REVERTED"), (first, "TRIED"):
+        site.wanted.clear()
+        site.obey()
+        site.wanted["relay"] = order
+        site.obey()
+        assert site.state("relay")[0] == state
 
 
 def test_what_nothing_asks_for_any_more_is_forgotten(site: Site) -> None:

@@ -663,3 +663,9 @@ CREATE TABLE graph_offer (
                                                     -- null: it was given some since the last offer
     whole           INTEGER NOT NULL                -- in all
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE setting_gone_back (
+    place           INTEGER PRIMARY KEY,
+    operation       BLOB    NOT NULL UNIQUE,
+    code            TEXT    NOT NULL
+) STRICT;
