@@ -143,7 +143,7 @@ def _diff(device: Device, options: argparse.Namespace) -> None:
                 labelled_name(each.name, each.label),
                 each.key,
                 "(sealed)" if each.sealed else _value(each.wanted),
-                each.state or "not heard yet",
+                _state(each),
                 printable(each.why),
             )
             for each in shown
@@ -165,7 +165,7 @@ def _history(device: Device, options: argparse.Namespace) -> None:
             labelled_name(each.author[:8], each.label),
             printable(each.selector, 32),
             "(sealed)" if each.sealed else _value(each.value),
-            "" if each.counts else "nobody obeys it",
+            _standing(each),
         )
         for each in found
     ]
@@ -173,6 +173,23 @@ def _history(device: Device, options: argparse.Namespace) -> None:
         print_table(["order", "made", "by", "for", "value", ""], rows)
     else:
         print("nobody has ever set it")
+
+
+def _state(each: setting_orders.SettingDifference) -> str:
+    """Return what a device says; of what has gone back, to what, if it tells."""
+    if each.state == setting_orders.REVERTED and each.value is not None:
+        return f"{each.state} to {_value(each.value)}"
+    return each.state or "not heard yet"
+
+
+def _standing(each: setting_orders.SettingEntry) -> str:
+    """Return why an order does not hold where it should."""
+    if not each.counts:
+        return "nobody obeys it"
+    if not each.reverted:
+        return ""
+    where = each.reverted[0] if len(each.reverted) == 1 else count(len(each.reverted), "device")
+    return f"{setting_orders.REVERTED} on {where}"
 
 
 def _value(value: str | bool | int | None) -> str:

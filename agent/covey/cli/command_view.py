@@ -138,6 +138,8 @@ def show_order(order: OrderEntry) -> None:
         },
         8,
     )
+    if order.kind == "setting":
+        print("what became of it: covey setting diff")
 
 
 def _row(each: DeviceOutcome) -> tuple[object, ...]:

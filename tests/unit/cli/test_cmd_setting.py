@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from covey.adapters.state_folder import StateFolder
+from covey.app.device import device_on
+from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
 from tests.command import Here
 
 
@@ -43,6 +46,32 @@ def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -
     assert "(its own)" in kim.ok("setting", "diff", "app.mode")
     assert "no operator has set anything" in kim.ok("setting")
     assert "no operator has set app.mode on" in kim.ok("setting", "get", "app.mode")
+
+
+@pytest.mark.slow
+def test_what_went_back_by_itself_is_told_wherever_a_person_looks(kim: Here) -> None:
+    kim.ok("setting", "set", "presence.interval_seconds", "60")
+    _agent_runs(kim)
+    _agent_runs(kim)
+    order = kim.json("setting", "set", "presence.interval_seconds", "9")["id"]
+    _agent_runs(kim, fails_with="the agent does not come up")
+    shown = kim.ok("setting", "get")
+    assert re.search(r"presence\.interval_seconds +60 +reverted .* the agent does not come up", shown)
+    assert re.search(r" 9 +reverted to 60 +the agent does not come up\n0 of 1 agree", kim.ok("setting", "diff"))
+    assert "what became of it: covey setting diff" in kim.ok("orders", order[:8])
+    first, last = kim.json("setting", "history", "presence.interval_seconds")
+    name = f"{kim.json('status')['device']} kim"
+    assert (first["reverted"], last["reverted"], last["id"]) == ([], [name], order)
+    assert f"reverted on {name}" in kim.ok("setting", "history", "presence.interval_seconds")
+
+
+def _agent_runs(here: Here, fails_with: str = "") -> None:
+    """Have an agent begin, and obey; then have what it cannot begin with go back, where that is said."""
+    folder = StateFolder.at(here.state)
+    with device_on(folder, folder.identity(), folder.configuration.config()) as device:
+        write_layer_at_start(device)
+        settings_role(device, lambda: None).turn(device.node, device.now())
+        assert not fails_with or give_back(device, fails_with)
 
 
 @pytest.mark.parametrize(

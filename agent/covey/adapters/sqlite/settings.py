@@ -60,7 +60,9 @@ class OrderedSettingTable:
 
     def note_gone_back(self, operation: OperationId, code: str) -> None:
         """Remember that an order has gone back, and what stood against it; the oldest beyond the bound go."""
-        self._database.run("INSERT OR REPLACE INTO setting_gone_back (operation, code) VALUES (?, ?)", (operation, code))
+        self._database.run(
+            "INSERT OR REPLACE INTO setting_gone_back (operation, code) VALUES (?, ?)", (operation, code)
+        )
         self._database.run(
             "DELETE FROM setting_gone_back WHERE place <= (SELECT max(place) FROM setting_gone_back) - ?",
             (MAXIMUM_SETTINGS_GONE_BACK,),

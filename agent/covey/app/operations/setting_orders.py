@@ -17,7 +17,7 @@ from covey.config.settings import settings
 from covey.core.actions.results import CommandState
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import Scalar, SettingOrder
-from covey.core.ids import device_name, printable
+from covey.core.ids import OperationId, device_name, labelled_name, printable
 from covey.core.orders.selector import read_selector
 from covey.core.settings.desired import GivenOrder, read_order
 from covey.core.settings.obedience import ONLY_OPEN
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from covey.app.device import Device
     from covey.core.group.manifest import GroupManifest, Member
     from covey.core.history.operation import Operation
+
+REVERTED = SettingState.REVERTED.name.lower()
+"""What a device says of a setting that has gone back by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,10 @@ class SettingDifference:
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:
-    """One order of the history: who wanted what of whom, when, by the author's clock, and whether it counts here."""
+    """One order of the history: who wanted what of whom, when, by the author's clock, and whether it counts here.
+
+    `reverted` names the devices on which it has gone back by itself, as far as they have told this one.
+    """
 
     id: str
     author: str
@@ -68,6 +74,7 @@ class SettingEntry:
     value: Scalar | None
     sealed: bool
     counts: bool
+    reverted: tuple[str, ...] = ()
 
 
 def read_value(key: str, text: str) -> Scalar:
@@ -235,6 +242,7 @@ def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[S
     """Return the orders for a key, in the history's order."""
     found = group_settings(device, manifest)
     counting = {each.id for each in found.weighed.orders if each.counts}
+    reverted = _reverted(device, manifest, key)
     entries = []
     for stored in device.store.operations.of_kind(manifest.group_id, OperationKind.SETTING):
         given = read_order(stored.raw)
@@ -253,6 +261,17 @@ def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[S
                 value=order.value,
                 sealed=order.sealed is not None,
                 counts=operation.id in counting,
+                reverted=tuple(reverted.get(operation.id, ())),
             )
         )
     return entries
+
+
+def _reverted(device: Device, manifest: GroupManifest, key: str) -> dict[OperationId, list[str]]:
+    """Return by order the devices that say it has gone back there."""
+    found: dict[OperationId, list[str]] = {}
+    for member in manifest.members:
+        reported = _reported(device, manifest, member)[0].get(key)
+        if reported is not None and reported.state is SettingState.REVERTED:
+            found.setdefault(reported.operation, []).append(labelled_name(member.name, member.label))
+    return found

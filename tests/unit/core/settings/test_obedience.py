@@ -192,13 +192,12 @@ def test_what_has_gone_back_is_not_tried_again_when_it_counts_once_more(site: Si
 
 
 def test_only_the_last_orders_that_went_back_are_remembered(site: Site) -> None:
-    first = None
+    given = []
     for _ in range(MAXIMUM_SETTINGS_GONE_BACK + 1):
         site.order("relay", "nowhere")
-        first = first or site.wanted["relay"]
+        given.append(site.wanted["relay"])
         site.obedience.revert(Objection(RELAY_SILENT, "no answer"), 2)
-    last = site.wanted["relay"]
-    for order, state in (last, "REVERTED"), (first, "TRIED"):
+    for order, state in (given[-1], "REVERTED"), (given[0], "TRIED"):
         site.wanted.clear()
         site.obey()
         site.wanted["relay"] = order
