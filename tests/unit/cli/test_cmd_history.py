@@ -147,7 +147,7 @@ def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 00
         (["note", "hello", "--mime", "image/png"], 2, "words are no image/png"),
         (["note", "x" * 66_000], 1, "nobody would take that: 66019 bytes"),
         (["history", "show", "nothing"], 1, "is not the beginning of an id"),
-        (["history", "log", "--author", "nobody"], 1, "no member matches 'nobody'"),
+        (["history", "log", "--author", "nobody"], 1, "no author matches 'nobody'"),
         (["history", "log", "--since", "yesterday"], 2, "is not a quantity"),
         (["history", "verify", "--follow"], 2, "--follow is an option of 'covey history log'"),
     ],
@@ -185,6 +185,7 @@ def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothin
         device.node.history.take(manifest.group_id, [each.raw for each in late], device.now())
     assert {each["text"]: each["void"] for each in _entries(ann, "--type", "note")} == {"I was here": True}
     assert "(void) I was here" in ann.ok("history")
+    assert len(_entries(ann, "--author", ben.signing_public.hex()[:8])) == 2, "who did that? it is no member any more"
     assert ann.ok("history", "verify").rstrip().endswith("all hold; 2 operations of removed members void")
     assert ann.json("group", "show")["title"] == "Pumps"
     ann.ok("note", "goes on")

@@ -49,13 +49,26 @@ def pick_member(manifest: GroupManifest, name: str) -> Member:
     Raises:
         LocalError: none, or more than one.
     """
-    labelled = [member for member in manifest.members if member.label == name]
-    if len(labelled) == 1:
-        return labelled[0]
-    key = _one_of([member.keys.signing_public for member in manifest.members], name, "member")
-    member = manifest.member(key)
+    member = manifest.member(_one_member(manifest, (), name, "member"))
     assert member is not None
     return member
+
+
+def pick_author(manifest: GroupManifest, authors: Iterable[DeviceKey], name: str) -> DeviceKey:
+    """Return the signing key of the author that a person means: as `pick_member`, or one of these by its beginning.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    return _one_member(manifest, authors, name, "author")
+
+
+def _one_member(manifest: GroupManifest, others: Iterable[DeviceKey], name: str, what: str) -> DeviceKey:
+    labelled = [member for member in manifest.members if member.label == name]
+    if len(labelled) == 1:
+        return labelled[0].keys.signing_public
+    members = {member.keys.signing_public for member in manifest.members}
+    return _one_of(sorted(members.union(others)), name, what)
 
 
 def pick_banned(manifest: GroupManifest, name: str) -> DeviceKey:
@@ -67,10 +80,14 @@ def pick_banned(manifest: GroupManifest, name: str) -> DeviceKey:
     return _one_of([ban.signing_public for ban in manifest.banned], name, "banned device")
 
 
+_LISTED = {"author": "covey history"}
+
+
 def _one_of(keys: list[DeviceKey], name: str, what: str) -> DeviceKey:
     matching = [key for key in keys if key.hex().startswith(name.lower())]
     if not matching:
-        raise LocalError(f"no {what} matches '{printable(name)}'", hint="'covey group show' lists them")
+        listed = _LISTED.get(what, "covey group show")
+        raise LocalError(f"no {what} matches '{printable(name)}'", hint=f"'{listed}' lists them")
     if len(matching) > 1:
         raise LocalError(f"{len(matching)} {what}s match '{printable(name)}'", hint="write more digits")
     return matching[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.app.event_documents import HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryEntry, HistoryPage
-from covey.app.operations.groups import pick_member
+from covey.app.operations.groups import pick_author
 from covey.app.operations.history import KINDS, as_entry
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, OperationId
@@ -108,7 +108,8 @@ class _Reading:
         self._manifest: GroupManifest = device.pick_group(query.group)
         self._author: DeviceKey | None = None
         if query.author:
-            self._author = pick_member(self._manifest, query.author).keys.signing_public
+            written = {log.author for log, _ in device.store.operations.logs(self._manifest.group_id)}
+            self._author = pick_author(self._manifest, written, query.author)
 
     def entry(self, stored: StoredOperation) -> HistoryEntry | None:
         """Return an operation as people read it; None where it is not wanted."""
