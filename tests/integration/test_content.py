@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from covey.cli.main import INTERRUPTED
 from covey.client import Client
 from covey.limits.content import CHUNK_BYTES, MAXIMUM_CONTENT_BYTES
 from tests.integration.gateway import Gateway
-from tests.waiting import wait_until
+from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -116,7 +118,16 @@ def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_p
     original.write_bytes(random.Random(3).randbytes(20_000_000))
     put = hub.json("put", str(original))
     _offered(shed, original.name)
+    hub.kill()
+    fetching = shed.start_beside("get", original.name)
+    wait_until(lambda: shed.json("content", "waiting"), "it is asked for")
+    fetching.send_signal(signal.SIGINT)
+    assert fetching.wait(GUARD_S) == INTERRUPTED
+    printed = shed.log.read_text()
+    assert f"interrupted: '{original.name}' is asked for still, and 0 B of 19.1 MiB stay here; the agent" in printed
+    assert f"so does 'covey get {put['id'][:8]}'" in printed
     shed.fails("get", original.name, "--wait", "0s", code=1)
+    hub.start("run", "--no-sensors")
     part = shed.state / "state.content" / f"{put['hash']}.part"
     sizes = [0]
     for _ in range(3):

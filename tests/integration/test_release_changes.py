@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from covey.cli.main import INTERRUPTED
 from demo.device import Process
 from tests.integration.gateway import Gateway
 from tests.integration.installing import Fleet
-from tests.waiting import wait_until
+from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -95,7 +97,11 @@ def test_what_is_on_trial_when_a_release_is_aborted_falls_back(
     fleet.define_pump(shed)
     (shed.state / "wait-install").touch()
     fleet.start()
-    _begun(fleet, "--waves", "100%")
+    gives = _begun(fleet, "--waves", "100%")
+    gives.send_signal(signal.SIGINT)
+    assert gives.wait(GUARD_S) == INTERRUPTED
+    ending = f"no further wave is given until 'covey release resume {_standing(fleet.hub)['id'][:8]}'"
+    assert f"interrupted: who was given it goes on; {ending}" in fleet.hub.log.read_text()
     wait_until(lambda: (shed.state / "steps").exists() and "install" in (shed.state / "steps").read_text(), "it begins")
     fleet.hub.json("release", "abort", _standing(fleet.hub)["id"][:8])
     wait_until(lambda: "release" in shed.ok("history", "log"), "it has heard of it")

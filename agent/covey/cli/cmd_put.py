@@ -16,6 +16,7 @@ from covey.app.operations.file_offers import GroupFile, pick_offer
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
+from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine, bar_text
 from covey.cli.quantities import size_text
 from covey.cli.terminal import print_json
@@ -66,7 +67,7 @@ def _put(device: Device, options: argparse.Namespace) -> int:
         raise UsageError("nobody is to fetch it", hint="--for all, or --for label:NAME, says who is")
     base = None if options.base is None else pick_offer(device, manifest, options.base)
     size = path.stat().st_size if path.is_file() else 0
-    with ProgressLine() as line:
+    with explained_interruption(lambda: "nothing is offered, and nothing of it stays"), ProgressLine() as line:
         offer = put_file(
             device,
             manifest,

@@ -16,6 +16,7 @@ from covey.app.wording import count
 from covey.cli.command_view import device_rows
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Actions, Parser, every_action, group_option, json_option, selector_option
+from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine, bar_text
 from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import print_fields, print_json, print_table
@@ -107,7 +108,7 @@ def _create(device: Device, options: argparse.Namespace) -> int:
         device, manifest, options.selector, waves, stop, patience_us, soak_us, _seen_within_us(options.health)
     )
     size = path.stat().st_size if path.is_file() else 0
-    with ProgressLine() as line:
+    with explained_interruption(lambda: "nothing is offered, and nothing was released"), ProgressLine() as line:
         offer = put_file(device, manifest, path, options.name, lambda done: line.show(bar_text(done, size)))
     arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
     found = begin(device, manifest, options.installer, arguments, plan)
@@ -161,7 +162,10 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
             line.show(_summary(found))
         return found.state not in _WAITS
 
-    with ProgressLine(plain=True) as line:
+    def what_stays() -> str:
+        return f"who was given it goes on; no further wave is given until 'covey release resume {found.id[:8]}'"
+
+    with explained_interruption(what_stays), ProgressLine(plain=True) as line:
         line.show(_summary(found))
         while found.state in {*_WAITS, "ready"}:
             if wait_until(device, over, _MINUTE_S) and found.state in {"ready", "stopped"}:

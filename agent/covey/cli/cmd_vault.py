@@ -15,6 +15,7 @@ from covey.app.operations.landed_readings import Unread, landed_readings
 from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Actions, Parser, json_option
+from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import read_bytes, read_us
 from covey.cli.terminal import print_json, print_table
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from covey.app.roles.vault_survey import Progress, VaultFinding
 
 _LONGEST_US = 3_650 * 86_400_000_000
+_GOES_ON = "what was {} stays so, and the same command goes on with the rest"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -114,7 +116,7 @@ def _measures(node: vault.VaultNodeStatus) -> list[object]:
 
 
 def _verify(device: Device, options: argparse.Namespace) -> int:
-    with _progress("verified") as progress:
+    with _progress("verified", "nothing was changed") as progress:
         findings = vault.verify_vault(device, options.vault, progress)
     writers = vault.vault_writers(device)
     well = "everything that is listed opens, and every signature verifies"
@@ -258,7 +260,7 @@ def _remove_reader(device: Device, options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _progress(verb: str) -> Iterator[Progress]:
-    """Tell a person at a terminal how far it is."""
-    with ProgressLine() as line:
+def _progress(verb: str, what_stays: str = _GOES_ON) -> Iterator[Progress]:
+    """Tell a person at a terminal how far it is, and whoever interrupts it what stays."""
+    with explained_interruption(lambda: what_stays.format(verb)), ProgressLine() as line:
         yield lambda node, done, of: line.show(f"{node[:8]}: {done} of {of} {verb}", last=done == of)

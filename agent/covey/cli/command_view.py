@@ -13,6 +13,7 @@ from covey.app.operations.command_reports import OUTCOMES, CommandReport, Device
 from covey.app.operations.commands import OrderedCommand
 from covey.app.relay_loop import wait_until
 from covey.app.wording import count
+from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
 from covey.cli.status_view import duration
@@ -78,7 +79,8 @@ def wait_for_devices(device: Device, manifest: GroupManifest, order: str, second
             line.show(summary(report, device.clock.wall_us()), last=report.finished)
         return report.finished
 
-    with ProgressLine(plain=True) as line:
+    stands = f"the order stands: 'covey orders {order[:8]}' shows what becomes of it"
+    with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
         wait_until(device, finished, seconds)
     report = _command(device, manifest, order)
     show_command(report, device.clock.wall_us(), as_json=as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from covey.app.operations.content import pin_file, wait_until_it_opens
 from covey.app.operations.content_patches import fetch_smallest
 from covey.app.operations.file_offers import GroupFile, lacks_secret
+from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine, bar_text
 from covey.cli.quantities import read_us, size_text
 from covey.core.ids import printable
@@ -33,12 +34,19 @@ def fetch_with_progress(
     Raises what `fetch_smallest` and `wait_until_it_opens` raise, and `UsageError` for `wait`.
     """
     seconds = read_us("--wait", wait, _LONGEST_US) / 1e6
-    whole, name = offer.file.content.sealed_size, printable(offer.file.name)
+    whole, name, here = offer.file.content.sealed_size, printable(offer.file.name), 0
 
     def moves(come: int) -> None:
+        nonlocal here
+        here = come
         line.show(f"{bar_text(come, whole)}  {size_text(come)} of {size_text(whole)}  {name}")
 
-    with ProgressLine() as line:
+    def what_stays() -> str:
+        command = f"'covey get {offer.operation.id.hex()[:8]}'"
+        who = f"the agent goes on, and so does {command}" if device.folder.locks.agent_runs() else f"{command} goes on"
+        return f"'{name}' is asked for still, and {size_text(here)} of {size_text(whole)} stay here; {who}"
+
+    with explained_interruption(what_stays), ProgressLine() as line:
         saved = fetch_smallest(device, manifest, offer, seconds, moves)
         if opening and lacks_secret(device, manifest, offer):
             line.show(f"waits for its key  {name}", last=True)

@@ -86,6 +86,9 @@ _STATELESS = {"serve-action", "ingest", "files", "completion"}
 READER_GONE = 141
 """The exit code where nobody reads on (`| head`): 128 + SIGPIPE, as a shell says of other tools."""
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 + SIGINT, the same way."""
+
 
 def full_parser() -> Parser:
     """Return the parser with every command's options."""
@@ -98,7 +101,8 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
         prog="covey",
         description="End-to-end encrypted sync and telemetry for fleets of small devices.",
         epilog="covey COMMAND --help says more.\n\n"
-        "Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 141 nobody reads on (| head).",
+        "Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 130 Ctrl-C,\n"
+        "141 nobody reads on (| head).",
     )
     parser.add_argument("--version", action="version", version=f"covey {_version(first)}", help="print the version")
     kind: Any = partial(_command_parser, chosen)
@@ -165,7 +169,7 @@ def _run(words: list[str]) -> int:
     except SystemExit as end:  # argparse's, after --help and --version
         return int(end.code or 0)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _flushed(stream: TextIO | None, code: int) -> int:

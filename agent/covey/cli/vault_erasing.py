@@ -12,6 +12,7 @@ from covey.app.wording import count
 from covey.cli.deletion_notes import add_note_options, note_intent, note_result
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Actions, Parser
+from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.terminal import print_json
 from covey.config.ingest_options import read_days, read_one_author
@@ -67,7 +68,8 @@ def _erase(device: Device, options: argparse.Namespace, due: ErasureDue, what: s
     intent = None
     if not (options.dry_run or options.no_note):
         intent = note_intent(device, options.group, f"{what} from the vault")
-    with ProgressLine() as line:
+    gone = "what is deleted is gone, and the same command goes on with the rest"
+    with explained_interruption(lambda: "nothing was changed" if options.dry_run else gone), ProgressLine() as line:
         outcome = erasing.erase_from_vault(
             device,
             options.vault,
