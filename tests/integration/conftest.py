@@ -12,10 +12,25 @@ from tests.integration.gateway import Gateway
 from tests.integration.relay_client import RelayClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
+
+
+_LOG_CHARACTERS = 4_000
+"""Of each log, its end."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Have a test that fails show what its devices said last: a wait in vain explains nothing."""
+    report = yield
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if report.when == "call" and report.failed and folder is not None:
+        for log in sorted(folder.glob("*.log")):
+            report.sections.append((log.name, log.read_text(errors="replace")[-_LOG_CHARACTERS:]))
+    return report
 
 
 @pytest.fixture(scope="module")
