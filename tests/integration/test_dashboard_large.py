@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
+from covey.adapters.sqlite.fleet_table import Wanted
 from covey.app.dashboard import Dashboard
 from covey.app.device import open_device
+from covey.app.operations.fleet import FleetView, vault_of
+from covey.app.operations.fleet_devices import shown_device
 from covey.app.operations.page import serve_page
 from tests.browser import is_readable
 from tests.collected_fleet import CollectedFleet
@@ -58,15 +61,32 @@ def test_what_a_browser_is_sent_does_not_grow_with_the_fleet(fleet: CollectedFle
         assert dashboard.overview({"first": first})["first"] == stands
 
 
-def test_last_values_follow_the_first_paint(fleet: CollectedFleet) -> None:
+@pytest.mark.parametrize("shows_s", [0.0, 60.0])
+def test_last_values_follow_the_first_paint(
+    fleet: CollectedFleet, monkeypatch: pytest.MonkeyPatch, shows_s: float
+) -> None:
+    monkeypatch.setattr("covey.app.dashboard._SHOWS_S", shows_s)
     dashboard = Dashboard(lambda: open_device(fleet.folder), None, _DAY_US, 0.01)
-    looks = dashboard.overviews({})
+    looks = (each for each in dashboard.overviews({}) if each is not None)
     first = next(looks)
-    assert first is not None
     assert (first["is_read"], first["devices"][0]["series"]) == (False, 0)
-    second = next(each for each in looks if each is not None)
-    assert (second["is_read"], second["devices"][0]["series"]) == (True, 4)
-    assert second["summary"].endswith("nothing lost")
+    last = next(each for each in looks if each["is_read"])
+    assert {each["series"] for each in last["devices"]} == {4}
+    assert last["summary"].endswith("nothing lost")
+
+
+def test_what_has_been_read_so_far_is_shown_while_the_rest_is_read(fleet: CollectedFleet) -> None:
+    view = FleetView()
+    with open_device(fleet.folder) as device:
+        view.take_members(device)
+        view.survey(device, reads=False)
+        shown = [
+            sum(shown_device(each).series > 0 for each in view.table.window(Wanted(), 0, 2 * _COUNT))
+            for _ in view.reads(*vault_of(device, None), device.clock.wall_us(), _DAY_US)
+        ]
+    assert len(shown) > 1
+    assert shown == sorted(shown)
+    assert (0 < shown[0] < _COUNT, shown[-1]) == (True, _COUNT)
 
 
 def test_a_reading_that_lands_is_shown(browser: Browser, fleet: CollectedFleet) -> None:

@@ -20,7 +20,7 @@ from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
 from covey.app.api import _Answers
-from covey.app.api_operations import api_description
+from covey.app.api_operations import _FOLLOW_S_MAX, api_description
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
@@ -96,11 +96,11 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
 )
 @_schema.parametrize()
 def test_every_promise(case: Any, session: Any) -> None:
-    follows = {"/v1/inbox": str(case.query.get("follow", "")).isdigit(), "/v1/events": "follow" not in case.query}
-    follows["/v1/events"] |= str(case.query.get("follow", "")).isdigit()
+    says = case.query.get("follow") in range(_FOLLOW_S_MAX + 1)
+    follows = {"/v1/inbox": says, "/v1/events": says or "follow" not in case.query}
     follows["/v1/content/{ref}/fetch"] = follows["/v1/events"]
     if follows.get(case.path):
-        case.query["follow"] = "0"  # or the test would follow for up to a day
+        case.query["follow"] = 0  # or the test would follow for up to a day
     # A schema can say neither which text is a reading nor which groups there are, and whose, nor which files.
     names = case.method == "POST" or case.path in {"/v1/history", "/v1/events", "/v1/own", "/v1/content"}
     names |= case.path.startswith("/v1/content/")
@@ -121,6 +121,23 @@ def test_it_describes_what_is_served(session: requests.Session) -> None:
         for method in methods
     }
     assert described == routes
+
+
+def test_what_is_not_known_or_stands_twice_is_refused(session: requests.Session) -> None:
+    unknown = ("x=1", "x", "=", "%00", "=&limit=1", "limit=1&x", "LIMIT=1", "limit%3D1", "limit[]=1", "x=%ff")
+    twice = ("limit=1&limit=2", "limit=a&limit=1", "limit=1&limit=1", "limit=1&%6Cimit=1")
+    no_number = ("limit", "limit=", "limit=1;x=2", "limit=+1", "limit=%201", "limit=-1", "limit=1001", "limit=1e2")
+    for query in (*unknown, *twice, *no_number):
+        assert session.get(f"http://covey/v1/outbox?{query}").status_code == 400, query
+    for query in ("", "&&", "limit=%31", "limit=1"):
+        assert session.get(f"http://covey/v1/outbox?{query}").status_code == 200, query
+
+
+@pytest.mark.parametrize("path", ["api/v2/write", "v1/publish"])
+def test_a_key_that_is_none_is_refused_though_there_is_nothing_to_do(session: requests.Session, path: str) -> None:
+    for key in ("", "a" * 129, "\x80", "a\tb"):
+        assert session.post(f"http://covey/{path}", headers={"Idempotency-Key": key}).status_code == 400, key
+    assert session.post(f"http://covey/{path}", headers={"Idempotency-Key": "a" * 128}).ok
 
 
 def test_a_method_that_is_not_there_is_told_which_are(session: requests.Session) -> None:

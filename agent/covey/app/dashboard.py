@@ -1,7 +1,8 @@
 """What the fleet's page shows: one look at the fleet for all browsers, each of which sees the part that it asks for.
 
 1. Nobody waits for a look, but for the first one, which leaves the vault out: what was seen last is shown, and while it
-   is older than an interval, and somebody asks, another look is under way.
+   is older than an interval, and somebody asks, another look is under way. While the vault is read for the first time,
+   what has been read of it so far is shown each `_SHOWS_S`.
 2. A browser is sent summaries, of the whole and of each group, and a window of the devices that it asks for: what it is
    sent does not grow with the fleet.
 3. What is known of single devices stands in a table (`FleetView`), and the device is opened once for all looks
@@ -28,6 +29,7 @@ from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, from_h
 from covey.errors import CoveyError, LocalError, RemoteError
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.fleet_table import FoundDevice
     from covey.app.device import Device
     from covey.core.vault.reading import VaultReader
 
@@ -41,6 +43,7 @@ _KEEPALIVE_S = 15.0
 _LOOKING = 0.5
 """How much of the time may be spent with looking over all devices: an open page leaves half a processor to others."""
 _LEAST_S = 0.02
+_SHOWS_S = 0.5
 _AT_ONCE = 5_000
 """Devices that are looked at while nobody else can ask: some tenths of a second. Of more that fall silent at once, as
 when a relay ends, each look takes up so many: what others say is shown as soon as ever."""
@@ -93,14 +96,23 @@ class Dashboard:
         began = time.monotonic()
         vault = self._device.run(self._vault) if reads else None
         if vault is not None:
-            self._view.read(*vault, self._since_us)  # apart from the device, which others ask meanwhile
+            shown = began
+            for _ in self._view.reads(*vault, self._since_us):  # apart from the device, which others ask meanwhile
+                if not self._fleet_is_read and time.monotonic() - shown >= _SHOWS_S:
+                    self._show(reads=False)
+                    shown = time.monotonic()
         surveyed = time.monotonic()
-        while reads and self._device.run(lambda device: self._view.prepare(device, _AT_ONCE)):
-            pass  # others ask the device meanwhile
+        self._show(reads=reads)
+        with self._changed:
+            self._rest_s = max(self._interval_s, (time.monotonic() - surveyed) / _LOOKING)
+
+    def _show(self, *, reads: bool) -> None:
+        """Have the fleet shown as it is now, as far as its vault was read."""
+        began = time.monotonic()
         fleet = self._device.run(lambda device: self._survey(device, reads=reads))
         with self._changed:
             self._fleet, self._failure, self._seen_at = fleet, None, began
-            self._rest_s = max(self._interval_s, (time.monotonic() - surveyed) / _LOOKING)
+            self._changed.notify_all()
 
     def _vault(self, device: Device) -> tuple[VaultReader, list[str], int] | None:
         self._view.take_members(device)
@@ -180,7 +192,9 @@ class Dashboard:
             "now_us": self._now_us(),
             "device": to_json(found),
             "gateway": self._named(found.gateway),
-            "boards": [{"key": each.device.hex(), "label": each.label} for each in self._view.table.behind(key)],
+            "boards": [
+                {"key": each.found.device.hex(), "label": each.found.label} for each in self._view.table.behind(key)
+            ],
             "groups": [to_json(each) for each in fleet.groups if each.group_id in found.groups],
             "values": [to_json(each) | {"points": _columns(points.get((each.name, each.unit), []))} for each in values],
         }
@@ -233,7 +247,7 @@ class Dashboard:
     def _named(self, key: str) -> dict[str, str]:
         """Return a device's key and what it is called, as its page links to it."""
         row = self._view.table.device(DeviceKey(bytes.fromhex(key)))
-        return {"key": key, "label": "" if row is None else row.label}
+        return {"key": key, "label": ""} if row is None else _link(row.found)
 
     def _overview(self, fleet: Fleet, query: Mapping[str, str]) -> dict[str, Any]:
         wanted, table = _wanted(query), self._view.table
@@ -265,6 +279,11 @@ def _wanted(query: Mapping[str, str]) -> Wanted:
         find,
         find,
     )
+
+
+def _link(device: FoundDevice) -> dict[str, str]:
+    """Return what a page links to a device by."""
+    return {"key": device.device.hex(), "label": device.label}
 
 
 def _octets(text: str, size: int) -> bytes:

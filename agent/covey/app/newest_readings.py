@@ -15,12 +15,12 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from covey.adapters.sqlite.fleet_table import FleetTable
+from covey.adapters.sqlite.fleet_table import FleetTable, SaidSummary
 from covey.core import crypto
 from covey.core.ids import DeviceKey, NodeId, printable
 from covey.core.landed_records import RecordKind, record_kind
@@ -64,29 +64,8 @@ _OF_BOARD = re.compile(r"board/([0-9a-f]{64})/firmware").fullmatch
 _FIRMWARE = ("firmware", "")
 _CHARACTERS = 120
 """Of what a device says that it runs."""
-_UNWRITTEN = 1_000
-"""Devices that a segment speaks of, until what it says of them is written."""
-
-
-class SaidSummary(NamedTuple):
-    """What a look at the whole fleet needs of what a device has said. Times are microseconds since 1970, 0 for never.
-
-    `newest_at_us`: of its newest reading, by the clock `clock`; `lost`: messages by the reason; `series`: how many.
-    """
-
-    newest_at_us: int = 0
-    clock: str = ""
-    received_at_us: int = 0
-    lost: Mapping[str, int] = {}
-    lost_at_us: int = 0
-    series: int = 0
-    left_out: int = 0
-    version: str = ""
-
-    @classmethod
-    def from_text(cls, text: str | None) -> SaidSummary:
-        """Return what `NewestOfDevice.summary` was written as; of None that nothing was said."""
-        return cls() if text is None else cls(*json.loads(text))
+_AT_ONCE = 1_000
+"""Messages of a segment, until what they say is written."""
 
 
 @dataclass(slots=True)
@@ -118,12 +97,13 @@ class NewestOfDevice:
 
     def summary(self) -> SaidSummary:
         """Return what a look at the whole fleet needs of this."""
-        last = max(self.values.values(), key=lambda each: each.at_us, default=None)
+        last, lost = max(self.values.values(), key=lambda each: each.at_us, default=None), self.lost()
         return SaidSummary(
             0 if last is None else last.at_us,
             "" if last is None else last.clock.name.lower(),
             self.received_at_us,
-            self.lost(),
+            sum(lost.values()),
+            json.dumps(lost) if lost else "",
             self.lost_at_us,
             len(self.values),
             self.left_out,
@@ -170,10 +150,7 @@ class SaidByDevices(Mapping[DeviceKey, NewestOfDevice]):
         self._table = table
 
     def __getitem__(self, device: DeviceKey) -> NewestOfDevice:
-        text = self._table.said(device)
-        if text is None:
-            raise KeyError(device.hex())
-        return NewestOfDevice.from_text(text)
+        return NewestOfDevice.from_text(self._table.said([device])[device])
 
     def __iter__(self) -> Iterator[DeviceKey]:
         return iter(self._table.said_of())
@@ -188,7 +165,6 @@ class NewestReadings:
     def __init__(self, table: FleetTable | None = None) -> None:
         """Begin with nothing; what is read is kept in the table."""
         self._table = table or FleetTable()
-        self._unwritten: dict[DeviceKey, NewestOfDevice] = {}
         self.devices = SaidByDevices(self._table)
         self.unreadable = 0
         """Segments and messages that could not be read."""
@@ -224,6 +200,18 @@ class NewestReadings:
         Raises:
             StorageError: the vault cannot be read.
         """
+        for _ in self.looks(reader, nodes, since_us, enough, own_node):
+            pass
+
+    def looks(
+        self,
+        reader: VaultReader,
+        nodes: Iterable[str],
+        since_us: int,
+        enough: Callable[[int], bool],
+        own_node: str = "",
+    ) -> Iterator[None]:
+        """Read as `look` does, and let go after each segment, when all that it says stands in the table."""
         read, before = 0, dict(self._upto)
         self.not_followed.clear()
         self._met, self._opened = set(), 0
@@ -234,57 +222,67 @@ class NewestReadings:
                 break
             self._upto[node] = max(entry.number, self._upto.get(node, 0))
             self._take_segment(reader, node, entry, verify=node != own_node)
+            yield
         self._met.clear()
 
     def _take_segment(self, reader: VaultReader, node: str, entry: SegmentEntry, *, verify: bool) -> None:
         content = reader.segment(node, entry)
+        if content is None:
+            self.unreadable += 1
+            return
         try:
-            if content is None:
-                self.unreadable += 1
-                return
             records = open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content)
-            for record in reversed(records):
-                self._take(record, verify=verify)
-                if len(self._unwritten) >= _UNWRITTEN:
-                    self._write()
         except RemoteError:
             self.unreadable += 1
-        finally:
-            self._write()
+            return
+        newest_first = records[::-1]
+        for first in range(0, len(newest_first), _AT_ONCE):
+            self._take_some(newest_first[first : first + _AT_ONCE], verify=verify)
 
-    def _write(self) -> None:
-        self._table.keep_said(
-            [(key, json.dumps(device.summary()), device.to_text()) for key, device in self._unwritten.items()]
-        )
-        for device in self._unwritten.values():
+    def _take_some(self, records: Sequence[SegmentRecord], *, verify: bool) -> None:
+        """Take what some records of a segment say, and write it."""
+        messages = [found for record in records if (found := self._message(record)) is not None]
+        known = self._table.said(list({message.author for message, _ in messages if self._is_wanted(message)}))
+        said: dict[DeviceKey, NewestOfDevice] = {}
+        for message, received_at_us in messages:
+            if not self._is_wanted(message):
+                continue
+            self._opened += message.type is MessageType.TELEMETRY
+            try:
+                opened = read_message(message.raw) if verify else message
+                if message.author not in said:
+                    text = known.get(message.author)
+                    said[message.author] = NewestOfDevice() if text is None else NewestOfDevice.from_text(text)
+                self._take_message(said[message.author], opened, received_at_us)
+            except RemoteError:
+                self.unreadable += 1
+        self._write(said)
+
+    def _write(self, said: Mapping[DeviceKey, NewestOfDevice]) -> None:
+        self._table.keep_said((key, device.summary(), device.to_text()) for key, device in said.items())
+        for device in said.values():
             for name, unit in device.values:
                 board = _OF_BOARD(name) if name.startswith("board/") else None
                 if board is not None:
                     self._table.keep_board(DeviceKey(bytes.fromhex(board[1])), _version(device.values[name, unit]))
-        self._unwritten.clear()
 
-    def _take(self, record: SegmentRecord, *, verify: bool) -> None:
-        """Take what a record of a segment says of its author; what is no message of a device is passed over."""
+    def _message(self, record: SegmentRecord) -> tuple[Message, int] | None:
+        """Return what a record of a segment says of its author, and when it was taken; None of what is no message."""
         if record_kind(record.message) is not RecordKind.MESSAGE:
-            return
+            return None
         try:
             message = read_message(record.message, verify=False)
-            if message.type is MessageType.LOSS or (message.type is MessageType.TELEMETRY and self._is_wanted(message)):
-                self._take_message(read_message(record.message) if verify else message, record.received_at_us)
         except RemoteError:
             self.unreadable += 1
+            return None
+        return (message, record.received_at_us) if message.type in {MessageType.LOSS, MessageType.TELEMETRY} else None
 
     def _is_wanted(self, message: Message) -> bool:
-        """Say whether telemetry is opened (rule 3)."""
-        if self._opened >= MAXIMUM_LOOK_MESSAGES and message.author in self._met:
-            return False
-        self._opened += 1
-        return True
+        """Say whether a message is opened (rule 3)."""
+        is_beyond = self._opened >= MAXIMUM_LOOK_MESSAGES
+        return message.type is MessageType.LOSS or not (is_beyond and message.author in self._met)
 
-    def _take_message(self, message: Message, received_at_us: int) -> None:
-        if message.author not in self._unwritten:
-            self._unwritten[message.author] = self.devices.get(message.author) or NewestOfDevice()
-        device = self._unwritten[message.author]
+    def _take_message(self, device: NewestOfDevice, message: Message, received_at_us: int) -> None:
         if message.type is MessageType.LOSS:
             self._take_loss(device, message, received_at_us)
             device.lost_at_us = max(device.lost_at_us, received_at_us)

@@ -68,6 +68,7 @@ class OpenedDevice:
         Raises:
             ReadingError: some lines break a rule; the others are queued.
         """
+        check_key(key)
         device, lines = self._device, read_lines(content, precision)
         publisher = device.publisher(None)
         for each in lines.readings:

@@ -137,7 +137,10 @@ class Conversation(BaseHTTPRequestHandler):
         else:
             file = self._spooled(route.spool, size)
             held.callback(file.close)
-        words = dict(parse_qsl(query, keep_blank_values=True))
+        named = parse_qsl(query, keep_blank_values=True)
+        words = dict(named)
+        if len(words) < len(named):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "a parameter stands there twice")
         self._enter(Phase.ANSWERED)
         key, last = self.headers.get("Idempotency-Key"), self.headers.get("Last-Event-ID")
         if file is None:

@@ -1,11 +1,14 @@
 """What looks at a fleet have found, in tables of SQLite's own temporary file: of a large fleet little is in memory.
 
 1. The file has no name and goes with the process. Beyond `_CACHE_KIB`, what is not being looked at is on the disk.
-2. A look makes the rows of stale devices anew, and of no others: of those of which something was written or read, that
-   the caller names, or whose time is over. So it costs what has happened since the last one.
+2. A look makes the rows of stale devices anew, and of no others: of those that came or changed as members, that the
+   caller names, or whose time is over. So it costs what has happened since the last one.
 3. A row is written where something in it is another than before, so that a look at a quiet fleet writes nothing.
-4. What is counted is read from an index of those that are counted; a group is counted where a row of it was written.
-5. Any thread may ask at any time. Between two calls rows may be of two looks, each of them whole.
+4. What was read of a device stands beside its row, and is joined where the row is shown: reading makes no row anew.
+   What of it is counted, a trigger copies into the row.
+5. What is counted is read from an index of those that are counted; a group's counts go on with each row that is
+   written, and are made anew with its members.
+6. Any thread may ask at any time. Between two calls rows may be of two looks, each of them whole.
 """
 
 from __future__ import annotations
@@ -34,40 +37,66 @@ CREATE INDEX member_of ON member (of_group);
 CREATE TABLE device (
     device BLOB PRIMARY KEY, label TEXT NOT NULL, folded TEXT NOT NULL, is_board INTEGER NOT NULL,
     groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER, seen INTEGER, until INTEGER,
-    lost INTEGER NOT NULL, waiting INTEGER NOT NULL, missing INTEGER NOT NULL, clock TEXT NOT NULL,
-    gateway BLOB NOT NULL, version TEXT NOT NULL, rest TEXT NOT NULL
+    waiting INTEGER NOT NULL, waits_since INTEGER, waits_because TEXT NOT NULL, missing INTEGER NOT NULL,
+    gateway BLOB NOT NULL,
+    lost INTEGER NOT NULL DEFAULT 0, clock TEXT NOT NULL DEFAULT '', version TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX device_all ON device (is_well, label, device, folded);
 CREATE INDEX device_present ON device (presence, since);
 CREATE INDEX device_until ON device (until) WHERE until IS NOT NULL;
 CREATE INDEX device_version ON device (version) WHERE version <> '';
 CREATE INDEX device_behind ON device (gateway) WHERE gateway <> x'';
-CREATE TABLE said (device BLOB PRIMARY KEY, summary TEXT NOT NULL, everything TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE said (
+    device BLOB PRIMARY KEY, newest INTEGER NOT NULL, clock TEXT NOT NULL, received INTEGER NOT NULL,
+    lost INTEGER NOT NULL, lost_why TEXT NOT NULL, lost_at INTEGER NOT NULL, series INTEGER NOT NULL,
+    left_out INTEGER NOT NULL, version TEXT NOT NULL, everything TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE board (device BLOB PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE stale (device BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE counted (
+    of_group BLOB PRIMARY KEY, here INTEGER NOT NULL, overdue INTEGER NOT NULL, lost INTEGER NOT NULL,
+    waiting INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TRIGGER member_written AFTER INSERT ON member BEGIN INSERT OR IGNORE INTO stale VALUES (new.device); END;
+CREATE TRIGGER member_dropped AFTER DELETE ON member BEGIN INSERT OR IGNORE INTO stale VALUES (old.device); END;
 """
-_GROWS_STALE = """
-CREATE TRIGGER {table}_written AFTER INSERT ON {table} BEGIN INSERT OR IGNORE INTO stale VALUES (new.device); END;
-CREATE TRIGGER {table}_dropped AFTER DELETE ON {table} BEGIN INSERT OR IGNORE INTO stale VALUES (old.device); END;
+_VERSION = "coalesce(nullif((SELECT version FROM board WHERE board.device = new.device), ''), {said}, '')"
+_COPIES = f"""
+CREATE TRIGGER said_copied AFTER INSERT ON said BEGIN
+    UPDATE device SET (lost, clock, version) = (new.lost, new.clock, {_VERSION.format(said="new.version")})
+        WHERE device = new.device
+        AND (lost, clock, version) IS NOT (new.lost, new.clock, {_VERSION.format(said="new.version")});
+END;
+CREATE TRIGGER board_copied AFTER INSERT ON board BEGIN
+    UPDATE device SET version = new.version WHERE device = new.device AND new.version NOT IN ('', version);
+END;
+CREATE TRIGGER device_copied AFTER INSERT ON device
+    WHEN EXISTS (SELECT 1 FROM said WHERE device = new.device) OR EXISTS (SELECT 1 FROM board WHERE device = new.device)
+BEGIN
+    UPDATE device SET (lost, clock, version) = (
+        SELECT coalesce(max(lost), 0), coalesce(max(clock), ''), {_VERSION.format(said="max(version)")}
+        FROM said WHERE device = new.device
+    ) WHERE device = new.device;
+END;
+"""  # noqa: S608 - our names
+_COUNTS = """
+CREATE TRIGGER device_{name} AFTER {change} ON device WHEN {differs} BEGIN
+    UPDATE counted SET {sums} WHERE of_group IN (SELECT of_group FROM member WHERE device = new.device);
+END;
 """
 
 
 class MemberRow(NamedTuple):
-    """A device of the fleet with the ids of its groups, in hex and with commas between, and what was read of it."""
+    """A device of the fleet with the ids of its groups, in hex and with commas between."""
 
     device: DeviceKey
     label: str
     is_board: bool
     groups: str
-    summary: str | None
-    board_version: str
 
 
 class FoundDevice(NamedTuple):
-    """A device as a look has found it, and `until_us` when that is to be looked at again, though nothing happens.
-
-    `rest` is what nobody asks for by itself, in whatever form the caller likes.
-    """
+    """A device as a look has found it, and `until_us` when that is to be looked at again, though nothing happens."""
 
     device: DeviceKey
     label: str
@@ -79,13 +108,37 @@ class FoundDevice(NamedTuple):
     since_us: int | None
     seen_us: int | None
     until_us: int | None
-    lost: int
     waiting: int
+    waits_since_us: int | None
+    waits_because: str
     missing: int
-    clock: str
     gateway: bytes
+
+
+class SaidSummary(NamedTuple):
+    """What a look at the whole fleet needs of what a device has said. Times are microseconds since 1970, 0 for never.
+
+    `newest_at_us`: of its newest reading, by the clock `clock`; `lost`: messages, and `lost_why` whatever the caller
+    likes to say of it; `series`: how many.
+    """
+
+    newest_at_us: int = 0
+    clock: str = ""
+    received_at_us: int = 0
+    lost: int = 0
+    lost_why: str = ""
+    lost_at_us: int = 0
+    series: int = 0
+    left_out: int = 0
+    version: str = ""
+
+
+class ShownDevice(NamedTuple):
+    """A device as it was found, what was read of it, and the version that it or its gateway says that it runs."""
+
+    found: FoundDevice
+    said: SaidSummary
     version: str
-    rest: str
 
 
 class GroupCounts(NamedTuple):
@@ -133,16 +186,41 @@ _INDEXES = "".join(
 )
 
 _COLUMNS = (
-    "device, label, folded, is_board, groups, is_well, presence, since, seen, until, lost, waiting, missing, clock, "
-    "gateway, version, rest"
+    "device, label, folded, is_board, groups, is_well, presence, since, seen, until, waiting, waits_since, "
+    "waits_because, missing, gateway"
 )
-_SELECT = f"SELECT {_COLUMNS} FROM device"  # noqa: S608 - our names
+_SAID = ("newest", "clock", "received", "lost", "lost_why", "lost_at", "series", "left_out", "version")
+_SELECT = (
+    f"SELECT {_COLUMNS.replace('device,', 'device.device,')}, {', '.join(f'said.{each}' for each in _SAID)}, "  # noqa: S608
+    "device.version FROM device LEFT JOIN said ON said.device = device.device"
+)
 _OTHERS = _COLUMNS.partition(", ")[2]
 _WRITTEN = ", ".join(f"excluded.{each}" for each in _OTHERS.split(", "))
 _PUT = (
     f"INSERT INTO device ({_COLUMNS}) VALUES ({', '.join('?' * len(FoundDevice._fields))}) "  # noqa: S608 - our names
     f"ON CONFLICT DO UPDATE SET ({_OTHERS}) = ({_WRITTEN}) WHERE ({_OTHERS}) IS NOT ({_WRITTEN})"
 )
+_COUNTED = {
+    "here": "{row}.presence IN ('online', 'itself')",
+    "overdue": "{row}.presence IN ('silent', 'gone')",
+    "lost": "{row}.lost > 0",
+    "waiting": "{row}.waiting > 0",
+}
+"""What is counted of a group, in the order of `GroupCounts`; of whichever row is named."""
+
+
+def _counting() -> str:
+    """Return the triggers by which the counts of groups go on with each row (rule 5)."""
+    new, old = ([each.format(row=row) for each in _COUNTED.values()] for row in ("new", "old"))
+    added = ", ".join(f"{name} = {name} + ({one})" for name, one in zip(_COUNTED, new, strict=True))
+    moved = ", ".join(
+        f"{name} = {name} + ({one}) - ({before})" for name, one, before in zip(_COUNTED, new, old, strict=True)
+    )
+    differs = " OR ".join(f"({one}) <> ({before})" for one, before in zip(new, old, strict=True))
+    inserted = _COUNTS.format(name="inserted", change="INSERT", differs="1", sums=added)
+    return inserted + _COUNTS.format(
+        name="updated", change="UPDATE OF presence, lost, waiting", differs=differs, sums=moved
+    )
 
 
 class FleetTable:
@@ -154,12 +232,9 @@ class FleetTable:
         self._run(f"PRAGMA cache_size = -{_CACHE_KIB}")
         self._run("PRAGMA synchronous = OFF")
         self._run("PRAGMA journal_mode = OFF")
-        self._connection.executescript(_SCHEMA + _INDEXES)
-        for table in ("member", "said", "board"):
-            self._connection.executescript(_GROWS_STALE.format(table=table))
-        self._counts: dict[GroupId, GroupCounts] = {}
         self._uncounted: set[GroupId] = set()
-        """Groups of which something was written since they were counted."""
+        """Groups whose members are others than when they were counted."""
+        self._connection.executescript(_SCHEMA + _INDEXES + _COPIES + _counting())
 
     def close(self) -> None:
         """Let go of the file, which is then gone."""
@@ -181,9 +256,9 @@ class FleetTable:
         """Drop the groups that are none of these any more."""
         for (group_id,) in self._run("SELECT DISTINCT of_group FROM member"):
             if group_id not in others_than:
-                self._run("DELETE FROM member WHERE of_group = ?", (group_id,))
                 self._uncounted.discard(group_id)
-                self._counts.pop(group_id, None)
+                for table in ("member", "counted"):
+                    self._run(f"DELETE FROM {table} WHERE of_group = ?", (group_id,))  # noqa: S608 - ours
 
     def forget_devices(self) -> None:
         """Drop the devices that are in no group any more, and what was read of them."""
@@ -218,25 +293,32 @@ class FleetTable:
         """Yield the devices whose rows are to be made anew by their keys, some at a time, until they are `put`."""
         last = b""
         while rows := self._run(
-            "SELECT device, max(label), max(is_board), group_concat(lower(hex(of_group))), summary, "
-            "coalesce(version, '') FROM stale JOIN member USING (device) LEFT JOIN said USING (device) "
-            "LEFT JOIN board USING (device) WHERE device > ? GROUP BY device ORDER BY device LIMIT ?",
+            "SELECT device, max(label), max(is_board), group_concat(lower(hex(of_group))) "
+            "FROM stale JOIN member USING (device) WHERE device > ? GROUP BY device ORDER BY device LIMIT ?",
             (last, _AT_ONCE),
         ):
-            yield [MemberRow(DeviceKey(row[0]), row[1], bool(row[2]), *row[3:]) for row in rows]
+            yield [MemberRow(DeviceKey(row[0]), row[1], bool(row[2]), row[3]) for row in rows]
             last = rows[-1][0]
 
     # -- what was read of the vault ------------------------------------------------------------------------------------
 
-    def keep_said(self, said: Sequence[tuple[DeviceKey, str, str]]) -> None:
+    def keep_said(self, said: Iterable[tuple[DeviceKey, SaidSummary, str]]) -> None:
         """Keep what was read of devices, the summary and everything, in place of what was kept before."""
         with self._together():
-            self._connection.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?)", said)
+            self._connection.executemany(
+                f"INSERT OR REPLACE INTO said VALUES (?{', ?' * len(_SAID)}, ?)",  # noqa: S608 - our names
+                ((device, *summary, everything) for device, summary, everything in said),
+            )
 
-    def said(self, device: DeviceKey) -> str | None:
-        """Return what was read of a device; None where nothing was."""
-        rows = self._run("SELECT everything FROM said WHERE device = ?", (device,))
-        return rows[0][0] if rows else None
+    def said(self, devices: Sequence[DeviceKey]) -> dict[DeviceKey, str]:
+        """Return what was read of those of some devices of which something was."""
+        found: dict[DeviceKey, str] = {}
+        for first in range(0, len(devices), _AT_ONCE):
+            asked = devices[first : first + _AT_ONCE]
+            places = ", ".join("?" * len(asked))
+            rows = self._run(f"SELECT device, everything FROM said WHERE device IN ({places})", asked)  # noqa: S608
+            found |= {DeviceKey(device): everything for device, everything in rows}
+        return found
 
     def said_of(self) -> list[DeviceKey]:
         """Return of which devices something was read."""
@@ -260,8 +342,6 @@ class FleetTable:
     def put(self, rows: Sequence[FoundDevice]) -> None:
         """Take what a look has found (rule 3)."""
         with self._together():
-            groups = {each for row in rows for each in row.groups.split(",") if each}
-            self._uncounted.update(GroupId(bytes.fromhex(each)) for each in groups)
             self._connection.executemany(_PUT, rows)
             self._connection.executemany("DELETE FROM stale WHERE device = ?", ((each.device,) for each in rows))
 
@@ -270,22 +350,22 @@ class FleetTable:
         with self._lock:
             return self._connection.total_changes
 
-    def device(self, device: DeviceKey) -> FoundDevice | None:
+    def device(self, device: DeviceKey) -> ShownDevice | None:
         """Return one device."""
-        rows = self._run(f"{_SELECT} WHERE device = ?", (device,))
+        rows = self._run(f"{_SELECT} WHERE device.device = ?", (device,))
         return _row(rows[0]) if rows else None
 
-    def behind(self, gateway: DeviceKey) -> list[FoundDevice]:
+    def behind(self, gateway: DeviceKey) -> list[ShownDevice]:
         """Return the boards of a gateway."""
         return [_row(each) for each in self._run(f"{_SELECT} WHERE gateway = ?", (gateway,))]
 
-    def window(self, wanted: Wanted, first: int, limit: int) -> list[FoundDevice]:
+    def window(self, wanted: Wanted, first: int, limit: int) -> list[ShownDevice]:
         """Return some of the devices that are asked for: those that are not well first, then by label."""
         where, values = _where(wanted)
         index = wanted.condition if wanted.condition in _RARE else "all"
-        order = "ORDER BY is_well, label, device"
+        order = "ORDER BY is_well, label, device.device"
         shown = f"SELECT device FROM device INDEXED BY device_{index} WHERE {where} {order} LIMIT ? OFFSET ?"  # noqa: S608
-        statement = f"{_SELECT} WHERE device IN ({shown}) {order}"  # of the table that is read which is shown
+        statement = f"{_SELECT} WHERE device.device IN ({shown}) {order}"  # of the table that is read which is shown
         return [_row(each) for each in self._run(statement, (*values, limit, first))]
 
     def count(self, wanted: Wanted) -> int:
@@ -305,18 +385,18 @@ class FleetTable:
         )
 
     def groups(self) -> Mapping[GroupId, GroupCounts]:
-        """Return the counts of each group (rule 4)."""
-        wanted = ("here", "overdue", "lost", "waiting")
-        conditions = ", ".join(f"coalesce(sum({CONDITIONS[each]}), 0)" for each in wanted)
+        """Return the counts of each group (rule 5)."""
+        sums = ", ".join(f"coalesce(sum({each.format(row='device')}), 0)" for each in _COUNTED.values())
         with self._lock:
             for group_id in tuple(self._uncounted):
-                [counts] = self._run(
-                    f"SELECT {conditions} FROM member JOIN device USING (device) WHERE of_group = ?",  # noqa: S608
+                self._run(
+                    f"INSERT OR REPLACE INTO counted SELECT ?1, {sums} "  # noqa: S608 - our names
+                    "FROM member JOIN device USING (device) WHERE of_group = ?1",
                     (group_id,),
                 )
-                self._counts[group_id] = GroupCounts(*counts)
                 self._uncounted.discard(group_id)
-            return dict(self._counts)
+            rows = self._run(f"SELECT of_group, {', '.join(_COUNTED)} FROM counted")  # noqa: S608 - our names
+        return {GroupId(group_id): GroupCounts(*counts) for group_id, *counts in rows}
 
     def versions(self, limit: int) -> list[tuple[str, int]]:
         """Return what most devices say that they run, without what follows a semicolon, and how many do."""
@@ -346,8 +426,9 @@ class FleetTable:
             return self._connection.execute(statement, values).fetchall()
 
 
-def _row(values: Sequence[Any]) -> FoundDevice:
-    return FoundDevice(*values)
+def _row(values: Sequence[Any]) -> ShownDevice:
+    found, said = values[: len(FoundDevice._fields)], values[len(FoundDevice._fields) : -1]
+    return ShownDevice(FoundDevice(*found), SaidSummary() if said[0] is None else SaidSummary(*said), values[-1])
 
 
 def _where(wanted: Wanted) -> tuple[str, list[object]]:

@@ -98,6 +98,13 @@ class FleetView:
         Raises:
             StorageError: the vault cannot be read.
         """
+        for _ in self.reads(reader, nodes, now_us, since_us, always_us):
+            pass
+
+    def reads(
+        self, reader: VaultReader, nodes: list[str], now_us: int, since_us: int, always_us: int = ALWAYS_US
+    ) -> Iterator[None]:
+        """Read as `read` does, and let go after each segment, when what it says is shown and counted."""
         unread: DeviceKey | None = DeviceKey(b"")
 
         def enough(at_us: int) -> bool:
@@ -107,11 +114,7 @@ class FleetView:
             unread = None if unread is None else self.table.first_unread(unread)
             return unread is None
 
-        self._newest.look(reader, nodes, now_us - since_us, enough, self._own_node)
-
-    def prepare(self, device: Device, most: int) -> bool:
-        """Take up what was read of so many devices; return whether there are more. Else `survey` does it for all."""
-        return self._devices.make_some(device, device.clock.wall_us(), most)
+        yield from self._newest.looks(reader, nodes, now_us - since_us, enough, self._own_node)
 
     def survey(
         self,
@@ -159,7 +162,7 @@ class FleetView:
 
     def _all(self, *, values: bool) -> Iterator[FleetDevice]:
         for each in self.table.window(Wanted(), 0, _ALL):
-            yield shown_device(each, self.values_of(each.device) if values else ())
+            yield shown_device(each, self.values_of(each.found.device) if values else ())
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""

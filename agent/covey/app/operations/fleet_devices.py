@@ -1,7 +1,7 @@
 """The devices of a fleet, some at a time: what the state here, and what was read of the vault, say of each.
 
-1. A look makes the rows anew of which something is another than at the look before: what was read of the vault (the
-   table notes that), what is held here, what was heard, and who has been silent for too long meanwhile.
+1. A look makes the rows anew of which something is another than at the look before: who is a member (the table notes
+   that), what is held here, what was heard, and who has been silent for too long meanwhile.
 2. What was heard is asked for by its time. An agent writes it a while later, so each look goes back by `_LATE_US`, and
    the table compares.
 """
@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.sqlite.fleet_table import FoundDevice
 from covey.app.fleet_documents import FleetDevice, FleetValue
-from covey.app.newest_readings import SaidSummary
 from covey.core.ids import device_name
 from covey.core.presence.status import condition, silent_at
 from covey.limits.relay import PRESENCE_WRITE_US
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.fleet_table import FleetTable, MemberRow
+    from covey.adapters.sqlite.fleet_table import FleetTable, MemberRow, ShownDevice
     from covey.app.device import Device
     from covey.app.newest_readings import LastValue
     from covey.core.ids import DeviceKey
@@ -63,18 +62,6 @@ class FleetDevices:
         self._before = here
         for members in self._table.stale():
             self._make(device, members, here)
-
-    def make_some(self, device: Device, now_us: int, most: int) -> bool:
-        """Make so many of the rows anew that are known to be other ones; return whether there are more of them."""
-        if not self._before.now_us:
-            return False
-        made = 0
-        for members in self._table.stale():
-            if made >= most:
-                return True
-            self._make(device, members, replace(self._before, now_us=now_us))
-            made += len(members)
-        return False
 
     def _make(self, device: Device, members: list[MemberRow], here: _Here) -> None:
         found = _presences(device, [each.device for each in members], here.now_us)
@@ -140,19 +127,7 @@ def _presences(device: Device, keys: list[DeviceKey], now_us: int) -> dict[Devic
 
 
 def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
-    said, queue = SaidSummary.from_text(member.summary), here.queues.get(member.device)
-    newest_us = said.newest_at_us or None
-    rest = (
-        newest_us,
-        said.received_at_us or None,
-        None if newest_us is None else max(0, said.received_at_us - newest_us) // 1_000_000,
-        queue.oldest_at_us if queue else None,
-        said.lost,
-        said.lost_at_us or None,
-        said.series,
-        bool(said.left_out),
-        here.why(presence.state) if queue else "",
-    )
+    queue = here.queues.get(member.device)
     return FoundDevice(
         member.device,
         member.label,
@@ -164,43 +139,42 @@ def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
         presence.since_us,
         presence.seen_us,
         presence.until_us if presence.state == HERE else None,
-        sum(said.lost.values()),
         queue.queued if queue else 0,
+        queue.oldest_at_us if queue else None,
+        here.why(presence.state) if queue else "",
         here.missing.get(member.device, 0),
-        said.clock,
         here.carriers.get(member.device) or b"",
-        member.board_version or said.version,
-        json.dumps(rest),
     )
 
 
-def shown_device(row: FoundDevice, values: tuple[FleetValue, ...] = ()) -> FleetDevice:
+def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> FleetDevice:
     """Return a device as the fleet shows it."""
-    newest_us, landed_us, lag, since_us, lost, lost_at_us, series, left_out, why = json.loads(row.rest)
+    found, said, version = row
+    newest_us = said.newest_at_us or None
     return FleetDevice(
-        device_name(row.device),
-        row.device.hex(),
-        row.label,
-        bool(row.is_board),
-        tuple(row.groups.split(",")),
-        row.presence,
-        row.since_us,
-        row.seen_us,
+        device_name(found.device),
+        found.device.hex(),
+        found.label,
+        bool(found.is_board),
+        tuple(found.groups.split(",")),
+        found.presence,
+        found.since_us,
+        found.seen_us,
         newest_us,
-        landed_us,
-        lag,
-        row.waiting,
-        since_us,
-        lost,
-        lost_at_us,
-        series,
-        left_out,
+        said.received_at_us or None,
+        None if newest_us is None else max(0, said.received_at_us - newest_us) // 1_000_000,
+        found.waiting,
+        found.waits_since_us,
+        json.loads(said.lost_why or "{}"),
+        said.lost_at_us or None,
+        said.series,
+        bool(said.left_out),
         values,
-        gateway=row.gateway.hex(),
-        waits_because=why,
-        missing=row.missing,
-        version=row.version,
-        clock=row.clock,
+        gateway=found.gateway.hex(),
+        waits_because=found.waits_because,
+        missing=found.missing,
+        version=version,
+        clock=said.clock,
     )
 
 

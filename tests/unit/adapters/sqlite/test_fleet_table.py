@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.fleet_table import FleetTable, FoundDevice, GroupCounts, PresenceCount, Wanted
+from covey.adapters.sqlite.fleet_table import (
+    FleetTable,
+    FoundDevice,
+    GroupCounts,
+    PresenceCount,
+    SaidSummary,
+    Wanted,
+)
 from covey.core.ids import DeviceKey, GroupId
 from covey.errors import ConstraintError
 
@@ -21,9 +28,13 @@ def _row(place: int, label: str = "", presence: str = "online", **more: Any) -> 
     is_well = presence in {"online", "itself"}
     plain = FoundDevice(
         *(_key(place), label, label.casefold(), False, "", is_well, presence, 10 + place, None, None),
-        *(0, 0, 0, "synchronised", b"", "", "{}"),
+        *(0, None, "", 0, b""),
     )
     return plain._replace(**more)
+
+
+def _says(table: FleetTable, place: int, **more: Any) -> None:
+    table.keep_said([(_key(place), SaidSummary(5, "synchronised", 7)._replace(**more), f"everything of {place}")])
 
 
 def _table(*rows: FoundDevice) -> FleetTable:
@@ -34,12 +45,13 @@ def _table(*rows: FoundDevice) -> FleetTable:
 
 
 def test_a_window_is_of_what_is_asked_for_and_begins_with_who_is_not_well() -> None:
-    table = _table(_row(1, "Pump"), _row(2, "barn", "silent"), _row(3, "attic"), _row(4, "cellar", lost=2))
-    assert [each.label for each in table.window(Wanted(), 0, 9)] == ["barn", "Pump", "attic", "cellar"]
-    assert [each.label for each in table.window(Wanted(), 1, 2)] == ["Pump", "attic"]
-    assert [each.label for each in table.window(Wanted("lost"), 0, 9)] == ["cellar"]
-    assert [each.label for each in table.window(Wanted(folded="pum", beginning="pum"), 0, 9)] == ["Pump"]
-    assert [each.label for each in table.window(Wanted(folded="0003", beginning="0003"), 0, 9)] == ["attic"]
+    table = _table(_row(1, "Pump"), _row(2, "barn", "silent"), _row(3, "attic"), _row(4, "cellar"))
+    _says(table, 4, lost=2)
+    assert [each.found.label for each in table.window(Wanted(), 0, 9)] == ["barn", "Pump", "attic", "cellar"]
+    assert [each.found.label for each in table.window(Wanted(), 1, 2)] == ["Pump", "attic"]
+    assert [each.found.label for each in table.window(Wanted("lost"), 0, 9)] == ["cellar"]
+    assert [each.found.label for each in table.window(Wanted(folded="pum", beginning="pum"), 0, 9)] == ["Pump"]
+    assert [each.found.label for each in table.window(Wanted(folded="0003", beginning="0003"), 0, 9)] == ["attic"]
     assert table.count(Wanted(folded="0_0%", beginning="0_0%")) == 0
     assert (table.count(Wanted("away")), table.count(Wanted(group_id=_WEST))) == (1, 0)
 
@@ -57,33 +69,35 @@ def test_a_search_reads_an_index_and_of_the_table_what_is_shown() -> None:  # th
 
 
 def test_it_counts_by_presence_by_group_and_by_version() -> None:
-    table = _table(
-        _row(1, version="covey 1; a"), _row(2, presence="silent", version="covey 1; b", waiting=3), _row(3, lost=4)
-    )
+    table = _table(_row(1), _row(2, presence="silent", waiting=3), _row(3))
+    _says(table, 1, version="covey 1; a")
+    _says(table, 2, version="covey 1; b")
+    _says(table, 3, lost=4)
     table.set_members(_WEST, [(_key(3), "", False)])
     assert sorted(table.presences()) == [PresenceCount("online", 2, 11), PresenceCount("silent", 1, 12)]
     assert table.totals() == (3, 4)
     assert table.groups() == {_EAST: GroupCounts(2, 1, 1, 1), _WEST: GroupCounts(1, 0, 1, 0)}
     assert table.versions(8) == [("covey 1", 2)]
-    assert [each.device for each in table.behind(_key(1))] == []
+    assert [each.found.device for each in table.behind(_key(1))] == []
 
 
 def _stale(table: FleetTable) -> list[DeviceKey]:
     return [each.device for members in table.stale() for each in members]
 
 
-def test_what_is_stale_comes_with_all_its_groups_and_what_was_read_of_it() -> None:
+def test_what_is_stale_comes_with_all_its_groups() -> None:
     table = _table(*map(_row, range(1, 1_201)))
     table.set_members(_WEST, [(_key(7), "seven", True)])
-    table.keep_said([(_key(7), "summary", "everything")])
     assert _stale(table) == [_key(7)]
     table.note_all_stale()
     parts = list(table.stale())
     assert [len(each) for each in parts] == [500, 500, 200]
     seven = parts[0][6]
-    assert (seven.label, seven.is_board, seven.summary) == ("seven", True, "summary")
+    assert (seven.label, seven.is_board) == ("seven", True)
     assert set(seven.groups.split(",")) == {_EAST.hex(), _WEST.hex()}
-    assert (table.said(_key(7)), table.said(_key(8)), table.said_of()) == ("everything", None, [_key(7)])
+    _says(table, 7)
+    assert table.said([_key(each) for each in range(1, 1_200)]) == {_key(7): "everything of 7"}
+    assert table.said_of() == [_key(7)]
     assert (table.first_unread(_key(7)), table.first_unread(_key(1_200))) == (_key(8), _key(1_200))
 
 
@@ -101,28 +115,58 @@ def test_a_row_is_stale_until_it_is_made_anew() -> None:
     assert _stale(table) == [_key(2), _key(3), _key(4)]
     table.put([_row(3, presence="silent")])
     assert _stale(table) == [_key(2), _key(4)]
-    table.keep_board(_key(1), "board 2")
-    assert _stale(table) == [_key(1), _key(2), _key(4)]
 
 
-def test_a_group_is_counted_again_where_a_row_of_it_was_written() -> None:
-    table = _table(_row(1, groups=_EAST.hex()), _row(2, groups=_EAST.hex()))
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_was_read_is_shown_and_counted_beside_a_row_that_is_not_made_anew(is_first: bool) -> None:
+    table = _table(*([] if is_first else [_row(1), _row(2)]))
+    table.set_members(_EAST, [(_key(1), "", False), (_key(2), "", True)])
+    _says(table, 1, lost=4, lost_why="why", version="covey 1", clock="unsynchronised")
+    table.keep_board(_key(2), "board 2")
+    _says(table, 2, version="covey 1")
+    table.keep_board(_key(3), "of no member")
+    table.put([_row(1), _row(2)])
+    assert _stale(table) == []
+    one, two = table.window(Wanted(), 0, 9)
+    assert (one.version, one.said.lost, one.said.lost_why, one.said.newest_at_us) == ("covey 1", 4, "why", 5)
+    assert (two.version, two.said.version, two.said.lost) == ("board 2", "covey 1", 0)
+    assert [each.found.device for each in table.window(Wanted("clock"), 0, 9)] == [_key(1)]
+    assert (table.totals(), table.groups()[_EAST].lost) == ((0, 4), 1)
+    _says(table, 1, version="covey 2")
+    assert (table.versions(8), table.totals()) == ([("board 2", 1), ("covey 2", 1)], (0, 0))
     assert table.groups() == {_EAST: GroupCounts(2, 0, 0, 0)}
-    table.put([_row(2, groups=_EAST.hex(), presence="gone")])
-    assert table.groups() == {_EAST: GroupCounts(1, 1, 0, 0)}
+
+
+def test_a_groups_counts_go_on_with_each_row_that_is_written() -> None:
+    table = _table(_row(1), _row(2))
+    table.set_members(_WEST, [(_key(2), "", False)])
+    table.put([_row(2)])
+    assert table.groups() == {_EAST: GroupCounts(2, 0, 0, 0), _WEST: GroupCounts(1, 0, 0, 0)}
+    asked: list[str] = []
+    table._connection.set_trace_callback(asked.append)
+    table.put([_row(2, presence="gone", waiting=3)])
+    _says(table, 1, lost=2)
+    _says(table, 2, lost=2)
+    assert table.groups() == {_EAST: GroupCounts(1, 1, 2, 1), _WEST: GroupCounts(0, 1, 1, 1)}
+    table.put([_row(1, presence="silent"), _row(2, presence="gone", waiting=5)])
+    _says(table, 2)
+    assert table.groups() == {_EAST: GroupCounts(0, 2, 1, 1), _WEST: GroupCounts(0, 1, 0, 1)}
+    table._connection.set_trace_callback(None)
+    assert not [each for each in asked if "FROM member JOIN device" in each], "no group was counted anew"
+    table.put([_row(1)])
     table.set_members(_WEST, [(_key(1), "", False)])
     table.forget_groups({_WEST})
-    assert table.groups() == {_WEST: GroupCounts(1, 0, 0, 0)}
+    assert table.groups() == {_WEST: GroupCounts(1, 0, 1, 0)}
 
 
 def test_who_has_left_is_dropped_with_what_was_read_of_it() -> None:
     table = _table(_row(1), _row(2))
-    table.keep_said([(_key(2), "summary", "everything")])
+    _says(table, 2)
     table.set_members(_WEST, [(_key(1), "", False)])
     table.forget_groups({_WEST})
     table.forget_devices()
     assert table.count(Wanted()) == 1
-    assert table.said(_key(2)) is None
+    assert table.said([_key(2)]) == {}
     assert table.first_unread(DeviceKey(b"")) == _key(1)
 
 
@@ -136,9 +180,9 @@ def test_what_is_as_before_is_not_written() -> None:
 def test_a_look_that_could_not_be_kept_stops_none_after_it() -> None:
     table = _table(_row(1))
     with pytest.raises(ConstraintError):
-        table.put([_row(2), _row(3, version=None)])
+        table.put([_row(2), _row(3, waiting=None)])
     nothing: Any = None
     with pytest.raises(ConstraintError):
-        table.keep_said([(_key(1), "summary", nothing)])
+        table.keep_said([(_key(1), SaidSummary(), nothing)])
     table.put([_row(1, waiting=4)])
     assert table.totals() == (4, 0)

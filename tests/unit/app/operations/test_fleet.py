@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.clock import SystemClock
+from covey.adapters.sqlite.fleet_table import SaidSummary, Wanted
 from covey.app.device import Device, find_state, open_device
 from covey.app.fleet_documents import Fleet
-from covey.app.newest_readings import SaidSummary
 from covey.app.operations.fleet import FleetView
+from covey.app.operations.fleet_devices import shown_device
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, EpochId, Incarnation
 from covey.core.presence.status import PeerPresence, State
@@ -45,7 +46,7 @@ class _World:
     def __init__(self, opened: Device, seed: int) -> None:
         self.chance, self.clock = random.Random(seed), _Clock()
         self.device = replace(opened, clock=self.clock)
-        self.said: dict[DeviceKey, str] = {}
+        self.said: dict[DeviceKey, SaidSummary] = {}
         self.connections = 0
 
     def step(self) -> None:
@@ -88,10 +89,11 @@ class _World:
         self.device.store.carriers.set(self._peer(), self._peer())
 
     def _says(self) -> None:
-        lost = {"expired": self.chance.randrange(3)}
+        lost = self.chance.randrange(3)
         clock = self.chance.choice(("synchronised", "unsynchronised"))
         version = self.chance.choice(("covey 1; a", "covey 1; b", "covey 2"))
-        self.said[self._peer()] = json.dumps(SaidSummary(5, clock, self.clock.now_us, lost, 4, 3, 0, version))
+        why = json.dumps({"expired": lost})
+        self.said[self._peer()] = SaidSummary(5, clock, self.clock.now_us, lost, why, 4, 3, 0, version)
 
     def _comes_or_goes(self) -> None:
         one = self.chance.choice(_PEERS)
@@ -159,15 +161,17 @@ def test_of_many_that_fall_silent_at_once_each_look_takes_up_some(opened: Device
     assert [each.startswith(one) for each, one in zip(found, begun, strict=True)] == [True] * 5, found
 
 
-def test_what_was_read_is_taken_up_in_parts(opened: Device) -> None:
+def test_what_was_read_is_counted_and_shown_without_another_look(opened: Device) -> None:  # of 100,000 that is seconds
     world, view = _World(opened, 0), FleetView()
     _look(view, world)
-    said = json.dumps(SaidSummary(5, "synchronised", world.clock.now_us, {"expired": 2}, 4, 3, 0, "covey 1"))
+    why = json.dumps({"expired": 2})
+    said = SaidSummary(5, "unsynchronised", world.clock.now_us, 2, why, 4, 3, 0, "covey 1")
     own = world.device.node.identity.signing_public
     view.table.keep_said([(own, said, "[0, 0, 0, [], {}, {}]")])
-    assert view.prepare(world.device, 0)
-    assert not view.prepare(world.device, 1)
+    assert not list(view.table.stale())
     assert view.table.totals() == (0, 2)
+    [shown] = map(shown_device, view.table.window(Wanted("clock"), 0, 9))
+    assert (shown.key, shown.lost, shown.newest_at_us) == (own.hex(), {"expired": 2}, 5)
 
 
 def test_what_waits_for_who_only_joined_says_so(opened: Device) -> None:  # its summary counts it as not yet seen
