@@ -36,13 +36,14 @@ remembered by the store alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 
+from covey.core.group.graph import HeldManifest, ManifestGraph, past_of, tips_of
 from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest
 from covey.core.group.policy import authorise
-from covey.core.group.resolver import Change, GroupState, Step, difference, resolve
+from covey.core.group.resolver import Change, GroupState, Step, difference
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.errors import (
     GenesisError,
@@ -69,35 +70,14 @@ class Verdict(Enum):
     UNCHANGED = "unchanged"
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """An accepted manifest in the graph. The first one held, whose past is settled, has no step."""
-
-    manifest: GroupManifest
-    hash: ManifestHash
-    state: GroupState
-    bit: int
-    past: int
-    step: Step | None
-
-
 class GroupTrust:
     """One group as one device believes it to be. Changes only by manifests that every rule admits."""
-
-    _root: _Placed
-    _placed: dict[ManifestHash, _Placed]
-    _heads: dict[ManifestHash, _Placed]
-    _tips: dict[DeviceKey, list[_Placed]]
-    """By issuer, what none of its own follows."""
-    _leading: GroupManifest | None
-    _bits: int
-    _bytes: int
-    _replaced: int
 
     def __init__(self, group_id: GroupId, current: GroupManifest | None) -> None:
         """Begin with nothing, or with a manifest that is trusted already."""
         self.group_id = group_id
-        self._clear()
+        self._graph = ManifestGraph()
+        self._leading: GroupManifest | None = None
         if current is not None:
             self._begin(current)
 
@@ -106,7 +86,7 @@ class GroupTrust:
     @property
     def current(self) -> GroupManifest | None:
         """What this device believes of the group; unsigned where members disagree."""
-        if self._leading is None and self._heads:
+        if self._leading is None and self._graph.heads:
             self._leading = self._find_leading()
         return self._leading
 
@@ -117,11 +97,11 @@ class GroupTrust:
 
     def heads(self) -> list[GroupManifest]:
         """Return the manifests that none follows, by hash."""
-        return [placed.manifest for _, placed in sorted(self._heads.items())]
+        return [head.manifest for _, head in sorted(self._graph.heads.items())]
 
     def held(self) -> list[GroupManifest]:
         """Return the settled manifest that all others follow, and these, each after what it follows."""
-        ordered = sorted(self._placed.values(), key=lambda each: (each.manifest.version, each.hash))
+        ordered = sorted(self._graph, key=lambda each: (each.manifest.version, each.hash))
         return [each.manifest for each in ordered]
 
     def news_of(self, issued: GroupManifest) -> list[GroupManifest]:
@@ -129,42 +109,43 @@ class GroupTrust:
         found, row = [issued], [issued]
         known = {issued.hash}
         while row:
-            parents = sorted({each for manifest in row for each in manifest.prev} & self._placed.keys() - known)
+            named = {each for manifest in row for each in manifest.prev}
+            parents = sorted(each for each in named - known if each in self._graph)
             known.update(parents)
-            row = [placed.manifest for each in parents if (placed := self._placed[each]).step is not None]
+            row = [held.manifest for each in parents if (held := self._graph[each]).step is not None]
             found += row
         return found
 
     @property
     def root(self) -> GroupManifest:
         """The settled manifest that all others held follow."""
-        return self._root.manifest
+        return self._graph.root.manifest
 
     def void_members(self) -> dict[DeviceKey, Member]:
         """Return the members that a manifest held lists, who are none, and whom nobody removed since: what let them in
         is void."""
         removals: dict[DeviceKey, int] = {}
-        for placed in self._placed.values():
-            for key in placed.step.change.removed if placed.step is not None else ():
-                removals[key] = removals.get(key, 0) | placed.bit
-        root = self._root.state.members if self._placed else {}
+        for held in self._graph:
+            for key in held.step.change.removed if held.step is not None else ():
+                removals[key] = removals.get(key, 0) | held.bit
+        root = self._graph.root.state.members if self._graph else {}
         listed = {key: member for key, member in root.items() if key not in removals}
-        for placed in self._placed.values():
-            added = placed.step.change.added if placed.step is not None else {}
-            listed |= {key: member for key, member in added.items() if not removals.get(key, 0) & ~placed.past}
+        for held in self._graph:
+            added = held.step.change.added if held.step is not None else {}
+            listed |= {key: member for key, member in added.items() if not removals.get(key, 0) & ~held.past}
         believed = {member.keys.signing_public for member in self.current.members} if self.current else set()
         return {key: member for key, member in listed.items() if key not in believed}
 
     def __len__(self) -> int:
         """Return how many manifests are in memory."""
-        return len(self._placed)
+        return len(self._graph)
 
     def manifests_for_void(self) -> list[GroupManifest]:
         """Return what those hear who are only in what is void: the manifests held up to the removals that make it so.
 
         Nothing later: whom these removed knows them already, and may have made up the devices that are told.
         """
-        steps = [placed.step for placed in self._placed.values() if placed.step is not None]
+        steps = [held.step for held in self._graph if held.step is not None]
         by_issuer: dict[DeviceKey, list[Step]] = {}
         for step in steps:
             by_issuer.setdefault(step.issuer, []).append(step)
@@ -173,11 +154,11 @@ class GroupTrust:
             voided = (step for key in remover.change.removed for step in by_issuer.get(key, ()))
             if any(step.issuer != remover.issuer and step.concurrent(remover) for step in voided):
                 named |= remover.past | remover.bit
-        return [manifest for manifest in self.held() if self._placed[manifest.hash].bit & named]
+        return [manifest for manifest in self.held() if self._graph[manifest.hash].bit & named]
 
     def holds(self, manifest_hash: ManifestHash) -> bool:
         """Say whether an accepted manifest is in memory."""
-        return manifest_hash in self._placed
+        return manifest_hash in self._graph
 
     def draft(self, epoch_id: EpochId, issuer: DeviceKey) -> GroupManifest:
         """Return the unsigned next version, which follows every head and changes nothing so far.
@@ -191,16 +172,16 @@ class GroupTrust:
         """
         if self.current is None:
             raise GenesisError("no manifest of this group is held")
-        if len(self._heads) == 1:
+        if len(self._graph.heads) == 1:
             return self.current.draft()
 
         members = {member.keys.signing_public for member in self.current.members}
 
-        def first(head: _Placed) -> tuple[bool, bool, int, bytes]:
+        def first(head: HeldManifest) -> tuple[bool, bool, int, bytes]:
             by = head.manifest.issuer
             return by != issuer, by not in members, -head.manifest.version, head.hash
 
-        heads = sorted(self._heads.values(), key=first)[:MAXIMUM_HEADS]
+        heads = sorted(self._graph.heads.values(), key=first)[:MAXIMUM_HEADS]
         unsigned = replace(
             self.current,
             version=max(head.manifest.version for head in heads) + 1,
@@ -210,15 +191,15 @@ class GroupTrust:
             votes=(),
             raw=b"",
         )
-        if len(heads) == len(self._heads):
+        if len(heads) == len(self._graph.heads):
             return unsigned
-        return self._state_after(heads).write(unsigned)
+        return self._graph.state_after(heads).write(unsigned)
 
     def finish(self, edited: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         """Return an edited draft with the epoch that it begins or stays in (rule 9)."""
-        parents = [self._placed[each] for each in edited.prev]
+        parents = [self._graph[each] for each in edited.prev]
         newest = max((parent.manifest for parent in parents), key=lambda manifest: manifest.epoch)
-        before = self._state_after(parents)
+        before = self._graph.state_after(parents)
         change = difference(before, GroupState.of(edited))
         renews = change.empty and edited.epoch_id == epoch_id
         begins = len(parents) > 1 or bool(change.removed) or renews
@@ -232,7 +213,7 @@ class GroupTrust:
         Raises:
             GenesisError: not a genesis, or the group exists here already.
         """
-        if self._heads or genesis.version != 1 or genesis.group_id != self.group_id:
+        if self._graph or genesis.version != 1 or genesis.group_id != self.group_id:
             raise GenesisError("a group is created once")
         self._begin(genesis)
         return Verdict.ACCEPTED
@@ -247,7 +228,7 @@ class GroupTrust:
         Raises:
             RemoteError: the rule that failed; nothing is held then.
         """
-        assert not self._heads, "who is in a group does not join it"
+        assert not self._graph, "who is in a group does not join it"
         for raw in reversed(raws):
             manifest = self.read(raw)
             if manifest.issuer == inviter and (listed := manifest.member(own)) and holds(listed.keys.noise_public):
@@ -285,16 +266,15 @@ class GroupTrust:
         Raises:
             RemoteError: the rule that failed; nothing changed.
         """
-        if not self._placed:
+        if not self._graph:
             raise GenesisError("a manifest of a group that nobody here asked to join")
-        if manifest.hash in self._placed:
+        if manifest.hash in self._graph:
             return Verdict.UNCHANGED
         if manifest.version == 1:
             raise GenesisError("another genesis of this group")
         parents = self._parents(manifest)
-        past = _past(parents)
-        replaced = [] if wanted else self._in_place_of(manifest, past)
-        before = self._state_after(parents)
+        replaced = [] if wanted else self._in_place_of(manifest, past_of(parents))
+        before = self._graph.state_after(parents)
         state = GroupState.of(manifest)
         change = difference(before, state)
         if not wanted:
@@ -307,125 +287,66 @@ class GroupTrust:
             raise MalformedError("the age of a member or ban never changes")
         renews = change.empty and len(parents) == 1 and manifest.epoch > parents[0].manifest.epoch
         authorise(manifest, before, change, renews=renews)
-        bit = 1 << self._bits
-        named = tuple(parent.bit for parent in parents)
-        step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, named, before, change)
-        self._drop(manifest.issuer, replaced)
-        self._place(_Placed(manifest, manifest.hash, state, bit, past, step))
+        self._graph.drop(manifest.issuer, replaced)
+        self._graph.add(manifest, parents, before, state, change)
+        self._leading = None
         return Verdict.ACCEPTED
 
     def settle(self) -> int:
         """Forget what all later manifests follow; return the version below which nothing is held."""
-        newest_first = sorted(self._placed.values(), key=lambda each: -each.manifest.version)
-        futures = dict.fromkeys(self._placed, 0)
-        for placed in newest_first:
-            for parent in placed.manifest.prev:
-                if parent in futures:
-                    futures[parent] |= futures[placed.hash] | placed.bit
-        everything = _past(newest_first)
-        meeting = next(
-            placed for placed in newest_first if not everything & ~(placed.past | placed.bit | futures[placed.hash])
-        )
-        if meeting.hash in self._heads:
-            self._clear()
-            self._begin(meeting.manifest)
-        elif meeting is not self._root:
-            self._root = replace(meeting, step=None)
-            kept = [each for each in newest_first if meeting.bit & each.past]
-            self._placed = {each.hash: each for each in (*kept, self._root)}
-            self._bytes = sum(len(each.manifest.raw) for each in self._placed.values())
-            self._tips = {
-                issuer: tips
-                for issuer, held in self._tips.items()
-                if (tips := [each for each in held if each.bit & futures[meeting.hash]])
-            }
-        return meeting.manifest.version
+        return self._graph.settle().manifest.version
 
-    # -- the graph ----------------------------------------------------------------------------------------------------
-
-    def _clear(self) -> None:
-        self._placed, self._heads, self._tips = {}, {}, {}
-        self._leading = None
-        self._bits = self._bytes = self._replaced = 0
+    # -- the rules ----------------------------------------------------------------------------------------------------
 
     def _begin(self, manifest: GroupManifest) -> None:
-        self._root = _Placed(manifest, manifest.hash, GroupState.of(manifest), 1, 0, None)
-        self._place(self._root)
-
-    def _place(self, placed: _Placed) -> None:
-        self._bits += 1
-        self._bytes += len(placed.manifest.raw)
-        self._placed[placed.hash] = placed
-        for parent in placed.manifest.prev:
-            self._heads.pop(parent, None)
-        self._heads[placed.hash] = placed
-        if placed.step is not None:
-            issuer = placed.manifest.issuer
-            self._tips[issuer] = [*self._unknown_tips(issuer, placed.past), placed]
+        self._graph.begin(manifest)
         self._leading = None
-
-    def _unknown_tips(self, issuer: DeviceKey, past: int) -> list[_Placed]:
-        """Return an issuer's manifests that none of its own follows, nor one of that past."""
-        return [tip for tip in self._tips.get(issuer, ()) if not tip.bit & past]
 
     def _find_leading(self) -> GroupManifest:
         """Return the head that says what all heads come to, or else that in an unsigned manifest."""
-        state = self._state_after(list(self._heads.values()))
-        manifests = [placed.manifest for placed in self._heads.values()]
-        agreeing = [placed.manifest for placed in self._heads.values() if placed.state == state]
+        heads = list(self._graph.heads.values())
+        state = self._graph.state_after(heads)
+        manifests = [head.manifest for head in heads]
+        agreeing = [head.manifest for head in heads if head.state == state]
         if agreeing and len(manifests) <= MAXIMUM_HEADS:
             return max(agreeing, key=lambda manifest: (manifest.version, manifest.epoch, manifest.hash))
         newest = max(manifests, key=lambda manifest: (manifest.epoch, manifest.version, manifest.hash))
         version = max(manifest.version for manifest in manifests)
         return state.write(replace(newest, version=version, votes=(), raw=b""))
 
-    def _in_place_of(self, manifest: GroupManifest, past: int) -> list[_Placed]:
+    def _in_place_of(self, manifest: GroupManifest, past: int) -> list[HeldManifest]:
         """Return which of its issuer's go for a manifest, each after what follows it (rule 10).
 
         Raises:
             LimitError: it is the last of them, by version and hash, or enough were replaced.
         """
-        gone: list[_Placed] = []
-        tips = [] if self._leaves_fewer_heads(manifest) else self._unknown_tips(manifest.issuer, past)
+        gone: list[HeldManifest] = []
+        tips = [] if self._graph.leaves_fewer_heads(manifest) else self._graph.unknown_tips(manifest.issuer, past)
         while len(tips) >= RIVALS_OF_ONE:
-            kept = [each for each in self._placed.values() if each not in gone]
+            kept = [each for each in self._graph if each not in gone]
             followed = {parent for each in kept for parent in each.manifest.prev}
             ends = [tip for tip in tips if tip.hash not in followed]
             last = max(ends, key=lambda tip: (tip.manifest.version, tip.hash), default=None)
-            is_full = self._replaced + len(gone) == RIVALS_REPLACED
+            is_full = self._graph.dropped + len(gone) == RIVALS_REPLACED
             if last is None or is_full or (last.manifest.version, last.hash) < (manifest.version, manifest.hash):
                 raise LimitError(f"more than {RIVALS_OF_ONE} manifests by one issuer that know nothing of each other")
             gone.append(last)
             own = [each for each in kept if each.manifest.issuer == manifest.issuer and each is not last]
-            tips = [each for each in _tips_of(own) if not each.bit & past]
+            tips = [each for each in tips_of(own) if not each.bit & past]
         return gone
-
-    def _drop(self, issuer: DeviceKey, gone: Iterable[_Placed]) -> None:
-        """Hold some of an issuer's no more, each of which nothing follows then."""
-        for each in gone:
-            del self._placed[each.hash], self._heads[each.hash]
-            self._bytes -= len(each.manifest.raw)
-            self._replaced += 1
-            followed = {parent for other in self._placed.values() for parent in other.manifest.prev}
-            ends = [parent for parent in each.manifest.prev if parent in self._placed and parent not in followed]
-            self._heads |= {parent: self._placed[parent] for parent in ends}
-            self._tips[issuer] = _tips_of([own for own in self._placed.values() if own.manifest.issuer == issuer])
 
     def _check_room(self, manifest: GroupManifest, *, removes: bool) -> None:
         """Rule 10, for all issuers together."""
         if len(manifest.prev) == 1 and len(manifest.raw) > MAXIMUM_LISTED_BYTES:
             raise LimitError("a manifest that leaves no room for one that ends a conflict")
         share = 4 if removes or len(manifest.prev) > 1 else 1
-        full = len(self._placed) >= share * MAXIMUM_OPEN_MANIFESTS or self._bytes >= share * MAXIMUM_OPEN_BYTES
-        if full and not self._leaves_fewer_heads(manifest):
+        full = len(self._graph) >= share * MAXIMUM_OPEN_MANIFESTS or self._graph.bytes >= share * MAXIMUM_OPEN_BYTES
+        if full and not self._graph.leaves_fewer_heads(manifest):
             raise LimitError("too many versions of this group await an end of their conflict")
 
-    def _leaves_fewer_heads(self, manifest: GroupManifest) -> bool:
-        return sum(parent in self._heads for parent in manifest.prev) > 1
-
-    def _parents(self, manifest: GroupManifest) -> list[_Placed]:
+    def _parents(self, manifest: GroupManifest) -> list[HeldManifest]:
         """Rules 5 and 6."""
-        parents = [self._placed[each] for each in manifest.prev if each in self._placed]
+        parents = [self._graph[each] for each in manifest.prev if each in self._graph]
         if len(parents) < len(manifest.prev):
             if manifest.version <= self.root.version:
                 raise RollbackError(f"version {manifest.version} follows what is not held")
@@ -436,7 +357,7 @@ class GroupTrust:
             raise MalformedError("it follows a manifest and one before that")
         return parents
 
-    def _check_constants(self, manifest: GroupManifest, parents: Sequence[_Placed], change: Change) -> None:
+    def _check_constants(self, manifest: GroupManifest, parents: Sequence[HeldManifest], change: Change) -> None:
         """Rules 7 and 9."""
         parent = parents[0].manifest
         if (manifest.mode, manifest.invited) != (parent.mode, parent.invited):
@@ -450,23 +371,6 @@ class GroupTrust:
         if (manifest.epoch > epoch) == any(manifest.epoch_id == each.manifest.epoch_id for each in parents):
             raise MalformedError("a new epoch has a new secret, and only a new one")
 
-    def _state_after(self, parents: Sequence[_Placed]) -> GroupState:
-        """Return the state that follows some manifests, and nothing else."""
-        if len(parents) == 1:
-            return parents[0].state
-        past = _past(parents)
-        return self._resolved(each for each in self._placed.values() if each.bit & past)
-
-    def _resolved(self, placed: Iterable[_Placed]) -> GroupState:
-        base = GroupState({}, {})
-        steps = []
-        for each in placed:
-            if each.step is None:
-                base = each.state
-            else:
-                steps.append(each.step)
-        return resolve(base, steps)
-
     def read(self, raw: bytes) -> GroupManifest:
         """Read a manifest of this group (rules 1 and 2).
 
@@ -477,19 +381,3 @@ class GroupTrust:
         if manifest.group_id != self.group_id:
             raise GenesisError("a manifest of another group")
         return manifest
-
-
-def _tips_of(held: Sequence[_Placed]) -> list[_Placed]:
-    """Return what none of an issuer's own follows, of what is held of it; not the one that all follow."""
-    past = 0
-    for each in held:
-        past |= each.past
-    return [each for each in held if each.step is not None and not each.bit & past]
-
-
-def _past(parents: Iterable[_Placed]) -> int:
-    """Return the bits of manifests, and of all that they follow."""
-    past = 0
-    for parent in parents:
-        past |= parent.past | parent.bit
-    return past

@@ -1,0 +1,172 @@
+"""The manifests of a group that a device holds, as a graph: which follow which, its ends, and what they come to.
+
+It judges nothing: `trust.py` says which manifests come in, and which have to go. What all of them follow is the root,
+whose past is settled: of that, nothing is in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from covey.core.group.manifest import GroupManifest
+from covey.core.group.resolver import Change, GroupState, Step, resolve
+from covey.core.ids import DeviceKey, ManifestHash
+
+
+@dataclass(frozen=True, slots=True)
+class HeldManifest:
+    """A manifest in the graph: the state after it, its own bit, and the bits of all that it follows.
+
+    The root has no step.
+    """
+
+    manifest: GroupManifest
+    hash: ManifestHash
+    state: GroupState
+    bit: int
+    past: int
+    step: Step | None
+
+
+class ManifestGraph:
+    """The root, and what follows it."""
+
+    root: HeldManifest
+    heads: dict[ManifestHash, HeldManifest]
+    """What nothing follows."""
+    bytes: int
+    """How large all of them are together."""
+    dropped: int
+    """How many have been dropped since it began."""
+    _held: dict[ManifestHash, HeldManifest]
+    _tips: dict[DeviceKey, list[HeldManifest]]
+    """By issuer, what none of its own follows."""
+    _bits: int
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, manifest_hash: ManifestHash) -> bool:
+        return manifest_hash in self._held
+
+    def __getitem__(self, manifest_hash: ManifestHash) -> HeldManifest:
+        return self._held[manifest_hash]
+
+    def __iter__(self) -> Iterator[HeldManifest]:
+        """Yield all of them, in the order in which they came."""
+        return iter(self._held.values())
+
+    # -- what it comes to ---------------------------------------------------------------------------------------------
+
+    def state_after(self, parents: Sequence[HeldManifest]) -> GroupState:
+        """Return the state that follows some manifests, and nothing else."""
+        if len(parents) == 1:
+            return parents[0].state
+        past = past_of(parents)
+        base = GroupState({}, {})
+        steps = []
+        for each in self:
+            if not each.bit & past:
+                continue
+            if each.step is None:
+                base = each.state
+            else:
+                steps.append(each.step)
+        return resolve(base, steps)
+
+    def leaves_fewer_heads(self, manifest: GroupManifest) -> bool:
+        """Say whether a manifest that comes in takes the place of several heads."""
+        return sum(parent in self.heads for parent in manifest.prev) > 1
+
+    def unknown_tips(self, issuer: DeviceKey, past: int) -> list[HeldManifest]:
+        """Return an issuer's manifests that none of its own follows, nor one of that past."""
+        return [tip for tip in self._tips.get(issuer, ()) if not tip.bit & past]
+
+    # -- what changes it ----------------------------------------------------------------------------------------------
+
+    def begin(self, manifest: GroupManifest) -> None:
+        """Hold this one as the root, and no other."""
+        self._clear()
+        self.root = HeldManifest(manifest, manifest.hash, GroupState.of(manifest), 1, 0, None)
+        self._place(self.root)
+
+    def add(
+        self,
+        manifest: GroupManifest,
+        parents: Sequence[HeldManifest],
+        before: GroupState,
+        state: GroupState,
+        change: Change,
+    ) -> None:
+        """Hold a manifest that follows some that are held, by the change that it makes to the state before."""
+        bit, past, named = 1 << self._bits, past_of(parents), tuple(parent.bit for parent in parents)
+        step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, named, before, change)
+        self._place(HeldManifest(manifest, manifest.hash, state, bit, past, step))
+        self._tips[manifest.issuer] = [*self.unknown_tips(manifest.issuer, past), self._held[manifest.hash]]
+
+    def drop(self, issuer: DeviceKey, gone: Iterable[HeldManifest]) -> None:
+        """Hold some of an issuer's no more, each of which nothing follows then."""
+        for each in gone:
+            del self._held[each.hash], self.heads[each.hash]
+            self.bytes -= len(each.manifest.raw)
+            self.dropped += 1
+            followed = {parent for other in self for parent in other.manifest.prev}
+            ends = [parent for parent in each.manifest.prev if parent in self and parent not in followed]
+            self.heads |= {parent: self._held[parent] for parent in ends}
+            self._tips[issuer] = tips_of([own for own in self if own.manifest.issuer == issuer])
+
+    def settle(self) -> HeldManifest:
+        """Make the newest one that all later ones follow the root, and return it."""
+        newest_first = sorted(self, key=lambda each: -each.manifest.version)
+        futures = dict.fromkeys(self._held, 0)
+        for held in newest_first:
+            for parent in held.manifest.prev:
+                if parent in futures:
+                    futures[parent] |= futures[held.hash] | held.bit
+        everything = past_of(newest_first)
+        meeting = next(each for each in newest_first if not everything & ~(each.past | each.bit | futures[each.hash]))
+        if meeting.hash in self.heads:
+            self.begin(meeting.manifest)
+        elif meeting is not self.root:
+            self.root = replace(meeting, step=None)
+            kept = [each for each in newest_first if meeting.bit & each.past]
+            self._held = {each.hash: each for each in (*kept, self.root)}
+            self.bytes = sum(len(each.manifest.raw) for each in self)
+            self._tips = {
+                issuer: tips
+                for issuer, held in self._tips.items()
+                if (tips := [each for each in held if each.bit & futures[meeting.hash]])
+            }
+        return meeting
+
+    def _clear(self) -> None:
+        self._held, self.heads, self._tips = {}, {}, {}
+        self._bits = self.bytes = self.dropped = 0
+
+    def _place(self, held: HeldManifest) -> None:
+        self._bits += 1
+        self.bytes += len(held.manifest.raw)
+        self._held[held.hash] = held
+        for parent in held.manifest.prev:
+            self.heads.pop(parent, None)
+        self.heads[held.hash] = held
+
+
+def tips_of(held: Sequence[HeldManifest]) -> list[HeldManifest]:
+    """Return what none of an issuer's own follows, of what is held of it; not the one that all follow."""
+    past = 0
+    for each in held:
+        past |= each.past
+    return [each for each in held if each.step is not None and not each.bit & past]
+
+
+def past_of(parents: Iterable[HeldManifest]) -> int:
+    """Return the bits of manifests, and of all that they follow."""
+    past = 0
+    for parent in parents:
+        past |= parent.past | parent.bit
+    return past
