@@ -5,20 +5,43 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import shutil
-from collections.abc import Callable
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from broker_conf.mosquitto import Broker
-from covey.client import Client
+from covey.adapters.mailbox_wakes import WakeCaller
+from covey.client import Client as Covey
 from covey.client_async import AsyncClient
+from covey.core.ids import DeviceKey
+from covey.core.mailbox.messages import Hook
+from covey.core.mailbox.records import WakeHook
+from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
-from tests.waiting import wait_until
+from tests.integration.mqtt_client import Client
+from tests.waiting import take, wait_until
 
 pytestmark = pytest.mark.broker
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker whose rules also let a mailbox wake devices, as the documentation says."""
+    documented = re.findall(r"`(pattern \w+ covey/1/wake/\S+)`", (_ROOT / "docs/operations/files.md").read_text())
+    rules = tmp_path / "acl"
+    rules.write_text("\n".join([(_ROOT / "broker_conf/mosquitto/acl").read_text(), *documented, ""]))
+    with Broker(tmp_path / "broker", settings={"acl_file": str(rules)}) as running:
+        yield running
 
 
 @pytest.fixture
@@ -82,7 +105,7 @@ def test_what_is_sent_is_handed_over_in_one_step(fleet: list[Gateway]) -> None: 
     laptop.kill()
     laptop.ok("config", "set", "api.socket", "api.sock")
     laptop.start("run", "--no-sensors")
-    covey = Client(laptop.state / "api.sock")
+    covey = Covey(laptop.state / "api.sock")
     wait_until(covey.answers, "its agent answers")
     covey.send(b"word 0", to="shed")
     assert covey.hand_over("shed") == {"handed_over": [shed.author[:8]], "open": []}
@@ -166,24 +189,66 @@ def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
     assert "mailbox.wake" in lone.fails("run", "--no-sensors", code=78)
 
 
+@pytest.fixture
+def webhook(tmp_path: Path) -> Iterator[tuple[str, Path, SimpleQueue[str]]]:
+    """An HTTPS server: its address, its certificate, and what it is asked, whole."""
+    certificate, key = make_certificate(tmp_path / "webhook", -1, 1)
+    asked: SimpleQueue[str] = SimpleQueue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            asked.put(f"{self.requestline}\n{self.headers}{body}")
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"https://127.0.0.1:{server.server_port}/", certificate, asked
+    server.shutdown()
+    server.server_close()
+
+
 # accepts: 002.15
-def test_a_sleeper_is_woken_by_a_program_and_learns_no_content(fleet: list[Gateway], tmp_path: Path) -> None:
-    """The program is the mailbox's owner's, and gets the device's key alone."""
+def test_a_sleeper_is_woken_in_three_ways_that_learn_no_content(
+    fleet: list[Gateway], broker: Broker, webhook: tuple[str, Path, SimpleQueue[str]], tmp_path: Path
+) -> None:
+    """By the mailbox's owner's program, which gets the device's key alone, by a webhook, and by a topic."""
     post, laptop, shed = fleet
+    address, certificate, asked = webhook
+    unsure: SimpleQueue[str] = SimpleQueue()
+    caller = WakeCaller([address], (), lambda _level, line: unsure.put(line))
+    caller.wake(DeviceKey(bytes(32)), "shed", WakeHook(Hook.WEBHOOK, address))
+    assert take(unsure) == "device shed was not woken: 127.0.0.1 is not reached: SSLCertVerificationError"
     called = tmp_path / "called"
     program = tmp_path / "wake"
     program.write_text(f'#!/bin/sh\necho "$#" "$@" >> {called}\n')
     program.chmod(0o700)
     post.ok("config", "set", "mailbox.wake_program", str(program))
-    shed.ok("config", "set", "mailbox.wake", "program")
+    post.ok("config", "set", "mailbox.wake_webhooks", address)
+    post.ok("config", "set", "mailbox.wake_topics", "true")
+    shed.ok("config", "set", "mailbox.wake", f"program,mqtt,{address}my-shed")
     for each in (post, shed):
         each.kill()
         each.start("run", "--no-sensors")
-    wait_until(lambda: post.json("mailbox", "status")["hooks"] == 1, "the hook is known")
+    wait_until(lambda: post.json("mailbox", "status")["hooks"] == 3, "the hooks are known")
     shed.kill()
     post.kill()
-    post.start("run", "--no-sensors")
+    post.start("run", "--no-sensors", environment={"SSL_CERT_FILE": str(certificate)})
+    listener = Client(broker, "listener", shed.author, (shed.state / "relay.password").read_text().strip())
+    assert not listener.subscribe(f"covey/1/wake/{shed.author}").is_failure
     laptop.ok("send", "--text", "secret", "--to", shed.author)
     laptop.ok("mailbox", "hand-over")
     wait_until(called.exists, "the program was called")
     assert called.read_text().split() == ["1", shed.author]
+    request, _, rest = take(asked, "the webhook is called").partition("\n")
+    assert request == "POST /my-shed HTTP/1.1"
+    assert {line.partition(":")[0] for line in rest.splitlines()} <= {"Host", "Accept-Encoding", "Content-Length", ""}
+    assert listener.next_message() == (f"covey/1/wake/{shed.author}", b"")
+    listener.close()
