@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -36,14 +37,26 @@ def _left(mark: str) -> list[str]:
     return found
 
 
-def test_an_installer_that_hangs_is_ended_and_falls_back(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
-    fleet, shed = _site(new_gateway, tmp_path, "sleep 86417")
+def test_an_installer_that_hangs_is_ended_and_falls_back_and_says_for_what_it_waits(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    """As behind the lock of a package manager that somebody else runs."""
+    waits = "echo 'waits for packages.lock, which apt holds' >&2; flock packages.lock true || exit; sleep 86417"
+    fleet, shed = _site(new_gateway, tmp_path, f"test -e free || {{ {waits}; }}")
     action = shed.state / "operations.d" / "pump.toml"
-    action.write_text(action.read_text().replace("seconds = 300", "seconds = 2", 1))
-    outcome, code, why = fleet.outcome(fleet.order("good 2\n"))
-    assert (outcome, code) == ("failed", "action_rolled_back")
-    assert why.startswith("rolled back to good 1: it was ended after 2 s")
+    action.write_text(action.read_text().replace("seconds = 300", "seconds = 4", 1))
+    with (shed.state / "packages.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        outcome, code, why = fleet.outcome(fleet.order("good 2\n"))
+        assert (outcome, code) == ("failed", "action_rolled_back")
+        owner = "it was ended after 4 s, the time that this device's owner gives it"
+        assert why == f"rolled back to good 1: {owner}: waits for packages.lock, which apt holds"
+        assert _left("packages.lock") == []
+    outcome, _code, why = fleet.outcome(fleet.order("good 2\n"))
+    assert (outcome, why) == ("failed", f"rolled back to good 1: {owner}: waits for packages.lock, which apt holds")
     assert ((shed.state / "pump").read_text(), _left("86417")) == ("good 1\n", [])
+    (shed.state / "free").touch()
+    assert fleet.outcome(fleet.order("good 2\n"))[::2] == ("done", "on good 2")
 
 
 def test_an_installer_that_leaves_processes_behind_leaves_none(
