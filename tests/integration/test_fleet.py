@@ -23,7 +23,8 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
         each.ok("config", "set", "presence.interval_seconds", "1")
     collector.ok("group", "create", "--capability", "collector")
     collector.ok("config", "set", "vault.segment_seconds", "0.1")
-    assert collector.json("fleet")["summary"] == "0 here"
+    assert collector.json("fleet")["summary"] == "no other device yet"
+    assert "  ! here: this device is alone in its group: covey invite\n" in collector.ok("fleet")
     collector.start("collect", "--no-sensors", "--vault", str(tmp_path / "elsewhere"))
     collector.invite(device)
     joined = collector.json("fleet")

@@ -80,7 +80,7 @@ function row(device) {
   one.append(
     head,
     cell("", "", presence(device)),
-    cell("newest reading", "number", living("span", device.newest_at_us), clock),
+    cell("newest", "number", living("span", device.newest_at_us), clock),
     cell("lag", "number", device.lag_seconds === null ? "–" : duration(device.lag_seconds * 1e6)),
     cell("waiting", `number ${device.waiting ? "waiting" : "nothing"}`, String(device.waiting), device.waiting ? made("small", ` ${device.waits_because}`) : ""),
     cell("missing", `number ${device.missing ? "waiting" : "nothing"}`, String(device.missing)),
@@ -91,10 +91,17 @@ function row(device) {
   return one;
 }
 
+// What mends something: words, and the commands among them as such.
+function hint(text) {
+  const one = made("small", undefined, "hint");
+  one.append(...text.split(/((?:covey|timedatectl) [^,;]+)/).map((part, place) => (place % 2 ? made("code", part) : part)));
+  return one;
+}
+
 function trouble(each) {
   const one = made("li");
   one.append(each.device ? linked(each.what, each.device) : each.what);
-  one.append(made("code", each.hint));
+  one.append(hint(each.hint));
   return one;
 }
 
@@ -134,7 +141,7 @@ function order(each) {
     cell("given", "", living("span", each.given_at_us)),
     cell("by", "", called(each.label, each.device)),
     cell("signed", each.counts ? "" : "waiting", `${each.signed} of ${each.needed}${each.counts ? "" : ", counts for nothing here"}`),
-    cell("", "", ...(outcomes.length ? outcomes : ["–"])),
+    cell("", "", ...(outcomes.length ? outcomes : ["nobody has answered yet"])),
   );
   return one;
 }
@@ -167,7 +174,7 @@ function bytes(size) {
 
 function file(each) {
   const one = made("tr"), head = made("th", each.name);
-  const state = each.state === "asked for" ? `${bytes(each.come)} of it` : each.state;
+  const state = { "asked for": `${bytes(each.come)} of it`, here: "whole" }[each.state] || each.state;
   head.scope = "row";
   head.append(" ", made("small", each.id.slice(0, 8)));
   one.append(
@@ -184,10 +191,10 @@ function file(each) {
 // A group in one tile: how many of it are here, drawn and said; it narrows the list to the group.
 function tile(group) {
   const one = made("li"), button = made("button", undefined, group.silent || group.lost ? "bad" : ""), share = made("meter");
-  const words = [`${group.here} of ${group.members} here`];
-  if (group.silent) words.push(`${group.silent} silent`);
-  if (group.lost) words.push(`${group.lost} lost something`);
-  if (group.waiting) words.push(`something waits for ${group.waiting}`);
+  const words = [`${many(group.here)} of ${many(group.members)} here`];
+  if (group.silent) words.push(`${many(group.silent)} silent`);
+  if (group.lost) words.push(`${many(group.lost)} lost something`);
+  if (group.waiting) words.push(`messages wait for ${many(group.waiting)}`);
   button.type = "button";
   button.setAttribute("aria-pressed", String(element("group").value === group.group_id));
   share.max = group.members;
@@ -266,7 +273,7 @@ function showFleet(found) {
     element("releases").open = true;
     element("releases").dataset.opened = "once"; // who closes it is not told again
   }
-  element("versions").replaceChildren(...found.versions.map((each) => made("li", `${each.version}: ${each.devices}`)));
+  element("versions").replaceChildren(...found.versions.map((each) => made("li", `${each.version} on ${many(each.devices)}`)));
   showTiles(found.groups);
   replace(element("devices"), found.devices.map(row));
   first = found.first;
@@ -392,7 +399,7 @@ function showCustody(device, held) {
     one.append(made("strong", head), made("br"), ...content);
     return one;
   };
-  const boxes = [box("On the device", "", "it alone knows; heard ", living("span", device.seen_at_us))];
+  const boxes = [box("On the device", "", "it alone knows how many; heard ", living("span", device.seen_at_us))];
   if (device.presence === "itself") boxes.pop();
   else if (held.missing) boxes.push(box("On the way", "waiting", `${held.missing} that have not come`));
   const landing = [`${held.landing} not in the vault yet`];
@@ -420,7 +427,7 @@ function showStory(found) {
     one.append(at, " ", each.what);
     return one;
   }));
-  if (!found.story.length) element("story").append(made("li", "nothing is known of it here"));
+  if (!found.story.length) element("story").append(made("li", "nothing is known of it here", "nothing"));
 }
 
 async function refreshDevice(key) {

@@ -18,6 +18,7 @@ from covey.adapters.alert_targets import AlertTarget, alert_targets
 from covey.app.alerts import findings_of, message_of
 from covey.app.device import open_device
 from covey.app.operations.fleet import FleetView
+from covey.app.wording import count
 from covey.core.alerts import AlertMessage
 from covey.core.ids import printable
 from covey.errors import ConfigurationError, CoveyError, LocalError, StorageError
@@ -191,7 +192,7 @@ class AlertWatch:
                 queue = self._book.queue(name)
                 if why:
                     queue.refused(why, time.time_ns() // 1_000)
-                    self._log(f"{name}: {printable(why)}; tried {queue.attempts} times")
+                    self._log(f"{name}: {printable(why)}; tried {count(queue.attempts, 'time')}")
                 else:
                     queue.taken(waiting)
                 try:

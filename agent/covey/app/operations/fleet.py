@@ -141,6 +141,8 @@ class FleetView:
         troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]
         if not self._versions:
             troubles.append(FleetTrouble("here: this device is in no group", "covey join CODE, or covey group create"))
+        elif self.table.count(Wanted()) == 1:
+            troubles.append(FleetTrouble("here: this device is alone in its group", "covey invite"))
         if has_keys and reads and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
         return Fleet(
@@ -208,7 +210,7 @@ _AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "n
 def _summary(table: FleetTable, now_us: int, *, reads_vault: bool) -> str:
     """Return the one sentence: how many are here, who is not and since when, what was lost."""
     presences = {each.presence: each for each in table.presences() if each.presence != SELF}
-    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"]
+    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"] if presences else ["no other device yet"]
     for state, words in _AWAY.items():
         if (away := presences.get(state)) is not None:
             since = "" if away.since_us is None else f" since {local_time(away.since_us, now_us)}"
