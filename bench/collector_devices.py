@@ -12,6 +12,7 @@ import sys
 import time
 from array import array
 from collections import deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
@@ -49,13 +50,18 @@ class Orders:
     a_second: float
     seconds: float
     drains_s: float
+    warm: int
     file: str
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it. The times lie in `file`: pairs of doubles, made and acknowledged, in seconds of the clock."""
+    """What came of it. The times lie in `file`: pairs of doubles, made and acknowledged, in seconds of the clock.
 
+    `warmed`: what was said before all that, and is in the vault, too.
+    """
+
+    warmed: int
     said: int
     acknowledged: int
     repeated: int
@@ -148,23 +154,35 @@ class _Speakers:
         return now_s
 
     @property
+    def warmed(self) -> int:
+        """How many messages were said before they count."""
+        return self._orders.warm * len(self._speakers)
+
+    @property
     def waits(self) -> bool:
         """Whether anything is not acknowledged."""
         return any(each.waiting for each in self._speakers)
 
-    def give_keys(self) -> None:
-        """Have the collector take every speaker's link key."""
+    def begin(self) -> None:
+        """Have the collector take every speaker's link key, and with the messages after it give its own."""
+        self._say_to_all(lambda each: each.begin(time.monotonic(), time.time_ns() // 1_000))
+        for turn in range(self._orders.warm):
+            batch = self._batches[turn % len(self._batches)]
+            self._say_to_all(lambda each, batch=batch: each.say(batch, time.monotonic(), time.time_ns() // 1_000))  # type: ignore[misc]
+        self._times = array("d")
+        self.repeated = self.acknowledged = 0
+
+    def _say_to_all(self, envelope: Callable[[Speaker], bytes]) -> None:
+        """Let each speaker say one thing, in turn, and wait until all is acknowledged."""
         began_s = time.monotonic()
         for place, each in enumerate(self._speakers):
             while time.monotonic() < began_s + place / self._orders.a_second:
                 self._turn()
                 time.sleep(_LOOK_S)
-            self._publish(self._topic, each.begin(time.monotonic(), time.time_ns() // 1_000))
+            self._publish(self._topic, envelope(each))
         while self.waits:
             self._turn()
             time.sleep(_LOOK_S)
-        self._times = array("d")
-        self.repeated = self.acknowledged = 0
 
     def speak(self) -> int:
         """Say what is due until the end, then wait until all is acknowledged; return how many messages that were."""
@@ -196,12 +214,13 @@ def main() -> None:
     """Speak."""
     document: dict[str, Any] = json.loads(sys.stdin.readline())
     speakers = _Speakers(Orders(**document))
-    speakers.give_keys()
+    speakers.begin()
     print("ready", flush=True)
     sys.stdin.readline()
     said = speakers.speak()
     speakers.end()
-    print(json.dumps(asdict(Outcome(said, speakers.acknowledged, speakers.repeated, speakers.envelope_bytes))))
+    warmed = speakers.warmed
+    print(json.dumps(asdict(Outcome(warmed, said, speakers.acknowledged, speakers.repeated, speakers.envelope_bytes))))
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def main(*, short: bool = False) -> None:
             device = fleet.agents[0]
             _print_running("nothing queued, connected", python, device, patience)
             fleet.broker.kill()
-            fill(device.state, _QUEUED)
+            fill(device.state, _QUEUED, DeviceKey(bytes.fromhex(fleet.collector.author)))
             _print_running(f"{_QUEUED:,} queued, relay away", python, device, patience)
         finally:
             fleet.close()
@@ -178,19 +178,19 @@ def _memory(pid: int) -> tuple[float, float]:
     return fields["Rss:"], fields["Pss:"]
 
 
-def fill(state: Path, messages: int) -> None:
+def fill(state: Path, messages: int, recipient: DeviceKey) -> None:
     """Put messages for one recipient into the outbox, through the store's own calls."""
     folder = StateFolder.at(state)
     folder.configuration.change({"outbox.maximum_bytes": _ROOM_BYTES})
     store = folder.store(folder.configuration.config())
-    recipient, message = secrets.token_bytes(32), secrets.token_bytes(_MESSAGE_BYTES)
+    message = secrets.token_bytes(_MESSAGE_BYTES)
     try:
         for _ in range(messages // _COMMIT):
             with store.transaction():
                 for _ in range(_COMMIT):
-                    seq, link_seq = store.outbox.allocate(DeviceKey(recipient))
+                    seq, link_seq = store.outbox.allocate(recipient)
                     store.outbox.queue(
-                        DeviceKey(recipient), seq, link_seq, MessageClass.TELEMETRY, message, time.time_ns() // 1000
+                        recipient, seq, link_seq, MessageClass.TELEMETRY, message, time.time_ns() // 1000
                     )
     finally:
         store.close()

@@ -10,6 +10,7 @@ import pytest
 
 from bench.size import Idle, Patience, fill, idle_of, start
 from broker_conf.mosquitto import Broker
+from covey.core.ids import DeviceKey
 from tests.integration.gateway import Gateway
 from tests.integration.test_sensors import add_sensor
 from tests.waiting import GUARD_S
@@ -38,7 +39,7 @@ def test_a_queue_costs_neither_memory_nor_time(broker: Broker, new_gateway: Call
     one = new_gateway("one")
     ready_s, empty = _cost(one)
     broker.kill()
-    fill(one.state, _QUEUED)
+    fill(one.state, _QUEUED, DeviceKey(bytes(32)))
     full_ready_s, full = _cost(one)
     assert max(empty.rss, full.rss) < _RSS_MIB
     assert full.rss < empty.rss + 2

@@ -39,6 +39,19 @@ def test_the_relay_loads_no_other_client() -> None:
     assert _loaded_after("import covey.adapters.mqtt.relay").isdisjoint({"http.client", "email", "urllib.request"})
 
 
+def test_a_relays_name_in_ascii_loads_no_tables_of_international_names() -> None:
+    loaded = _loaded_after(
+        "import contextlib, ssl",
+        "from covey.adapters.mqtt.lean_paho import host, paho",
+        "client = paho.Client(paho.CallbackAPIVersion.VERSION2)",
+        "with contextlib.suppress(OSError): client.connect(host('127.0.0.1'), 9)",
+        "tls = ssl.create_default_context()",
+        "tls.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=host('relay.example'))",
+        "assert host('b\u00fccher.example') == 'b\u00fccher.example'",
+    )
+    assert loaded.isdisjoint({"encodings.idna", "stringprep"})
+
+
 def test_what_pairs_is_loaded_when_a_ceremony_begins() -> None:
     modules = [source.module for source in sources("agent")]
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint({"spake2", "mnemonic", "segno"})
@@ -53,7 +66,7 @@ def test_an_agent_that_has_to_do_with_no_mailbox_loads_nothing_of_it() -> None:
 def test_an_agent_loads_no_compressors(tmp_path: Path) -> None:
     """They cost more than half a MiB, and come with `shutil`, which argparse would load by itself."""
     loaded = _loaded_after(
-        "import covey.adapters.mqtt.relay, covey.app.daemon, covey.app.runtime",
+        "import covey.adapters.mqtt.relay, covey.app.daemon, covey.app.runtime, covey.app.command_orders",
         "from covey.cli.main import main",
         f"assert main(['run', '--state', {str(tmp_path / 'state')!r}]) == 78",
     )

@@ -112,6 +112,8 @@ class Collectors:
             member.keys.signing_public for group in groups.joined() for member in group.with_capability(COLLECTOR)
         }
         self._watch(collectors.intersection(self._records.outbox.recipients()) - {self._own}, now)
+        if not collectors:
+            return  # all waits, and however much that is, it is not looked through for nothing
         for recipient in sorted(self._records.outbox.recipients_of_batches() - collectors):
             if self._stuck.get(recipient) != collectors and self._redirect(groups, recipient, collectors, now):
                 self._check_at_us = now.monotonic_us

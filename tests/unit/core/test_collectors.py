@@ -172,3 +172,20 @@ def test_a_long_queue_for_somebody_else_is_looked_through_once(world: World) -> 
     assert world.bob.key not in world.ann.store.outbox.recipients_of_batches()
     world.publish(b"another")
     assert world.first.key in world.ann.store.outbox.recipients_of_batches()
+
+
+def test_nothing_is_looked_through_for_a_collector_while_there_is_none(world: World) -> None:
+    world.publish(*(b"%d" % number for number in range(30)))
+    world.remove(world.second, world.ann)
+    world.remove(world.first, world.ann)
+    for device in (world.ann, world.bob):
+        device.wait(DEPARTURE_US / 1e6)
+    world.pass_time(MAINTENANCE_US / 1e6 + CHECK_S, world.bob)
+    world.ann.restart()
+    reads: list[str] = []
+    world.ann.store.connection.set_trace_callback(lambda text: reads.append(text) if "message" in text else None)
+    for _ in range(3):
+        world.ann.wait(CHECK_S)
+        world.ann.maintain()
+    world.ann.store.connection.set_trace_callback(None)
+    assert [text for text in reads if " FROM outbox " in text] == []

@@ -40,7 +40,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from covey.adapters.mqtt.lean_paho import paho
+from covey.adapters.mqtt.lean_paho import host, paho
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, RelaySettings, plain_words, publish_bytes
 from covey.adapters.mqtt.states import (
     CONNECTION,
@@ -252,7 +252,7 @@ class Connection:
             publish_bytes(topic_bytes, self._settings.payload_bytes_max) + _FOREIGN_PROPERTIES_BYTES_MAX
         )
         self._client.connect(
-            self._settings.host,
+            host(self._settings.host),
             self._settings.port,
             keepalive=self._settings.keepalive_s,
             clean_start=False,
