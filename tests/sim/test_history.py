@@ -18,8 +18,8 @@ from covey.adapters.sqlite.operations import OperationTables
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history import history as history_module
 from covey.core.history.acceptance import Acceptance
+from covey.core.history.asking import HistoryAsking
 from covey.core.history.bodies import Body, GroupProfile, Note, Session
-from covey.core.history.exchange import HistoryExchange
 from covey.core.history.history import History
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -249,7 +249,7 @@ def _forgiving(what: str) -> Callable[..., object]:
 def _forgetful(ask: Callable[..., object]) -> Callable[..., object]:
     """Return asking that remembers nothing that it was too early to ask for."""
 
-    def asked(exchange: HistoryExchange, *arguments: Any, **named: Any) -> object:
+    def asked(exchange: HistoryAsking, *arguments: Any, **named: Any) -> object:
         exchange._wanted.clear()
         sends = ask(exchange, *arguments, **named)
         exchange._wanted.clear()
@@ -280,8 +280,8 @@ _MISTAKES = {
         "_heads_to_follow",
         lambda history, group_id, _: history._records.operations.heads(group_id),
     ),
-    "nobody asks for what is missing": (HistoryExchange, "ask", lambda *_, **__: []),
-    "what was asked for too early is forgotten": (HistoryExchange, "ask", _forgetful(HistoryExchange.ask)),
+    "nobody asks for what is missing": (HistoryAsking, "ask", lambda *_, **__: []),
+    "what was asked for too early is forgotten": (HistoryAsking, "ask", _forgetful(HistoryAsking.ask)),
     "what came late is followed": (
         OperationTables,
         "shapes",

@@ -66,5 +66,5 @@ class HistoryMessages:
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
     def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        sends = self._history.exchange.answer_pull(delivery.message) or self._newcomers.answer(delivery.message)
-        return HandlerOutcome(sends=(*sends, *self._history.exchange.ask_back(delivery.message, now)))
+        sends = self._history.exchange.answering.answer(delivery.message) or self._newcomers.answer(delivery.message)
+        return HandlerOutcome(sends=(*sends, *self._history.exchange.asking.ask_back(delivery.message, now)))

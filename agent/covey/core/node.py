@@ -105,15 +105,15 @@ class Node:
     ) -> None:
         self.identity = identity
         self.state = state = state or LinkState.of_start(identity, rng)
+        windows, link_keys, carriage, own = state.windows, state.link_keys, state.carriage, identity.signing_public
         self.groups, self.routes = Groups(identity, records), BoardRoutes(records.carriers)
-        self.membership = Membership(identity, self.groups, records, rng, state.carriage)
+        self.membership = Membership(identity, self.groups, records, rng, carriage)
         self._records, self._jitter, self._maintenance_at_us = records, jitter, 0
         self.discarded = False
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
         self._events: deque[Event] = deque()
         self._after_commit = after_commit = records.after_commit
-        self._group_maintenance = GroupMaintenance(identity, records, jitter, state.carriage)
-        windows, link_keys, own = state.windows, state.link_keys, identity.signing_public
+        self._group_maintenance = GroupMaintenance(identity, records, jitter, carriage)
         self._sealer = sealer = Sealer(identity, records.incarnations, self._address, rng, link_keys)
         self._queue = queue = SendQueue(identity, records, self._address, windows, link_keys, after_commit)
         self._sender = sender = Sender(records, queue, sealer, windows, link_keys, after_commit)
@@ -123,20 +123,20 @@ class Node:
         self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
         self.ephemeral = EphemeralMessages(own, self.groups, windows, state.ephemeral)
         secrets = EpochSecrets(records)
-        self.content = ContentExchange(own, self.groups, records.content, secrets, queue, state.carriage)
+        self.content = ContentExchange(own, self.groups, records.content, secrets, queue, carriage)
         self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
         self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
         self.telemetry = Publishing(own, self.groups, records, queue, sender)
         self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
         maintenance, reports = self._group_maintenance, Reports(records.sent_reports, queue)
-        past, asking_back = Past(records.groups), AskingBack(own, self.groups, records.groups, state.carriage)
-        exchange = HistoryExchange(own, self.groups, past, records, queue, state.carriage)
+        past, asking_back = Past(records.groups), AskingBack(own, self.groups, records.groups, carriage)
+        exchange = HistoryExchange(own, self.groups, past, records, queue, carriage)
         self.history = history = History(identity, self.groups, records, exchange)
         self.newcomers = Newcomers(self.groups, history, records, pins)
         self.actions = GroupActions(identity, self.membership, history, records, queue)
         of_groups = self.membership, maintenance, past, asking_back, records, queue
         self._group_messages = GroupMessages(own, *of_groups, self.actions.decide)
-        self.heads = HeadsExchange(own, self.groups, history, exchange, records, jitter, state.heads, state.carriage)
+        self.heads = HeadsExchange(own, self.groups, history, exchange.asking, records, jitter, state.heads, carriage)
         self.mailboxes = Mailboxes(self.groups, self._make_mailbox_exchange)
         parts = ReceivingParts(
             *(state.rates, self.membership, self._links, imprints, link_keys, queue),

@@ -270,7 +270,7 @@ class Receiver:
         self._parts.heads.compare(message, now)
         if isinstance(found, Seen):
             self._note_seen(message.author)
-            self._parts.history.exchange.acknowledged()
+            self._parts.history.exchange.announcing.acknowledged()
         if found is None or isinstance(found, Seen):
             return _Reception(seen=found, useful=found is not None)
         self._events.append(found)

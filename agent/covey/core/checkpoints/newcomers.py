@@ -83,6 +83,7 @@ class Newcomers:
     ) -> None:
         self._groups = groups
         self._history = history
+        self._asking, self._answering = history.exchange.asking, history.exchange.answering
         self._records = records
         self._pins = pins
         self._begun: set[GroupId] = set()
@@ -100,9 +101,8 @@ class Newcomers:
         Raises:
             RemoteError: malformed.
         """
-        group_id, exchange = message.group_id, self._history.exchange
-        pull = self._history.exchange.read_pull(message)
-        if not exchange.lacks_forgotten(group_id, pull) or exchange.is_fed(message.author):
+        group_id, pull = message.group_id, self._answering.read_pull(message)
+        if not self._answering.lacks_forgotten(group_id, pull) or self._answering.is_fed(message.author):
             return []
         base = self._base(group_id)
         if base is None:
@@ -170,7 +170,7 @@ class Newcomers:
         return HistoryGraph(proof, bytes(hashes), first, count, tuple(remains), tuple(whole))
 
     def _fits(self, items: int, length: int) -> bool:
-        return length <= BUNDLE_OPERATION_BYTES and self._history.exchange.fits_a_relay(items, length)
+        return length <= BUNDLE_OPERATION_BYTES and self._answering.fits_a_relay(items, length)
 
     def _proof(self, group_id: GroupId, base: Checkpoint) -> Iterator[bytes]:
         """Yield the parts of a checkpoint, the first one first, and the approvals of it."""
@@ -224,7 +224,7 @@ class Newcomers:
             RemoteError: malformed.
         """
         group_id, taken = message.group_id, Taken()
-        if not self._history.exchange.was_asked(group_id, message.author):
+        if not self._asking.was_asked(group_id, message.author):
             self._records.counters.count("graphs_unasked")
             return taken, []
         graph = HistoryGraph.from_wire(message.body)
@@ -235,11 +235,11 @@ class Newcomers:
             return taken, []
         if state is None:
             assert taken.missing_manifest is not None, "that is why"
-            self._history.exchange.ask_later(group_id, message.author, taken.missing_manifest, now)
+            self._asking.ask_later(group_id, message.author, taken.missing_manifest, now)
             return taken, []
         rest_us = self._rest_us(group_id, now) if self._lacks(group_id, graph) else 0
         if rest_us:
-            self._history.exchange.ask_at(group_id, message.author, now.monotonic_us + rest_us)
+            self._asking.ask_at(group_id, message.author, now.monotonic_us + rest_us)
             self._note(message, 0, now, more=max(1, graph.rest))
             return taken, []
         came = self._take(group_id, state, graph, taken, now)
@@ -251,7 +251,7 @@ class Newcomers:
             self._begun.discard(group_id)
             self._end_wait(group_id, now)
         self._note(message, came, now, more=max(1, graph.rest - graph.count) if more and came else 0)
-        asked = self._history.exchange.ask(group_id, message.author, now, taken.missing, progressed=bool(came))
+        asked = self._asking.ask(group_id, message.author, now, taken.missing, progressed=bool(came))
         return taken, asked
 
     def _lacks(self, group_id: GroupId, graph: HistoryGraph) -> bool:

@@ -5,5 +5,5 @@ manifests believes the same; nothing of it is held in memory as a whole.
 
 Read `operation.py` (the document), `bodies.py` and `orders.py` (what it says), `acceptance.py` (the numbered
 rules), then `history.py` (how operations are written and
-taken), and `messages.py` and `exchange.py` (how they are sent and asked for).
+taken), and `messages.py` and `exchange.py` (how they are sent, asked for and given).
 """

@@ -82,7 +82,7 @@ class History:
         self._standings.clear()
         self._heads.clear()
         self._digests.clear()
-        self.exchange.refresh()
+        self.exchange.announcing.refresh()
 
     def _add(self, operation: Operation, manifest_version: int, now: Now) -> None:
         """Keep an operation."""
@@ -185,7 +185,7 @@ class History:
             written.append(merge)
             heads = [merge.id, *heads[MAXIMUM_PARENTS:]]
         operation = self._append(group_id, manifest, heads, body, now)
-        self.exchange.announce(manifest, operation.log, operation.number - len(written), now)
+        self.exchange.announcing.announce(manifest, operation.log, operation.number - len(written), now)
         return operation
 
     def is_known(self, group_id: GroupId) -> bool:
@@ -196,7 +196,7 @@ class History:
         Raises:
             UnknownGroupError: this device is not in the group.
         """
-        return self.exchange.is_known(self._groups.group(group_id), self._log())
+        return self.exchange.announcing.is_known(self._groups.group(group_id), self._log())
 
     def hand_over(self, group_id: GroupId, now: Now) -> None:
         """See that some member will have what this device wrote, also where all of them came later than that.
@@ -205,7 +205,7 @@ class History:
             UnknownGroupError: this device is not in the group.
             LocalError: the outbox is full.
         """
-        self.exchange.hand_over(self._groups.group(group_id), self._log(), now)
+        self.exchange.announcing.hand_over(self._groups.group(group_id), self._log(), now)
 
     def _log(self) -> Log:
         return Log(self._own, self._records.incarnations.present())
@@ -275,7 +275,7 @@ class History:
         bundle = OperationBundle.from_wire(message.body)
         taken = self.take(message.group_id, bundle.operations, now)
         if taken.missing_manifest is not None:
-            self.exchange.ask_later(message.group_id, message.author, taken.missing_manifest, now)
+            self.exchange.asking.ask_later(message.group_id, message.author, taken.missing_manifest, now)
         self._records.catching_up.note(
             message.group_id,
             message.author,
@@ -287,7 +287,8 @@ class History:
         if not (taken.waiting or bundle.more):
             return taken, []
         progressed = bool(taken.accepted)
-        return taken, self.exchange.ask(message.group_id, message.author, now, taken.missing, progressed=progressed)
+        asking = self.exchange.asking
+        return taken, asking.ask(message.group_id, message.author, now, taken.missing, progressed=progressed)
 
     def take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
         """Take operations, whoever brings them; each that is taken is stored."""

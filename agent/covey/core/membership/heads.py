@@ -9,7 +9,7 @@
    to its removal, and nothing later (`former_members.py`). Nothing else is heard of who shares no group with us.
 4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
    waits for the device: that one may be the news. Manifests are asked for all the same, where no such request waits.
-5. Whoever is told of another history of the same group asks for what it lacks (`history/exchange.py`), after the
+5. Whoever is told of another history of the same group asks for what it lacks (`history/asking.py`), after the
    manifests that this may name, and answers.
 6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
    a removal also where it speaks with nobody but the device that was removed. Who was asked comes after those who were

@@ -119,7 +119,7 @@ def test_who_lacks_what_was_forgotten_is_answered_by_somebody_who_keeps_it(tmp_p
 
 
 def _answers(elector: Elector, group_id: GroupId) -> list[MessageType]:
-    answer, own = elector.device.node.history.exchange.answer_pull, elector.device.key
+    answer, own = elector.device.node.history.exchange.answering.answer, elector.device.key
     members = [each.keys.signing_public for each in elector.device.node.groups.group(group_id).members]
     asker = next(each for each in members if each != own)
     nothing, first = HistoryPull({}).to_wire(), (Incarnation(bytes(8)), 1, LinkSeq(1), 0)

@@ -277,7 +277,7 @@ class Hostile:
         ben.wait(0)
         with cem.store.transaction():
             if asked:
-                cem.node.history.exchange.ask(group_id, ben.key, cem.now, progressed=True)
+                cem.node.history.exchange.asking.ask(group_id, ben.key, cem.now, progressed=True)
         self._send(MessageType.HISTORY_GRAPH, graph.to_wire())
         return cem.store.operations.forgotten.count(group_id)
 
@@ -396,7 +396,7 @@ def test_an_answer_that_takes_long_is_taken_whoever_was_asked_since(tmp_path: Pa
     for asked in (site.ben, site.ann):
         cem.wait(HISTORY_PULL_US / 1_000_000)
         with cem.store.transaction():
-            cem.node.history.exchange.ask(site.group_id, asked.key, cem.now)
+            cem.node.history.exchange.asking.ask(site.group_id, asked.key, cem.now)
     assert hostile.bring(hostile.graph, asked=False) >= _NOTES - GRAPH_PART
 
 

@@ -48,14 +48,14 @@ def test_acknowledgements_have_what_is_held_back_looked_at_ten_times_a_second_at
     group_id = found(ann, ben)
     carry(ann, ben)
     exchange = ann.node.history.exchange
-    exchange.acknowledged()
+    exchange.announcing.acknowledged()
     ann.maintain()
     assert not exchange.has_work(ann.now), "nothing is held back"
     _write(ann, group_id, "one")
     _write(ann, group_id, "two")
     ann.wait(ANNOUNCE_US / 1_000_000)
     ann.maintain()
-    exchange.acknowledged()
+    exchange.announcing.acknowledged()
     ann.wait(ANNOUNCE_PAUSE_US / 1_000_000 - 0.001)
     assert not exchange.has_work(ann.now)
     ann.wait(0.001)
@@ -67,8 +67,8 @@ def test_what_others_ask_for_meanwhile_puts_no_request_off(tmp_path: Path) -> No
     group_id = found(ann, ben, eve)
     exchange = ann.node.history.exchange
     ann.maintain()
-    exchange.ask_at(group_id, ben.key, ann.now.monotonic_us + 10_000_000)
+    exchange.asking.ask_at(group_id, ben.key, ann.now.monotonic_us + 10_000_000)
     for second in range(10):
-        exchange.ask(group_id, eve.key, ann.now, [OperationId(bytes([second] * 32))])
+        exchange.asking.ask(group_id, eve.key, ann.now, [OperationId(bytes([second] * 32))])
         ann.wait(1)
     assert exchange.has_work(ann.now)

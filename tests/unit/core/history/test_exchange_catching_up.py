@@ -120,7 +120,7 @@ def test_who_pretends_to_a_cycle_is_waited_for_in_vain_and_asked_once(
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     exchange, requests = ben.node.history.exchange, set[LinkSeq]()
-    read_pull = exchange.read_pull
+    read_pull = exchange.answering.read_pull
 
     def note_pull(message: Message) -> HistoryPull:
         requests.add(message.link_seq)
@@ -184,9 +184,9 @@ def test_an_answer_holds_so_much_and_says_how_much_more_there_is(
     raws = [write_note(ann, group_id, f"note {number}").raw for number in range(5)]
     length = sum(map(len, raws[:3]))
     if bound == "operations":
-        monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATIONS", 3)
+        monkeypatch.setattr("covey.core.history.answering.BUNDLE_OPERATIONS", 3)
     elif bound == "bytes":
-        monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATION_BYTES", length)
+        monkeypatch.setattr("covey.core.history.answering.BUNDLE_OPERATION_BYTES", length)
     else:
         ann.node.state.carriage.maximum_payload = bundle_payload_bytes(3, length)
     with ben.store.transaction():
@@ -296,17 +296,17 @@ def test_two_that_differ_on_both_sides_compare_their_logs_once(make: Make) -> No
         b"",
     )
     with ann.store.transaction():
-        [send] = ann.node.history.exchange.ask_back(message, ann.now)
+        [send] = ann.node.history.exchange.asking.ask_back(message, ann.now)
     asked = HistoryPull.from_wire(send.body).among(log for log, _ in ann.store.operations.logs(group_id))
     assert asked == HistoryPull({more.log: 2}, only=True), "of what it lacks alone"
     with ben.store.transaction():
         message = replace(message, body=send.body, author=ann.key, recipient=ben.key)
-        assert ben.node.history.exchange.ask_back(message, ben.now) == [], "it has all that was named"
+        assert ben.node.history.exchange.asking.ask_back(message, ben.now) == [], "it has all that was named"
         ben.wait(HISTORY_PULL_US / 1_000_000)
         further = replace(message, body=HistoryPull({more.log: 9}, only=True).with_tags(bytes(8)).to_wire())
-        assert ben.node.history.exchange.ask_back(further, ben.now) == [], "nobody asks back who was asked back"
+        assert ben.node.history.exchange.asking.ask_back(further, ben.now) == [], "nobody asks back who was asked back"
         further = replace(message, body=HistoryPull({more.log: 9}).with_tags(bytes(8)).to_wire())
-        assert len(ben.node.history.exchange.ask_back(further, ben.now)) == 1
+        assert len(ben.node.history.exchange.asking.ask_back(further, ben.now)) == 1
 
 
 def test_who_has_left_takes_nothing_and_asks_for_nothing(make: Make) -> None:  # accepts: 003.52
