@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from covey.app.documents import to_json
 from covey.app.machine_service import MachineService
@@ -104,7 +105,7 @@ def _remove(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> int:
     """Make what is missing, say where it is, and serve."""
-    from covey.app.operations.serving_relay import prepare_relay
+    from covey.app.operations.serving_relay import found_address, prepare_relay
     from covey.app.relay_server import serve_relay
 
     folder = state_folder(options)
@@ -113,6 +114,8 @@ def _serve(options: argparse.Namespace) -> int:
     def prepare() -> int:
         made = prepare_relay(folder, options.label, options.host, options.port)
         print(f"relay {made.url}", flush=True)
+        if address := found_address(folder, made.url):
+            print(f"devices are told {address}: have the router keep it for this machine", file=sys.stderr, flush=True)
         if not service.managed:
             serve_relay(folder)
         return 0

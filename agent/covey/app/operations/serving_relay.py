@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import pwd
 import socket
@@ -84,6 +85,24 @@ def certified_names(folder: StateFolder, url: str) -> list[str]:
 
     wanted = [parse_url(url)[0], *served(folder).names(), *own_names(), *own_addresses(), *_LOCAL]
     return list(dict.fromkeys(each.partition("%")[0] for each in wanted))
+
+
+def found_address(folder: StateFolder, url: str) -> str:
+    """Return the address in a relay's URL that was found on this machine; "" for a name, or what a person chose."""
+    from covey.adapters.mqtt.settings import parse_url
+
+    host = parse_url(url)[0]
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return ""
+    return "" if host in {*served(folder).names(), *_LOCAL} else host
+
+
+def lost_address(folder: StateFolder, url: str) -> str:
+    """Return the address that was found on this machine, and that it has no more; "" where there is none such."""
+    address = found_address(folder, url)
+    return "" if address in own_addresses() else address
 
 
 def _url(before: str, names: Sequence[str], port: int | None) -> str:
