@@ -340,13 +340,23 @@ def main() -> int:
     )
     parser.add_argument("--master", help='through spark-submit: "local[2,4]", "local-cluster[2,1,1024]", spark://…')
     parser.add_argument(
+        "--sink", type=Sink, choices=list(Sink), action="append", help="tables of this kind alone (default: each kind)"
+    )
+    parser.add_argument(
         "--keep", type=Path, help="a new folder for everything (default: one that only a failure keeps)"
     )
     options = parser.parse_args()
     folder = options.keep.absolute() if options.keep else Path(tempfile.mkdtemp(prefix="covey-harness-"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with running(folder, options.seed, _print, master=options.master, longest_pause=options.pause) as harness:
+        with running(
+            folder,
+            options.seed,
+            _print,
+            master=options.master,
+            sinks=options.sink or tuple(Sink),
+            longest_pause=options.pause,
+        ) as harness:
             harness.strike_for(60 * options.minutes)
             _print("nothing fails any more; delivering …")
             readings = harness.audit()
