@@ -8,11 +8,14 @@ from covey.adapters.sqlite.database import Database
 from covey.core.history.records import OfferWait
 from covey.core.ids import DeviceKey, GroupId
 
+_HELD = "SELECT coalesce(sum(last), 0) FROM operation_log WHERE group_id = ?"
+
 
 class CatchUp(NamedTuple):
     """What a member has brought since it began to bring more than fits into one message, or what waits.
 
-    `waiting` operations of its last message rest on what is not here; it has about `more` others.
+    `waiting` operations of its last message rest on what is not here; it has about `more` others, of which whatever has
+    come since, from whomever, is taken off.
     """
 
     member: DeviceKey
@@ -32,10 +35,11 @@ class CatchingUp:
         """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
         if waiting or more:
             self._database.run(
-                "INSERT INTO catching_up VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "INSERT INTO catching_up (group_id, member, taken, waiting, more, heard_at, held) "  # noqa: S608
+                f"VALUES (?, ?, ?, ?, ?, ?, ({_HELD})) ON CONFLICT DO UPDATE SET "
                 "taken = taken + excluded.taken, waiting = excluded.waiting, more = excluded.more, "
-                "heard_at = excluded.heard_at",
-                (group_id, member, taken, waiting, more, now_us),
+                "heard_at = excluded.heard_at, held = excluded.held",
+                (group_id, member, taken, waiting, more, now_us, group_id),
             )
         else:
             self._database.run("DELETE FROM catching_up WHERE group_id = ? AND member = ?", (group_id, member))
@@ -43,10 +47,15 @@ class CatchingUp:
     def of(self, group_id: GroupId) -> list[CatchUp]:
         """Return from whom a group's history is being fetched, who was heard last first."""
         rows = self._database.run(
-            "SELECT member, taken, waiting, more, heard_at FROM catching_up WHERE group_id = ? ORDER BY heard_at DESC",
-            (group_id,),
+            f"SELECT member, taken, waiting, more, heard_at, ({_HELD}) - held FROM catching_up "  # noqa: S608
+            "WHERE group_id = ? ORDER BY heard_at DESC",
+            (group_id, group_id),
         )
-        return [CatchUp(DeviceKey(row[0]), *row[1:]) for row in rows]
+        return [
+            CatchUp(DeviceKey(member), taken, waiting, max(0, more - came), at_us)
+            for member, taken, waiting, more, at_us, came in rows
+            if waiting + more > came
+        ]
 
 
 class GraphOffers:

@@ -378,3 +378,16 @@ def test_what_waits_for_what_it_rests_on_shows_until_that_is_here(make: Make) ->
     assert (catch_up.member, catch_up.taken, catch_up.waiting, catch_up.more) == (ben.key, 0, 1, 0)
     send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, bundle_of(withheld, orphan))
     assert ann.store.catching_up.of(group_id) == []
+
+
+def test_what_another_member_has_brought_is_fetched_from_nobody_any_more(make: Make) -> None:  # accepts: 003.57
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    first = forge(ben, group_id, 1, "one")
+    second = forge(ben, group_id, 2, "two", first)
+    last = forge(ben, group_id, 3, "three", second)
+    send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, OperationBundle((first.raw,), 2).to_wire())
+    send_as_it_is(cem, ann, group_id, MessageType.OPERATIONS, bundle_of(second))
+    assert [(each.taken, each.more) for each in ann.store.catching_up.of(group_id)] == [(1, 1)]
+    send_as_it_is(cem, ann, group_id, MessageType.OPERATIONS, bundle_of(last))
+    assert ann.store.catching_up.of(group_id) == []

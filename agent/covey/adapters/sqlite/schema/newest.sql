@@ -442,7 +442,7 @@ CREATE TABLE catching_up (
     taken           INTEGER NOT NULL,
     waiting         INTEGER NOT NULL,
     more            INTEGER NOT NULL,               -- whether the member has said that there is more
-    heard_at        INTEGER NOT NULL,
+    heard_at        INTEGER NOT NULL, held INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (group_id, member)
 ) STRICT, WITHOUT ROWID;
 
