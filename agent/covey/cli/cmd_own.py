@@ -55,7 +55,7 @@ def add_arguments(parser: Parser) -> None:
     retire = actions.add(
         "retire",
         on_device(_retire),
-        "take an old device out; what it has left stays left",
+        "take an old device out, of all groups, too; what it has left stays left",
         examples=("covey own retire phone",),
     )
     retire.add_argument("device", metavar="DEVICE", help="which one: beginning of its key, or its label")
@@ -120,14 +120,17 @@ def _retire(device: Device, options: argparse.Namespace) -> None:
     if member.keys.signing_public == device.node.identity.signing_public:
         raise LocalError("that is this device", hint="'covey own retire' on another one, which goes on")
     name = labelled_name(member.name, member.label)
-    confirm(f"take {name} out of your own devices?", options.yes)
-    left = own.retire(device, member.keys.signing_public)
+    confirm(f"take {name} out of your own devices, and of all groups?", options.yes)
+    found = own.retire(device, member.keys.signing_public)
     if options.json:
-        print_json({"device": member.name, "groups": [each.group_id.hex() for each in left]})
+        out, listed = (each.group_id.hex() for each in found.out), (each.group_id.hex() for each, _ in found.listed)
+        print_json({"device": member.name, "out": list(out), "groups": list(listed)})
         return
     print(f"{name} is none of your own devices any more")
-    for each in left:
-        print(f"it is still in a group: covey group remove {member.name} --group {each.group_id.hex()[:8]}")
+    for group in found.out:
+        print(f"it is out of group {group.group_id.hex()[:8]}")
+    for group, helps in found.listed:
+        print(f"it is still in group {group.group_id.hex()[:8]}: {helps}")
 
 
 def _groups(device: Device, options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey.app.device import find_state, open_device
+from covey.core.group.manifest import read_manifest
 from covey.core.ids import key_from_text
 from covey.limits.personal import MAXIMUM_PREFERENCE_VALUE_BYTES
 from tests.command import Here
@@ -116,11 +117,33 @@ def test_groups_with_one_other_device_go_with_it(laptop: Here, tmp_path: Path) -
 def test_an_old_device_is_retired(laptop: Here, tmp_path: Path) -> None:
     keys = Here(tmp_path, "old").json("key", "show")
     assert "that is this device" in laptop.covey("own", "retire", "laptop", "--yes").stderr
-    personal = laptop.json("group", "show")["group_id"]
-    for group_id in (personal, laptop.json("group", "create")["group_id"]):
+    personal, shared = laptop.json("group", "show")["group_id"], laptop.json("group", "create")["group_id"]
+    for group_id in (personal, shared):
         laptop.ok("group", "add", keys["signing_key"], keys["noise_key"], "--label", "old", "--group", group_id)
+    admins = _group_of_somebody_else(tmp_path, laptop, keys)
     assert laptop.covey("own", "retire", "old").code == 2, "nobody is there to ask"
     said = laptop.ok("own", "retire", "old", "--yes")
     assert "old is none of your own devices any more" in said
-    assert "covey group remove" in said, "it is still in another one"
+    assert f"it is out of group {shared[:8]}" in said
+    ban = f"covey group ban {key_from_text('sign', keys['signing_key']).hex()[:8]} --group {admins[:8]}"
+    assert f"it is still in group {admins[:8]}: on an admin's device: {ban}\n" in said
     assert [each["label"] for each in laptop.json("own", "devices")] == ["laptop"]
+    assert [each["label"] for each in laptop.json("group", "members", "--group", shared)] == ["laptop"]
+    assert len(laptop.json("group", "members", "--group", admins)) == 3
+
+
+def _group_of_somebody_else(folder: Path, *members: Here | dict[str, str]) -> str:
+    """Have another device, its only admin, make a group of these, and let the first know of it; return its id."""
+    kim, this = Here(folder, "kim"), members[0]
+    assert isinstance(this, Here)
+    group_id: str = kim.json("group", "create", "--mode", "admin-invites")["group_id"]
+    for each in members:
+        keys = each.json("key", "show") if isinstance(each, Here) else each
+        kim.ok("group", "add", keys["signing_key"], keys["noise_key"])
+    with open_device(find_state(str(kim.state))) as device:
+        manifests = [raw for _, _, raw in device.store.groups.manifests()]
+    with open_device(find_state(str(this.state))) as device, device.store.transaction():
+        for raw in manifests:
+            said = read_manifest(raw)
+            device.store.groups.save_manifest(said.group_id, said.hash, said.version, raw, 0)
+    return group_id

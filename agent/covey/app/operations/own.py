@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from covey.app.device import Device
 from covey.app.operations.groups import change_group, removal
 from covey.app.own_devices import own_devices
 from covey.app.own_documents import Own, OwnDevice, OwnGroupEntry, OwnPreference
-from covey.core.group.manifest import GroupManifest, Mode
+from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
 from covey.core.history.personal import Holding, Preference
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.own.state import KnownGroup, PersonalState
@@ -86,8 +87,16 @@ def check_linked(device: Device, group_id: GroupId) -> None:
         )
 
 
-def retire(device: Device, retired: DeviceKey) -> list[GroupManifest]:
-    """Take one of the person's other devices out of their group; return the groups of this one that still list it.
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """The groups of this device that a retired one is out of, and those that list it still, each with what helps."""
+
+    out: list[GroupManifest]
+    listed: list[tuple[GroupManifest, str]]
+
+
+def retire(device: Device, retired: DeviceKey) -> Retired:
+    """Take one of the person's other devices out of their group, then of all others as far as these let this one.
 
     What it has left or erased stays so: this device says it from now on.
 
@@ -98,7 +107,23 @@ def retire(device: Device, retired: DeviceKey) -> list[GroupManifest]:
     with device.store.transaction():
         own_devices(device).speak_for(retired, device.now())
     change_group(device, personal, removal(retired))
-    return [each for each in device.node.groups.joined() if each.member(retired) is not None]
+    found = Retired([], [])
+    for group in [each for each in device.node.groups.joined() if each.member(retired) is not None]:
+        if group.mode in EQUAL_MODES:
+            change_group(device, group, removal(retired))
+            found.out.append(group)
+        else:
+            found.listed.append((group, _removing(device, group, retired)))
+    return found
+
+
+def _removing(device: Device, group: GroupManifest, retired: DeviceKey) -> str:
+    """Return what takes a device out of a group in which members are not equal: a ban by its admins, or leaving it."""
+    own, of_group = group.member(device.node.identity.signing_public), f"--group {group.group_id.hex()[:8]}"
+    if group.mode is Mode.ONE_TO_ONE:
+        return f"covey group leave {of_group}"
+    where = "" if own is not None and own.role is Role.ADMIN else "on an admin's device: "
+    return f"{where}covey group ban {device_name(retired)} {of_group}"
 
 
 def follows(device: Device, group: GroupManifest) -> bool:
