@@ -37,6 +37,7 @@ from covey.limits.vault import (
     MAXIMUM_SHOWN_CHARACTERS,
     MAXIMUM_SHOWN_LOSSES,
     MAXIMUM_SHOWN_SERIES,
+    MAXIMUM_UNREADABLE_DEVICES,
     SHOWN_POINTS,
 )
 
@@ -169,7 +170,7 @@ class NewestReadings:
         self.unreadable = 0
         """Segments and messages that could not be read."""
         self.unreadable_of: dict[DeviceKey, int] = {}
-        """Messages whose author is known, and whose readings could not be read."""
+        """Messages whose author is known, and whose readings could not be read: those of the first such authors."""
         self.not_followed: dict[str, str] = {}
         """Why the manifest of a node was not followed at the last look."""
         self.is_empty = True
@@ -291,11 +292,15 @@ class NewestReadings:
         try:
             _, batch = read_telemetry(message.body, self._known)
         except RemoteError:
-            self.unreadable_of[message.author] = self.unreadable_of.get(message.author, 0) + 1
+            self._note_unreadable(message.author)
             return
         self._met.add(message.author)
         self._take_boot(device, batch.clock.boot_id, received_at_us)
         self._take_batch(device, batch)
+
+    def _note_unreadable(self, author: DeviceKey) -> None:
+        if author in self.unreadable_of or len(self.unreadable_of) < MAXIMUM_UNREADABLE_DEVICES:
+            self.unreadable_of[author] = self.unreadable_of.get(author, 0) + 1
 
     def _take_boot(self, device: NewestOfDevice, boot_id: bytes, received_at_us: int) -> None:
         device.boots[boot_id] = min(received_at_us, device.boots.get(boot_id, received_at_us))

@@ -87,6 +87,10 @@ MAXIMUM_SHOWN_CHARACTERS = 200
 MAXIMUM_SHOWN_BOOTS = 16
 """Of one device, the last ones: a story has a screen's height, and who restarts all day shows that it does."""
 
+MAXIMUM_UNREADABLE_DEVICES = 1_000
+"""Devices whose unreadable readings are counted by device: eight are named, and a vault that a hostile collector fills
+may hold any number of authors."""
+
 MAXIMUM_SHOWN_LOSSES = 1_000
 """Records of loss of one device that are counted in one look."""
 

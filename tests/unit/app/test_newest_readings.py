@@ -89,6 +89,20 @@ def test_who_sends_readings_that_nobody_can_read_is_named(tmp_path: Path) -> Non
     assert len(_values(newest, other)) == 1
 
 
+def test_who_sends_what_nobody_can_read_is_counted_by_device_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.app.newest_readings.MAXIMUM_UNREADABLE_DEVICES", 2)
+    collector = Collector(tmp_path / "vault")
+    authors = [Author(collector, seed) for seed in range(4)]
+    for _ in range(2):
+        collector.land(*(author.sign(MessageType.TELEMETRY, b"\xff") for author in authors))
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert [*newest.unreadable_of.values()] == [2, 2]
+    assert newest.unreadable == 0, "no object of the vault is damaged"
+
+
 def test_what_a_hostile_member_has_shown_is_bounded_and_hides_nobody_else(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     hostile, other = Author(collector, 1), Author(collector, 2)

@@ -10,6 +10,7 @@ from covey.app.fleet_documents import FleetDevice, FleetRelease, FleetRollback, 
 from covey.app.operations.fleet_devices import shown_device
 from covey.app.wording import count
 from covey.core.ids import device_name, labelled_name
+from covey.limits.vault import MAXIMUM_UNREADABLE_DEVICES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.fleet_table import FleetTable
@@ -103,9 +104,10 @@ def _of_unreadable(table: FleetTable, newest: NewestReadings) -> Iterator[FleetT
             "does it run a later version of Covey? they stay in the vault, and tables list them in quarantine",
             author.hex(),
         )
-    if len(newest.unreadable_of) > _NAMED:
+    if (found := len(newest.unreadable_of)) > _NAMED:
+        at_least = "at least " if found == MAXIMUM_UNREADABLE_DEVICES else ""
         yield FleetTrouble(
-            f"and {len(newest.unreadable_of) - _NAMED:,} more devices send readings that cannot be read",
+            f"and {at_least}{found - _NAMED:,} more devices send readings that cannot be read",
             "do they run a later version of Covey?",
         )
 
