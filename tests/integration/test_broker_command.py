@@ -172,6 +172,7 @@ def test_what_a_pairing_calls(tmp_path: Path) -> None:
     """An inviter whose configuration names an authority mints the joiner's credential."""
     gateway, name = Gateway(tmp_path, "inviter"), "ab" * 32
     assert authority(BrokerConfig(), gateway.state) is None
+    (gateway.state / "passwords").touch()
     gateway.ok("config", "set", "broker.password_file", "passwords")
     held = authority(BrokerConfig(password_file="passwords", pid_file="none"), gateway.state)
     assert held == PasswordAuthority(gateway.state / "passwords", gateway.state / "none")

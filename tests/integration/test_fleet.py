@@ -21,10 +21,11 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     for each in (collector, device):
         each.ok("config", "set", "label", each.name)
         each.ok("config", "set", "presence.interval_seconds", "1")
+    assert collector.json("fleet")["summary"] == "no other device yet"
+    assert "  ! here: this device is in no group: covey join CODE, or covey group create\n" in collector.ok("fleet")
     collector.ok("group", "create", "--capability", "collector")
     collector.ok("config", "set", "vault.segment_seconds", "0.1")
-    assert collector.json("fleet")["summary"] == "no other device yet"
-    assert "  ! here: this device is alone in its group: covey invite\n" in collector.ok("fleet")
+    assert collector.json("fleet")["summary"] == "no other device yet (covey invite)"
     collector.start("collect", "--no-sensors", "--vault", str(tmp_path / "elsewhere"))
     collector.invite(device)
     joined = collector.json("fleet")

@@ -182,11 +182,14 @@ def test_an_invite_ends_where_the_relay_is_not_there(  # nobody waits ten minute
         assert device.store.invites.all() == [], "nobody joins by it later"
 
 
-def test_a_collector_without_a_relay_leaves_nothing_behind(machine: Callable[[str], Machine]) -> None:
+def test_a_collector_without_a_relay_or_a_vault_leaves_nothing_behind(machine: Callable[[str], Machine]) -> None:
     device = machine("barn")
     device.ok("init")
     for words in (["collect"], ["collect", "--new-group"]):
         assert "no relay is set" in device.fails(*words, code=78)
+    device.ok("relay", "--url", "mqtt://127.0.0.1:9")
+    for words in (["collect"], ["collect", "--new-group"]):
+        assert "cannot make" in device.fails(*words, "--vault", "/proc/nowhere", code=1)
     assert not [path for path in device.state.iterdir() if path.name.startswith("vault")]
     assert device.fails("group", "show", code=1)
 

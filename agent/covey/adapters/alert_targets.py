@@ -70,7 +70,7 @@ def _webhook(config: AlertsConfig, folder: Path) -> AlertTarget:
             body, headers["Content-Type"] = message.text.encode(), "text/plain; charset=utf-8"
             headers |= {"Title": message.title, "Tags": "white_check_mark" if message.ended else "warning"}
         if config.webhook_token_file:
-            headers["Authorization"] = f"Bearer {_secret(folder, config.webhook_token_file)}"
+            headers["Authorization"] = f"Bearer {read_password(folder, config.webhook_token_file)}"
         connection = _connection(url)
         try:
             connection.request("POST", path, body, headers)
@@ -112,7 +112,7 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
                 if url.scheme == "smtp" and (url.username or not is_this_machine(url)):
                     server.starttls(context=context)
                 if url.username:
-                    server.login(unquote(url.username), _secret(folder, config.mail_password_file))
+                    server.login(unquote(url.username), read_password(folder, config.mail_password_file))
                 server.send_message(mail, sender, list(config.mail_to))
         except (OSError, smtplib.SMTPException, ValueError) as error:
             raise AlertTargetError(f"the mail server {url.hostname} does not take it: {_why(error)}") from None
@@ -167,8 +167,17 @@ def _as_json(message: AlertMessage) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode()
 
 
-def _secret(folder: Path, name: str) -> str:
-    return read_secret(folder / name, _SECRET_BYTES).decode(errors="replace").strip()
+def read_password(folder: Path, name: str) -> str:
+    """Return what stands in a file of a target's token or password; `name` is relative to the state folder.
+
+    Raises:
+        ConfigurationError: it is missing, open to others, or empty.
+        StorageError: the disk refused.
+    """
+    text = read_secret(folder / name, _SECRET_BYTES).decode(errors="replace").strip()
+    if not text:
+        raise ConfigurationError(f"{folder / name} is empty", hint="write the token or the password into it")
+    return text
 
 
 def _why(error: Exception) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from covey.app.roles.publisher import Publisher
     from covey.app.runtime import AgentRole
     from covey.config.schema import Config
+    from covey.ports import PiecewiseStore
     from covey_boards.bridge import Bridge
 
 
@@ -144,15 +145,31 @@ def bridge_role(device: Device, ports: Sequence[str], udp_listen: str = "") -> B
     return Bridge(links, device.store, device.clock.synchronised, report, orders, updates, coming)
 
 
+def reach_vault(device: Device, vault: str | None) -> PiecewiseStore:
+    """Return where a device lands telemetry; one that has no vault yet makes nothing before the place has answered.
+
+    Raises:
+        ConfigurationError: there can be none at this place.
+        StorageError: it refused, or was not reached.
+    """
+    from covey.adapters.objects.location import open_object_store
+    from covey.core.ids import NODE_ID_BYTES, VAULT_ID_BYTES, NodeId, VaultId
+    from covey.core.vault.entries import manifest_key
+
+    location = vault or str(device.config.vault.location)
+    objects = open_object_store(location, Path.cwd() if vault else device.folder.path)
+    if not device.folder.vault_key.exists():
+        objects.get(manifest_key(VaultId(bytes(VAULT_ID_BYTES)), NodeId(bytes(NODE_ID_BYTES))), 1)
+    return objects
+
+
 def collector_role(device: Device, vault: str | None) -> Collector:
     """Return the collector, which says where it lands telemetry: a place that a person names, or the configured one."""
-    from covey.adapters.objects.location import open_object_store
     from covey.app.roles.collector import Collector
     from covey.app.roles.node_keys import NodeKeys
     from covey.app.vault_place import note_vault_place
 
-    location = vault or str(device.config.vault.location)
-    objects = open_object_store(location, Path.cwd() if vault else device.folder.path)
+    location, objects = vault or str(device.config.vault.location), reach_vault(device, vault)
     key_file, identity = device.folder.vault_key, device.node.identity
     key_file.draw(device.clock.wall_us())
     collector = Collector(

@@ -94,7 +94,7 @@ def _be_agent(folder: StateFolder) -> int:
 def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *, personal: bool = False) -> int:
     """Join a group, perhaps that of the person's own devices, by a code, a URI, or what stood in a file."""
     secret = options.enrolment_password_file
-    password = None if secret is None else lambda: read_text_file(secret).strip()
+    password = None if secret is None else read_text_file(secret).strip()  # before anybody is asked
     patience_s = _patience_s(opened, options, given)
     terms = Terms(options.relay, options.ca_file, password, personal)
     deadline = time.monotonic() + patience_s

@@ -101,7 +101,12 @@ def test_what_is_no_use_is_refused_and_leaves_nothing(hub: Here, files: Path, tm
     names.write_text("x" * 65)
     assert "is no label" in refused(hub, "--labels", str(names), "-o", str(files))
     assert not files.exists()
-    hub.ok("config", "set", "broker.password_file", str(tmp_path / "gone" / "passwords"))
+    gone = tmp_path / "gone" / "passwords"
+    gone.parent.mkdir()
+    gone.touch()
+    hub.ok("config", "set", "broker.password_file", str(gone))
+    gone.unlink()
+    gone.parent.rmdir()
     assert "cannot be changed" in refused(hub, "--batch", "2", "-o", str(files))
     assert (list(files.iterdir()), listed(hub)) == ([], [])
 

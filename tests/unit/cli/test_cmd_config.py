@@ -60,6 +60,11 @@ def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: H
         (["set", "relay.urll", "mqtt://x"], 78, "did you mean 'relay.url'?"),
         (["set", "relay.url", "http://x"], 78, "neither mqtt:// nor mqtts://"),
         (["set", "relay.ca_file", "/nowhere"], 78, "not a readable PEM file"),
+        (["set", "relay.client_key", "/nowhere"], 78, "/nowhere is no file"),
+        (["set", "broker.password_file", "nowhere"], 78, "nowhere is no file"),
+        (["set", "broker.ca_folder", "/nowhere"], 78, "/nowhere holds no fleet CA"),
+        (["set", "alerts.webhook_token_file", "/nowhere"], 78, "/nowhere is missing"),
+        (["set", "alerts.mail_password_file", "empty"], 78, "empty is empty"),
         (["set", "telemetry.group", "beef"], 78, "telemetry.group"),
         (["set", "alerts.webhook", "htp://x"], 78, "alerts.webhook is no address of http:// or https://"),
         (["set", "alerts.mail_server", "mail.example.org"], 78, "no address of smtp:// or smtps://"),
@@ -70,6 +75,7 @@ def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: H
     ],
 )
 def test_mistakes_change_nothing(alone: Here, words: list[str], code: int, complaint: str) -> None:
+    (alone.state / "empty").touch(0o600)
     before = (alone.state / "config.toml").read_bytes()
     assert complaint in alone.fails("config", *words, code=code)
     assert (alone.state / "config.toml").read_bytes() == before

@@ -73,6 +73,9 @@ def test_no_group_no_relay(alone: Here) -> None:
     assert "covey relay serve" in alone.fails("run", code=78)
     assert "in no group: covey join CODE, or covey group create" in alone.ok("fleet")
     assert "no relay is set" in alone.fails("invite", code=78)
+    (alone.state / "empty").touch()
+    code = ("4711-apple-river-k3xq7bm2@127.0.0.1:1", "--enrolment-password-file", str(alone.state / "empty"))
+    assert "empty is empty" in alone.fails("join", *code, code=2)  # before anybody is asked
     assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
     assert "a Covey invite that is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
     assert "mqtt" in alone.fails("relay", "--url", "http://x", code=78)

@@ -29,6 +29,7 @@ SCHEMES = ("s3", "gs", "az", "abfss")
 _PATIENCE = timedelta(seconds=20)
 """How long a collector tries for one object: below the watchdog's time, as it waits for its store."""
 
+_HINT = "is it reached from here, and where are its credentials? AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and their like"
 _RETRIES_MAX = 5
 _PART_BYTES = 5 * 1024 * 1024
 _PARTS_AT_ONCE = 2
@@ -254,7 +255,7 @@ class CloudStore:
         except (ConflictError, LimitError):
             raise
         except Exception as error:  # its errors have no common class beside Exception
-            raise StorageError(f"{self.url}: {action} {key}: {brief(error)}") from error
+            raise StorageError(f"{self.url}: {action} {key}: {brief(error)}", hint=_HINT) from error
 
 
 def _is_true(variable: str) -> bool:

@@ -141,13 +141,11 @@ class FleetView:
         troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]
         if not self._versions:
             troubles.append(FleetTrouble("here: this device is in no group", "covey join CODE, or covey group create"))
-        elif self.table.count(Wanted()) == 1:
-            troubles.append(FleetTrouble("here: this device is alone in its group", "covey invite"))
         if has_keys and reads and self._newest.is_empty:
             troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
         return Fleet(
             now_us,
-            _summary(self.table, now_us, reads_vault=has_keys and reads),
+            _summary(self.table, now_us, in_group=bool(self._versions), reads_vault=has_keys and reads),
             tuple(self._all(values=values)) if devices else (),
             tuple(_groups(device, self.table)),
             self._orders.look(device),
@@ -207,10 +205,12 @@ _AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "n
 """How a device that is away is told of. Of one that has only joined messages came, but its agent never said it runs."""
 
 
-def _summary(table: FleetTable, now_us: int, *, reads_vault: bool) -> str:
+def _summary(table: FleetTable, now_us: int, *, in_group: bool, reads_vault: bool) -> str:
     """Return the one sentence: how many are here, who is not and since when, what was lost."""
     presences = {each.presence: each for each in table.presences() if each.presence != SELF}
-    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"] if presences else ["no other device yet"]
+    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"]
+    if not presences:
+        parts = [f"no other device yet{' (covey invite)' if in_group else ''}"]
     for state, words in _AWAY.items():
         if (away := presences.get(state)) is not None:
             since = "" if away.since_us is None else f" since {local_time(away.since_us, now_us)}"

@@ -115,7 +115,7 @@ class Terms:
 
     relay_url: str | None = None
     ca_file: str | None = None
-    enrolment_password: Callable[[], str] | None = None
+    enrolment_password: str | None = None
     personal: bool = False
     """Whether it is the group of the person's own devices."""
 
@@ -341,7 +341,7 @@ def _relay_of(device: Device, meeting: Meeting, terms: Terms, *, proved: bool) -
     from covey.adapters.mqtt.relay import MqttRelay
     from covey.adapters.mqtt.settings import ClientCertificate
 
-    shared = terms.enrolment_password() if terms.enrolment_password else meeting.enrolment or ENROLMENT_ACCOUNT
+    shared = terms.enrolment_password or meeting.enrolment or ENROLMENT_ACCOUNT
     user_name, credential = meeting.account or (ENROLMENT_ACCOUNT, shared)
     with NamedTemporaryFile("w", suffix=".pem") as bundle:
         bundle.write(credential)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from covey.app.pins import operator_keys
 from covey.config.schema import Value
 from covey.config.settings import Setting, setting
+from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covey.adapters.state_folder import StateFolder
     from covey.config.file import Configuration
 
@@ -62,6 +65,7 @@ def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
         operator_keys(value)
     elif value is not None:
         check_meaning(key, str(value))
+        _check_file(folder.path, key, str(value))
     folder.configuration.change({key: value})
     configuration = folder.configuration.read()
     holds = configuration.value(key) == (about.default if value is None else value)
@@ -70,6 +74,30 @@ def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
 
 _ADDRESSES = {"alerts.webhook": {"http": 80, "https": 443}, "alerts.mail_server": {"smtp": 25, "smtps": 465}}
 """Settings that are addresses, with the schemes that they may have."""
+
+
+_FILES = ("broker.password_file", "relay.client_certificate", "relay.client_key")
+_PASSWORDS = ("alerts.webhook_token_file", "alerts.mail_password_file")
+
+
+def _check_file(state: Path, key: str, name: str) -> None:
+    """Check a file when it is named; whoever starts later may find that it has gone, and says so then.
+
+    Raises:
+        ConfigurationError: it is not there, or not as it has to be.
+    """
+    if not name:
+        return
+    if key in _FILES and not (state / name).is_file():
+        raise ConfigurationError(f"{state / name} is no file", hint="nothing was changed; name a file that is there")
+    if key == "broker.ca_folder":
+        from covey.adapters.broker.fleet_ca import FleetCa
+
+        FleetCa.open(state / name)
+    elif key in _PASSWORDS:
+        from covey.adapters.alert_targets import read_password
+
+        read_password(state, name)
 
 
 def check_meanings(configuration: Configuration) -> None:
