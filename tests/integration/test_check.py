@@ -232,6 +232,8 @@ def test_a_copy_of_this_device_elsewhere(new_gateway: Callable[[str], Gateway]) 
     other.end()
     wait_until(lambda: _findings(one)["duplicate"][0] == "warning", "it is noted")
     assert "a copy of this machine's card" in _findings(one)["duplicate"][2]
+    assert "or a copy of this device" in one.ok("status")
+    assert "or a copy of this device: covey check" in one.ok("fleet")
 
 
 @pytest.mark.broker

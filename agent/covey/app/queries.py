@@ -31,6 +31,7 @@ from covey.app.documents import (
 )
 from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
+from covey.app.takeovers import CopySign, seen_cuts
 from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
@@ -106,6 +107,7 @@ def own_condition(device: Device) -> OwnCondition:
         (
             *_troubles(relay, relays, outbox, running=running),
             *_troubles_of_groups(device),
+            *_troubles_of_copies(device, now_us),
             *_troubles_of_parts(boards, sensors, running=running),
             *misnamed,
         ),
@@ -340,6 +342,14 @@ def _troubles_of_groups(device: Device) -> Iterator[str]:
     for group in device.node.groups.joined():
         if too_large := _too_large(device, group):
             yield f"group {group.group_id.hex()[:8]} {too_large}"
+
+
+def _troubles_of_copies(device: Device, now_us: int) -> Iterator[str]:
+    seen = seen_cuts(device.store.conditions, now_us)
+    if seen.sign is CopySign.CERTAIN:
+        yield "another device signs in as this one"
+    elif seen.sign is CopySign.POSSIBLE:
+        yield f"the relay was lost {seen.times} times soon after it came up: a bad line, or a copy of this device"
 
 
 def _troubles_of_parts(

@@ -6,10 +6,13 @@ says nothing, so that it looks like a bad line: a connection that is lost soon a
 
 from __future__ import annotations
 
-from typing import Protocol
+from enum import Enum
+from typing import NamedTuple, Protocol
 
 _CONDITION = "cut off"
 _SOON_S = 300.0
+_RECENT_S = 3_600
+_OFTEN = 3
 
 
 class NotedCuts(Protocol):
@@ -31,6 +34,32 @@ def note_connection(conditions: NotedCuts, up_s: float, now_us: int, *, taken_ov
     if short or times:
         said = "taken over" if short and (certain or taken_over) else "lost"
         conditions.set(_CONDITION, f"{times + 1 if short else 0} {said}", now_us)
+
+
+class CopySign(Enum):
+    """What speaks of a copy of this device that runs elsewhere."""
+
+    NONE = "none"
+    POSSIBLE = "possible"
+    CERTAIN = "certain"
+
+
+class SeenCuts(NamedTuple):
+    """What the last hour's cuts speak of, how many there were in a row, and how long ago the last one was."""
+
+    sign: CopySign
+    times: int
+    age_s: int
+
+
+def seen_cuts(conditions: NotedCuts, now_us: int) -> SeenCuts:
+    """Return what the connections that were cut off speak of: a relay that says so once, or a row of short ones."""
+    times, certain, at_us = cuts(conditions)
+    age_s = max(0, now_us - at_us) // 1_000_000
+    sign = CopySign.NONE
+    if age_s < _RECENT_S and times:
+        sign = CopySign.CERTAIN if certain else CopySign.POSSIBLE if times >= _OFTEN else CopySign.NONE
+    return SeenCuts(sign, times, age_s)
 
 
 def cuts(conditions: NotedCuts) -> tuple[int, bool, int]:
