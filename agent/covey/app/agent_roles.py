@@ -145,7 +145,7 @@ def bridge_role(device: Device, ports: Sequence[str], udp_listen: str = "") -> B
     return Bridge(links, device.store, device.clock.synchronised, report, orders, updates, coming)
 
 
-def reach_vault(device: Device, vault: str | None) -> PiecewiseStore:
+def open_vault_place(device: Device, vault: str | None) -> PiecewiseStore:
     """Return where a device lands telemetry; one that has no vault yet makes nothing before the place has answered.
 
     Raises:
@@ -169,7 +169,7 @@ def collector_role(device: Device, vault: str | None) -> Collector:
     from covey.app.roles.node_keys import NodeKeys
     from covey.app.vault_place import note_vault_place
 
-    location, objects = vault or str(device.config.vault.location), reach_vault(device, vault)
+    location, objects = vault or str(device.config.vault.location), open_vault_place(device, vault)
     key_file, identity = device.folder.vault_key, device.node.identity
     key_file.draw(device.clock.wall_us())
     collector = Collector(

@@ -2,7 +2,8 @@
 
 1. Nobody waits for a look, but for the first one, which leaves the vault out: what was seen last is shown, and while it
    is older than an interval, and somebody asks, another look is under way. While the vault is read for the first time,
-   what has been read of it so far is shown each `_SHOWS_S`.
+   what has been read of it so far is shown after `_SHOWS_S`, and then at twice the time each: ten times, however busy
+   the machine is.
 2. A browser is sent summaries, of the whole and of each group, and a window of the devices that it asks for: what it is
    sent does not grow with the fleet.
 3. What is known of single devices stands in a table (`FleetView`), and the device is opened once for all looks
@@ -96,11 +97,11 @@ class Dashboard:
         began = time.monotonic()
         vault = self._device.run(self._vault) if reads else None
         if vault is not None:
-            shown = began
+            rest_s = _SHOWS_S
             for _ in self._view.reads(*vault, self._since_us):  # apart from the device, which others ask meanwhile
-                if not self._fleet_is_read and time.monotonic() - shown >= _SHOWS_S:
+                if not self._fleet_is_read and time.monotonic() - began >= rest_s:
                     self._show(reads=False)
-                    shown = time.monotonic()
+                    rest_s *= 2
         surveyed = time.monotonic()
         self._show(reads=reads)
         with self._changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from covey.app.agent_roles import collector_role, configured_roles, reach_vault
+from covey.app.agent_roles import collector_role, configured_roles, open_vault_place
 from covey.app.daemon import run_agent
 from covey.app.machine_service import MachineService
 from covey.app.operations.groups import found_group
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         if options.new_group:
             with open_device(options) as device:
                 require_relay(device)
-                reach_vault(device, options.vault)
+                open_vault_place(device, options.vault)
                 found_group(device, ("collector",))
         if not service.managed:
             run_agent(folder, roles, lands_telemetry=True)
