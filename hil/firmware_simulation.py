@@ -5,7 +5,7 @@ clock: what a board writes is the same on CPython and on every runtime, byte for
 """
 
 try:
-    from covey_boards.device import core, identity, slots
+    from covey_boards.device import core, identity, slot_state, slots
     from covey_boards.shared import cbor, line_orders, link_machine, messages
     from covey_boards.shared import tweetnacl as nacl
     from hil.link_simulation import Random, damage
@@ -16,6 +16,7 @@ except ImportError:
     import line_orders
     import link_machine
     import messages
+    import slot_state
     import slots
     import tweetnacl as nacl
     from link_simulation import Random, damage
@@ -166,11 +167,17 @@ class Collector:
 
     def values(self):
         """Return every value of the counter that telemetry brought, in order of link and batch."""
+        return [value for values in self.runs() for value in values]
+
+    def runs(self):
+        """Return the same, for each start of the board by itself: what was under way may come after the next one."""
         found = []
         for taken in self.links.values():
+            values = []
             for number in sorted(taken):
                 if taken[number] and taken[number][0] == messages.TELEMETRY:
-                    found += counters_of(taken[number][1])
+                    values += counters_of(taken[number][1])
+            found.append(values)
         return found
 
 
@@ -350,8 +357,8 @@ def outage(seconds=600):
 def trial(seconds=600):
     """A firmware on trial that nobody acknowledges is gone from when its time is over, and not before."""
     world = World(47, interval_us=5_000_000, batch_us=60_000_000)
-    slots.write(world.files, ["", "slot_a", 1, b"", b"new", b""])
-    world.board.trial = slots.Trial(world.files, 1_000_000 * seconds)
+    slot_state.write(world.files, ["", "slot_a", 1, b"", b"new", b""])
+    world.board.trial = slot_state.Trial(world.files, 1_000_000 * seconds)
     world.gateway.deaf = True
     world.run(20)
     assert world.gateway.identified
@@ -359,7 +366,7 @@ def trial(seconds=600):
     world.run(seconds, lambda: world.board.restart_wanted, step_us=250_000)
     assert world.now_us == 1_000_000 * seconds + 250_000, "when its time is over"
     assert slots.choose(world.files) == "", "the one of before starts"
-    assert slots.read(world.files)[5] == b"new", "and this one not again"
+    assert slot_state.read(world.files)[5] == b"new", "and this one not again"
     print("trial", world.board.restart_wanted)
 
 

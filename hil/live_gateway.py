@@ -40,6 +40,10 @@ class LiveBoard(Protocol):
         """Say whether it runs."""
         ...
 
+    def start(self) -> None:
+        """Switch it on."""
+        ...
+
 
 class LiveGateway:
     """Enrols whoever identifies itself, and carries at once.
@@ -66,6 +70,7 @@ class LiveGateway:
         self.operators: list[bytes] = []
         self.image: BoardImage | None = None  # what the board is to run
         self.progress: list[tuple[int, int, str]] = []  # state, how far, and why
+        self._sent_part: int | None = None
         self.software: list[object] = []
         self.link: SerialLink = link or SerialPortLink(str(board.port), baud)
         self.link.start()
@@ -85,9 +90,23 @@ class LiveGateway:
                 patience = Patience()
             elif event is None:
                 if not (self._board.alive and patience.left and time.monotonic() < guard):
-                    reported = self.link.statistics(), self.reports[-1:], len(self.identities)
-                    raise TimeoutError(f"the board {self._board.state}; line, last report, identified: {reported}")
+                    reported = self.link.statistics(), self.reports[-1:], self.troubles[-3:], self.progress[-3:]
+                    raise TimeoutError(f"the board {self._board.state}; line, report, troubles, firmware: {reported}")
                 time.sleep(_TURN_SECONDS)
+
+    def live(self, until: Callable[[], object]) -> None:
+        """Serve until something is so, and switch the board on whenever it restarts.
+
+        Raises:
+            TimeoutError: it runs, and says nothing more.
+        """
+        while True:
+            try:
+                return self.serve(until)
+            except TimeoutError:
+                if self._board.alive:
+                    raise
+                self._board.start()
 
     def _receive(self, message: list[object]) -> None:
         kind, *fields = message
@@ -133,14 +152,16 @@ class LiveGateway:
     def announce(self) -> None:
         """Tell the board what it is to run."""
         assert self.image is not None
+        self._sent_part = None
         self.link.send(messages.to_line(line_orders.FIRMWARE, self.image.announced))
 
     def _bring(self, digest: object, state: object, offset: object, why: object) -> None:
         assert self.image is not None
         assert digest == self.image.digest
         self.progress.append((int(str(state)), int(str(offset)), str(why)))
-        if state == RECEIVING:
-            at = int(str(offset))
+        at = int(str(offset))
+        if state == RECEIVING and at != self._sent_part:  # as `updates.py`
+            self._sent_part = at
             part = self.image.contents[at : at + BOARD_PART_BYTES]
             self.link.send(messages.to_line(line_orders.PART, at, part))
 

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covey.limits.board import BOARD_PART_BYTES
+from covey_boards.images import BoardImage, read_image, write_image
+from covey_boards.updates import RECEIVING, TRIED
 from hil import bare_metal, vectors
-from hil.conftest import missing_device
-from hil.firmware_files import board_modules
+from hil.conftest import cross_compile, missing_device
+from hil.firmware_files import board_modules, written
 from hil.live_gateway import LiveGateway
 from hil.runtimes import MissingError
+from tests.fleet import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 RUNNER = Path(__file__).with_name("vector_runner.py")
 PROGRAM = "import vector_runner\nvector_runner.run('vectors.txt')\n"
 FALLBACK = "import sys\nimport tweetnacl_soft\nsys.modules['_tweetnacl'] = tweetnacl_soft\n"
+OPERATOR = identity("operator")
 SMALL_HEAP_BYTES = 64 * 1024
 QUICK = {"interval_seconds": 0.1, "report_seconds": 2, "batch_seconds": 0.5, "sensors": [["counter", {}]]}
 
@@ -45,30 +50,47 @@ def test_vectors(before: str, implementation: str, sources: tuple[str, ...], tmp
     assert printed == f"{implementation} {len(lines)}/{len(lines)}\n"
 
 
+def _newer(modules: dict[str, bytes], folder: Path) -> BoardImage:
+    """Return an image of the same firmware with another name of itself."""
+    (folder / "sources").mkdir()
+    changed = dict(modules)
+    for source in written(folder / "sources"):
+        if source.stem == "messages":
+            source.write_bytes(source.read_bytes().replace(b"covey-board 0.2.0", b"covey-board 9.0.0"))
+            changed["messages.mpy"] = cross_compile("", source)
+    return read_image(write_image(changed, bare_metal.ARCHITECTURE, SMALL_HEAP_BYTES, OPERATOR))
+
+
 def test_the_whole_firmware_on_a_line_with_faults(artefacts: Callable[[str], dict[str, bytes]], tmp_path: Path) -> None:
     """As `covey mcu flash` writes it, without the native module: UART, LittleFS, and a power cut.
 
     After that it starts from a ROM file system, in half of the heap: native code is all of the code that lies there.
+    There it takes a firmware, of which the line brings what is not in ROM.
     """
     board = bare_metal.BareMetalBoard(
         tmp_path, modules=artefacts(bare_metal.ARCHITECTURE), settings=QUICK, permille=10, before=FALLBACK
     )
     board.start()
     gateway = LiveGateway(board)
+    gateway.operators = [OPERATOR.signing_public]
     try:
         gateway.serve(lambda: gateway.reports and len(gateway.collector.values()) >= 10)
-        first = gateway.collector.values()
-        assert first == list(range(1, len(first) + 1))
         assert gateway.reports[0]["out_of_memory"] == 0
         board.kill()
         board.flash_rom(artefacts(bare_metal.ARCHITECTURE), SMALL_HEAP_BYTES, FALLBACK)
         board.start()
-        gateway.serve(lambda: len(gateway.collector.links) == 2 and len(gateway.collector.values()) >= len(first) + 10)
+        gateway.serve(lambda: len(gateway.collector.links) == 2 and len(gateway.collector.runs()[1]) >= 10)
         assert len({each.signing_public for each in gateway.identities}) == 1, "it has lost its flash"
-        assert gateway.collector.values()[len(first) :][:3] == [1, 2, 3]
         reports = len(gateway.reports)
         gateway.serve(lambda: len(gateway.reports) > reports)
         assert gateway.reports[-1]["out_of_memory"] == 0
+        gateway.image = _newer(artefacts(bare_metal.ARCHITECTURE), tmp_path)
+        gateway.announce()
+        gateway.live(lambda: gateway.progress and gateway.progress[-1][0] != RECEIVING)
+        assert gateway.progress[-1] == (TRIED, len(gateway.image.contents), "")
+        assert len(gateway.progress) * BOARD_PART_BYTES < 10_000 < len(gateway.image.contents)
+        for values in gateway.collector.runs():
+            assert values == list(range(1, len(values) + 1)), "from the first reading on, and without a gap"
         assert not gateway.troubles
     finally:
         gateway.stop()

@@ -15,11 +15,13 @@ from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash, OperationId
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.wire import cbor
+from covey.limits.board import BOARD_PART_BYTES
 from covey_boards.images import read_image, write_image
 from covey_boards.updates import FAILED, RUNS, TRIED
 from hil.conftest import cross_compile
 from hil.drivers import Driver, UnixPort
 from hil.emulated_board import EmulatedBoard
+from hil.firmware_files import written
 from hil.firmware_simulation import GROUP
 from hil.live_gateway import LiveGateway
 from tests.fleet import identity
@@ -42,14 +44,15 @@ QUICK = {
     "trial_seconds": 40,
     "rest_seconds": 3,
 }
-HEAP_KIB = 96  # a firmware needs 14 KB beside what measures; 64 KiB leave four
+HEAP_KIB = 96  # what is ordered needs 14 KB beside what measures; 64 KiB leave four
 
 
 class Site:
     """An emulated board with a gateway that hands it orders and firmware."""
 
-    def __init__(self, folder: Path, tool: Any, modules: dict[str, bytes], heap_kib: int) -> None:
-        self.modules, self._is_small = modules, heap_kib < HEAP_KIB
+    def __init__(self, folder: Path, tool: Any, architecture: str, modules: dict[str, bytes], heap_kib: int) -> None:
+        self.architecture, self.modules, self.heap_kib = architecture, modules, heap_kib
+        self._is_small = heap_kib < HEAP_KIB
         self.board = EmulatedBoard(folder, tool=tool, modules=modules, settings=QUICK, heap_kib=heap_kib, baud=None)
         (self.board.flash / "my_actions.py").write_bytes(ACTIONS)
         self.board.start()
@@ -71,6 +74,9 @@ class Site:
             self.serve(lambda: False)
         assert not self.board.alive, self.board.state
         self.board.start()
+
+    def live(self, until: Callable[[], object]) -> None:
+        self.gateway.live(until)
 
     def order(self, body: Any) -> bytes:
         self._height += 1
@@ -110,23 +116,27 @@ def site(board: Driver, artefacts: Callable[[str], dict[str, bytes]], tmp_path: 
         pytest.skip(f"{board.name} has no standard input to serve as a line")
     modules = artefacts(board.architecture)
     compiled = {name: modules[name] for name in modules if not name.startswith("driver_")}
-    found = Site(tmp_path, board.tool, compiled, heap_kib)
+    found = Site(tmp_path, board.tool, board.architecture, compiled, heap_kib)
     yield found
     found.gateway.stop()
     found.board.close()
 
 
-def _newer(modules: dict[str, bytes], text: str, broken: bytes | None = None) -> Any:
-    """Return an image of the same firmware with another name of itself."""
+def _newer(site: Site, text: str, *, whole: bool = False, broken: bytes | None = None) -> Any:
+    """Return an image of the same firmware with another name of itself; `whole`: each of its files is another one."""
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "messages.py"
-        from covey_boards.flash import firmware
-
-        source.write_bytes(firmware()["messages.py"].replace(b"covey-board 0.2.0", text.encode()))
-        changed = {**modules, "messages.mpy": cross_compile("", source)}
+        originals = {f"{path.stem}.mpy": path for path in written(Path(folder))}
+        messages = originals["messages.mpy"]
+        messages.write_bytes(messages.read_bytes().replace(b"covey-board 0.2.0", text.encode()))
+        changed = dict(site.modules)
+        for name in site.modules if whole else ["messages.mpy"]:
+            source = Path(folder) / "other.py"
+            source.write_bytes(originals[name].read_bytes())
+            needs_viper = b"@micropython.viper" in source.read_bytes()
+            changed[name] = cross_compile(site.architecture if needs_viper else "", source)
     if broken is not None:
         changed["core.mpy"] = broken
-    return read_image(write_image(changed, "", 1_024 * HEAP_KIB, OPERATOR))
+    return read_image(write_image(changed, "", 1_024 * site.heap_kib, OPERATOR))
 
 
 @pytest.mark.parametrize("heap_kib", [63, HEAP_KIB], ids=["one KiB below 64", "96"])
@@ -156,21 +166,34 @@ def test_an_order_may_have_a_kilobyte_in_64_kib(site: Site) -> None:
     assert (failed.state, failed.exit) == (CommandState.DONE, 1), "a deed that takes none of these"
 
 
+@pytest.mark.parametrize("heap_kib", [64])
 def test_a_firmware_comes_over_the_line_and_stays_when_its_collector_answers(site: Site) -> None:
-    site.gateway.image = _newer(site.modules, "covey-board 9.0.0")
+    site.gateway.image = _newer(site, "covey-board 9.0.0", whole=True)
     site.gateway.announce()
-    site.serve(lambda: site.gateway.progress and site.gateway.progress[-1][1] > 20_000)
+    site.live(lambda: site.gateway.progress and site.gateway.progress[-1][1] > 20_000)
     site.cut_power()
     came = len(site.gateway.progress)
-    site.serve(lambda: len(site.gateway.progress) > came)
+    site.live(lambda: len(site.gateway.progress) > came)
     assert site.gateway.progress[came][1] >= 20_000, "it goes on where it was cut off"
-    site.serve(lambda: site.gateway.progress[-1][0] == TRIED)
+    site.live(lambda: site.gateway.progress[-1][0] == TRIED)
+    site.live(lambda: b"slot_a" in site.board.file("slot.cbor")[:8])
+    assert site.gateway.software[-1] == "covey-board 9.0.0"
+    reports = len(site.gateway.reports)
+    site.cut_power()
+    site.serve(lambda: site.gateway.progress[-1][0] == RUNS and len(site.gateway.reports) > reports)
+    assert site.gateway.software[-1] == "covey-board 9.0.0"
+    assert site.gateway.reports[-1]["out_of_memory"] == 0, "it says how it stands beside all else"
+
+
+def test_of_a_firmware_comes_what_the_board_has_not_been_flashed_with(site: Site) -> None:
+    site.gateway.image = _newer(site, "covey-board 9.0.0")
+    site.gateway.announce()
+    site.serve(lambda: site.gateway.progress and site.gateway.progress[-1][0] == TRIED)
+    parts = len(site.gateway.progress) - 1
+    assert parts * BOARD_PART_BYTES < 10_000 < len(site.gateway.image.contents)
     site.restarts()
     site.serve(lambda: "covey-board 9.0.0" in site.gateway.software)
     site.serve(lambda: b"slot_a" in site.board.file("slot.cbor")[:8])
-    site.cut_power()
-    site.serve(lambda: site.gateway.progress[-1][0] == RUNS)
-    assert site.gateway.software[-1] == "covey-board 9.0.0"
 
 
 def test_a_firmware_that_does_not_start_is_gone_from_after_two_starts(site: Site) -> None:
@@ -178,7 +201,7 @@ def test_a_firmware_that_does_not_start_is_gone_from_after_two_starts(site: Site
         source = Path(folder) / "core.py"
         source.write_text("raise ValueError('a bad release')\n")
         broken = cross_compile("", source)
-    site.gateway.image = _newer(site.modules, "covey-board 9.9.9", broken)
+    site.gateway.image = _newer(site, "covey-board 9.9.9", broken=broken)
     site.gateway.announce()
     site.serve(lambda: site.gateway.progress and site.gateway.progress[-1][0] == TRIED)
     for _ in range(3):

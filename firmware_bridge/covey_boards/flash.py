@@ -88,8 +88,8 @@ for name in {names!r}:
         os.remove(name)
 """
 
-_SLOTS = ("slot.cbor", "slot.cbor.new")
-"""Without these a board starts what was flashed, whatever updates it has had."""
+_SLOTS = ("slot.cbor", "slot.cbor.new", "refused.cbor", "refused.cbor.new")
+"""Without these a board starts what was flashed, whatever updates it has had, and looks at each one anew."""
 
 _FORGET = f"""
 import os

@@ -2,7 +2,8 @@
 
 An image is the encoding of `[signature, signer, header, contents]`, where several operators have signed with
 `[[signature, signer], ...]` of the others behind, `header` that of
-`[1, version, architecture, version of .mpy, bytes of heap, [[name, size, digest], ...]]`."""
+`[2, version, architecture, version of .mpy, bytes of heap, size of the list, digest of the list]`.
+`contents` begin with the list, an encoding of `[name, size, digest]` for each file, and go on with the files."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from covey.core.ids import KEY_BYTES, DeviceKey
 from covey.core.wire import cbor
 from covey.errors import LimitError, MalformedError
 from covey.limits.board import (
-    MAXIMUM_BOARD_FILES,
     MAXIMUM_BOARD_IMAGE_BYTES,
+    MAXIMUM_BOARD_LIST_BYTES,
     MAXIMUM_BOARD_MESSAGE_BYTES,
     MAXIMUM_BOARD_OPERATORS,
 )
@@ -59,13 +60,14 @@ class BoardImage:
 def write_image(files: dict[str, bytes], architecture: str, heap_bytes: int, operator: Identity) -> bytes:
     """Return a firmware as an image, signed by an operator."""
     kept = {name: content for name, content in sorted(files.items()) if name not in STAYS}
-    listed = [
-        [name, len(content), digest(content[at : at + _PIECE] for at in range(0, len(content), _PIECE))]
-        for name, content in kept.items()
-    ]
+    listed = b"".join(cbor.encode([name, len(content), _digest(content)]) for name, content in kept.items())
     mpy = MPY_VERSION if any(name.endswith(".mpy") for name in kept) else 0
-    header = cbor.encode([1, SOFTWARE, architecture, mpy, heap_bytes, listed])
-    return cbor.encode([*_signed(header, operator), header, b"".join(kept.values())])
+    header = cbor.encode([2, SOFTWARE, architecture, mpy, heap_bytes, len(listed), _digest(listed)])
+    return cbor.encode([*_signed(header, operator), header, listed + b"".join(kept.values())])
+
+
+def _digest(content: bytes) -> bytes:
+    return bytes(digest(content[at : at + _PIECE] for at in range(0, len(content), _PIECE)))
 
 
 def _signed(header: bytes, operator: Identity) -> list[object]:
@@ -122,19 +124,20 @@ def read_image(raw: bytes) -> BoardImage:
     signers = tuple(DeviceKey(author) for _, author in signed)
     if len(set(signers)) != len(signers):
         raise MalformedError("a signer twice")
-    version, architecture = cbor.record(
+    kind, version, architecture, _, _, list_bytes, list_digest = cbor.record(
         cbor.decode(header, MAXIMUM_BOARD_MESSAGE_BYTES),
         "a firmware's header",
-        cbor.uint(1),
+        cbor.uint(2),
         cbor.text(MAXIMUM_LABEL_BYTES),
         cbor.text(MAXIMUM_LABEL_BYTES),
         cbor.uint(255),
         cbor.uint(),
-        cbor.many(_listed, MAXIMUM_BOARD_FILES),
-    )[1:3]
+        cbor.uint(MAXIMUM_BOARD_LIST_BYTES),
+        cbor.octets(KEY_BYTES),
+    )
+    if kind != 2:
+        raise MalformedError("the kind of a board's firmware")
+    if list_bytes > len(contents) or _digest(contents[:list_bytes]) != list_digest:
+        raise MalformedError("the list of a board's firmware")
     announced = cbor.encode([signature, signer, header, *others])
     return BoardImage(version, architecture, announced, contents, hashlib.sha512(header).digest()[:32], signers)
-
-
-def _listed(value: object) -> object:
-    return cbor.record(value, "a file", cbor.text(64), cbor.uint(MAXIMUM_BOARD_IMAGE_BYTES), cbor.octets(32))

@@ -3,8 +3,8 @@
 docs/protocol.md, section 18, "Firmware".
 
 1. A firmware lies in a file that is replaced whole; while there is one, each board on its line is brought to it.
-2. A board is told what it is, says how far it has come, and is sent the next part: after whatever power cut of either,
-   that begins with the first of these again.
+2. A board is told what it is, says how far it has come, and is sent the next part, each once, as the line loses none:
+   after whatever power cut of either, or a minute of silence, that begins with the first of these again.
 3. What it says of a firmware is final until another one lies there, or the board starts anew; it is kept for whoever
    asks whether all is well.
 4. A board may say anything, and what is in no group is brought nothing: what one says is noted each `_NOTE_US` at most,
@@ -66,6 +66,7 @@ class _Progress:
 
     announce_at_us: int = 0
     next_part: int | None = None
+    sent_part: int | None = None
     said: str = ""
     note_at_us: int = 0
 
@@ -97,9 +98,11 @@ class BoardUpdates:
         progress = self._boards.setdefault(board, _Progress())
         if progress.next_part is not None:
             at, progress.next_part = progress.next_part, None
+            progress.sent_part = at
             return bytes(messages.to_line(line_orders.PART, at, image.contents[at : at + BOARD_PART_BYTES]))
         if now.monotonic_us >= progress.announce_at_us:
             progress.announce_at_us = now.monotonic_us + _ANNOUNCE_US
+            progress.sent_part = None
             return bytes(messages.to_line(line_orders.FIRMWARE, image.announced))
         return None
 
@@ -109,7 +112,8 @@ class BoardUpdates:
         if image is None or progress is None or digest != image.digest:
             return
         progress.announce_at_us = now.monotonic_us + (_POLL_US if state == TRIED else _ANNOUNCE_US)
-        progress.next_part = offset if state == RECEIVING and offset < len(image.contents) else None
+        wants_part = state == RECEIVING and offset < len(image.contents) and offset != progress.sent_part
+        progress.next_part = offset if wants_part else None
         if state in {RUNS, FAILED, REFUSED}:
             progress.announce_at_us = 1 << 62
         said = f"{digest.hex()[:16]} {_WORDS[state]} {printable(why)}".strip()

@@ -34,11 +34,12 @@ MAXIMUM_BOARD_OPERATORS = 4
 MAXIMUM_BOARD_IMAGE_BYTES = 512 * KIB
 """A board's firmware with the drivers of all chips, as sources several times over."""
 
-MAXIMUM_BOARD_FILES = 64
-"""Files of a board's firmware: their names and digests fit into one message of the line."""
+MAXIMUM_BOARD_LIST_BYTES = 8 * KIB
+"""Names, sizes and digests of a board's firmware's files: more than sixty; a board reads each from its flash."""
 
-BOARD_PART_BYTES = KIB
-"""Of a firmware in one message of the line: a board writes it before it takes the next one."""
+BOARD_PART_BYTES = 512
+"""Of a firmware in one message of the line, which a board writes before it takes the next one: a heap of 64 KiB has it
+in one piece, and a board hashes as much at a time."""
 
 MAXIMUM_UDP_BOARDS = 64
 """Boards of a group on UDP at one gateway: as many as a site has, each with its queue in memory."""

@@ -1,4 +1,6 @@
-"""What deals with an order on a board whose heap has no room for it beside what measures. docs/protocol.md, section 18, "Orders".
+"""What deals with an order, or takes a firmware, on a board whose heap has no room for that beside what measures.
+
+docs/protocol.md, section 18, "Orders" and "Firmware".
 
 Loaded when it is needed, in the place of `core`, whose face it has as far as `ports.run` asks for it.
 
@@ -8,7 +10,10 @@ Loaded when it is needed, in the place of `core`, whose face it has as far as `p
 3. The board says who it is, then what became of the order, and stays for a moment: the next one may be on its way.
 4. It starts anew when the gateway has all that and says nothing more, or takes nothing. An order that the heap ends in
    all the same is refused by the board's signature, so that nobody brings it for good.
-5. What else comes is acknowledged and let go of, as if it had come while the board was off.
+5. A firmware (`updating.py`) is taken by a start of its own (`room.cbor`); it is announced again as soon as the board
+   has said who it is, and comes part by part; when it is there, or goes no further, the board starts anew. One that is
+   refused is kept in mind (`standing.py`).
+6. What else comes is acknowledged and let go of, as if it had come while the board was off.
 """
 
 import gc
@@ -18,7 +23,7 @@ try:
     from covey_boards.shared import cbor, line_orders, link_machine, messages
     from covey_boards.shared import tweetnacl as nacl
 
-    from . import identity, orders
+    from . import identity, orders, standing, updating
 except ImportError:
     import cbor
     import line_orders
@@ -26,7 +31,7 @@ except ImportError:
     import messages
     import tweetnacl as nacl
 
-    identity = orders = None
+    identity = orders = standing = updating = None
 try:
     from micropython import const
 except ImportError:
@@ -34,21 +39,23 @@ except ImportError:
 
 # What measures, and is let go of.
 _LOADED = (
-    "batch outbox reporting sampling core losses inbox received restarting link_keys sensors my_sensors hardware"
+    "batch outbox reporting sampling core losses inbox received restarting link_keys sensors my_sensors hardware "
+    "standing"
 )
+_ORDER, _FIRMWARE = b"\x15", b"\x16"  # of `line_orders`
 _BUSY_MS = const(4_000)
 _STAYS_US = const(1_000_000)  # a gateway has the next order within a second of a result
 _PATIENCE_US = const(20_000_000)  # with a gateway that takes nothing
 
 
 class Attending:
-    """A board that deals with orders, and does nothing else.
+    """A board that deals with orders, or takes a firmware, and does nothing else.
 
     Args:
         identity: of the board.
         storage: as `core.Core` has it.
         time: (wall, now, synchronised) of the last TIME, or None.
-        order: of the line.
+        order: of the line, or the kind of a firmware's announcement, which comes again.
         now_us: microseconds since boot.
     """
 
@@ -58,7 +65,11 @@ class Attending:
         self.restart_wanted = False
         self.identity = identity
         self.link = link_machine.Link(nacl.randombytes(8))
-        self._storage, self._time, self._order = storage, time, order
+        self._storage, self._time = storage, time
+        self._takes_firmware = order == _FIRMWARE
+        self._order = None if self._takes_firmware else order
+        self._update = None
+        self._more = self._takes_firmware  # is to come
         self._results = []  # that wait until the gateway knows who we are
         self._announced = True  # nobody is there yet who would have to be told that this takes long
         self._until_us = now_us + _PATIENCE_US
@@ -109,13 +120,13 @@ class Attending:
         elif isinstance(event, link_machine.Message):
             self._receive(event, now_us)
         if isinstance(event, (link_machine.Delivered, link_machine.Message)) and not self._results:
-            self._until_us = now_us + (_PATIENCE_US if self.link.queued_bytes() else _STAYS_US)
+            self._until_us = now_us + (_PATIENCE_US if self._more or self.link.queued_bytes() else _STAYS_US)
 
     def _enrolled(self):
         return cbor.record(cbor.decode(self._storage.read(messages.COLLECTOR_FILE), 128), (1, 1), 32, 32, 32)[2]
 
     def _receive(self, event, now_us):
-        if event.data[1:2] == b"\x15":
+        if event.data[1:2] in (b"\x16\x17" if self._takes_firmware else _ORDER):
             self._order = event.data
         else:
             try:
@@ -135,19 +146,45 @@ class Attending:
         raw, self._order = self._order, None
         gc.collect()
         try:
-            raws, raw = line_orders.from_line(raw)[1], None
-            order = orders.name_of(raws[0])
-            gc.collect()
-            try:
-                result = orders.obey(self, self._storage, None, self._clock(now_us), raws, now_us, order)
-            except MemoryError:  # rule 4
-                raws = None
-                gc.collect()
-                result = orders.refuse(self, self._storage, self._clock(now_us), order)
-            self._results.append(result)
+            if self._takes_firmware:
+                self._take(raw)
+            else:
+                self._obey(raw, now_us)
         except cbor.WireError:
-            pass
-        self._until_us = now_us + _PATIENCE_US if self._results else now_us + _STAYS_US
+            self._more = False
+        self._until_us = now_us + (_PATIENCE_US if self._more or self._results else _STAYS_US)
+
+    def _obey(self, raw, now_us):
+        raws, raw = line_orders.from_line(raw)[1], None
+        order = orders.name_of(raws[0])
+        gc.collect()
+        try:
+            result = orders.obey(self, self._storage, None, self._clock(now_us), raws, now_us, order)
+        except MemoryError:  # rule 4
+            raws = None
+            gc.collect()
+            result = orders.refuse(self, self._storage, self._clock(now_us), order)
+        self._results.append(result)
+
+    def _take(self, raw):
+        """Rule 5, of an announcement or a part."""
+        try:
+            kind, *fields = line_orders.from_line(raw)
+            if kind == line_orders.FIRMWARE:
+                self._update = None
+                self._update = updating.Update(self._storage, *fields)
+            elif self._update is not None:
+                self._update.take(*fields)
+            about = self._update and (self._update.id, self._update.state, self._update.offset, self._update.why)
+        except MemoryError:  # as of an order
+            digest = messages.announced_digest(raw) if self._update is None else self._update.id
+            self._update, about = None, (digest, updating.REFUSED, 0, "no heap for it")
+        if about is None:
+            return
+        self._more = about[1] == updating.RECEIVING
+        if about[1] == updating.REFUSED:
+            standing.remember(self._storage, about[0], about[3])
+        self.say(line_orders.PROGRESS, *about)
 
     def out_of_memory(self):
         """Start anew: less than this there is not."""
@@ -159,13 +196,18 @@ class Attending:
 
 
 def start(storage, now_us, time, order):
-    """Return what deals with an order in the place of a board."""
-    global orders
+    """Return what deals with an order, or takes a firmware, in the place of a board."""
+    global orders, standing, updating
     owner = identity
     if owner is None:
         for name in _LOADED.split():
             sys.modules.pop(name, None)
         gc.collect()
-        owner, orders = __import__("identity"), __import__("orders")
+        gc.threshold(gc.mem_free() // 16)  # before the heap is full: what stays then lies together
+        owner = __import__("identity")
         del sys.modules["identity"]
+        if order == _FIRMWARE:
+            standing, updating = __import__("standing"), __import__("updating")
+        else:
+            orders = __import__("orders")
     return Attending(owner.load_identity(storage), storage, time, order, now_us)

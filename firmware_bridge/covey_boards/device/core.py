@@ -15,7 +15,8 @@
 10. What no gateway takes is noted on flash, as little as will do (`losses.py`): the next life admits it.
 11. Operators that enrolment pinned may order (`orders.py`); a gateway brings that, and can neither write nor repeat it.
     Where the heap has no room for one, all of this makes room for it, and starts anew afterwards (`attending.py`).
-12. So for firmware (`updating.py`), which stays if the collector's acknowledgement comes through it (`slots.py`).
+12. So for firmware (`updating.py`), which stays if the collector's acknowledgement comes through it (`slot_state.py`).
+    Of one that is known (`standing.py`) nothing is loaded, as what is loaded late scatters a small heap.
 """
 
 import gc
@@ -107,6 +108,7 @@ class Core:
         self._carry_at_us = 0
         self._delivered = None  # (token, envelope or message, which) that waits
         self.trial = self.update = None  # of the firmware that runs, and one that comes
+        self.known = []  # as `standing.known` gives it
         self.sleeping = None  # of a board that sleeps between its samples
         self.operators = None  # whom an ENROL that comes is to pin, as it came
         self._reply = None  # (kind, body) for the collector
@@ -416,14 +418,11 @@ class Core:
         self._delivered = None
         try:
             if is_order:  # rules 11 and 12
+                if content[1:2] == b"\x16" and self._say_how_it_stands(content):
+                    return
                 gc.collect()
                 if self.update is None and hasattr(gc, "mem_free") and gc.mem_free() < _ORDER_BYTES:
-                    if content[1:2] != b"\x15":
-                        self.reporting.trouble = "no heap for a firmware"
-                    elif self.trial is None:  # which no start is to be taken from
-                        self._order = self._order or (self._time, content)
-                        self.restart(now_us)
-                    return None
+                    return self._make_room(content, now_us)
                 clock = self._clock(now_us)
                 return _late("downward").take(self, self._storage, self._settings, clock, content, now_us)
             self._hear(messages.read_message(messages.open_sealed(content, self.identity.noise_secret)), now_us)
@@ -431,6 +430,26 @@ class Core:
             self.counters["refused"] += 1
         finally:
             self.link.acknowledge(token)
+
+    def _make_room(self, content, now_us):
+        """Give the heap to an order, or to a firmware that is not known yet; what is on trial keeps its starts."""
+        kind = content[1:2]
+        if kind == b"\x17" or self.trial is not None:
+            return
+        if kind == b"\x16":  # more than an order does: what was let go of has to be gone for certain
+            self._storage.write("room.cbor", kind)
+        else:
+            self._order = self._order or (self._time, content)
+        self.restart(now_us)
+
+    def _say_how_it_stands(self, content):
+        """Say it of a firmware that is announced, if that is known; return whether it is."""
+        digest = messages.announced_digest(content)
+        if digest not in self.known:
+            return False
+        state = self.known.index(digest) + 1
+        self.reporting.say(6, digest, state, 0, self.known[4] if state == 4 else "")  # PROGRESS of `line_orders`
+        return True
 
     def _hear(self, message, now_us):
         kind, author, recipient, body = message[0], message[1], message[2], message[8]

@@ -51,5 +51,5 @@ def _once(name):
     try:
         return __import__(name)
     finally:
-        for each in (name, "slots", "setting_orders"):
+        for each in (name, "slot_state", "setting_orders"):
             sys.modules.pop(each, None)

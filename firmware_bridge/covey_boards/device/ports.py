@@ -120,10 +120,9 @@ def _once(name, *fields):
 def _serve(line, clock, watchdog, seconds, name, *fields):
     """Run a board of a module; return what its restart waits for, or why it fails. What it held goes with this frame."""
     try:
-        if name == "starting":
-            for each in _MODULES:  # below what only the start needs, and one by one: the heap is to stay whole
-                __import__(each)
-                gc.collect()
+        for each in _MODULES if name == "starting" else _MODULES[:5]:
+            __import__(each)  # below what only the start needs, and one by one: the heap is to stay whole
+            gc.collect()
         board = _once(name, *fields)
         run(board, line, clock, watchdog, seconds)
         return board.restart_wanted
@@ -133,6 +132,18 @@ def _serve(line, clock, watchdog, seconds, name, *fields):
         return "the start: %s (%s)" % (type(error).__name__, error)
 
 
+def _room(files):
+    """Return for what the life before this one has made room, as `attending` takes it: once, whatever comes of it."""
+    try:
+        wanted = files.read("room.cbor")
+        if wanted:
+            files.write("room.cbor", b"")
+            return None, wanted
+    except OSError:
+        pass  # then nothing is taken, and the board measures
+    return None
+
+
 def main(seconds=None):
     """Start the firmware; it ends only if the prompt is asked for, or after so many seconds."""
     files, clock = Files(), Clock()
@@ -140,9 +151,9 @@ def main(seconds=None):
     if line is None:
         return
     on = line, clock, watchdog
-    reason = _serve(*on, seconds, "starting", files, settings, wrong, clock)
+    reason = _room(files) or _serve(*on, seconds, "starting", files, settings, wrong, clock)
     gc.collect()
-    if isinstance(reason, tuple):  # an order needs the heap
+    if isinstance(reason, tuple):  # an order or a firmware needs the heap
         reason = _serve(*on, None, "attending", files, clock.now_us(), *reason)
     if isinstance(reason, str):
         _serve(*on, None, "failing", reason, clock.now_us(), settings.get("rest_seconds"))

@@ -1,89 +1,33 @@
 """Which of a board's firmwares starts. docs/protocol.md, section 18, "Firmware". Loaded by `main.py`, and let go of.
 
 1. Beside the firmware that was flashed, which lies in the board's own folder, there are two slots, folders. The file
-   `slot.cbor` says which of these three is good, and which is on trial; without it the one that was flashed is.
+   `slot.cbor` says which of these three is good, and which is on trial (`slot_state.py`); without it the one that was
+   flashed is.
 2. What is on trial starts `STARTS` times at most, each counted before it begins; then the good one does. It is good
    once the board has had its collector's sealed acknowledgement.
-3. The file is written whole or not at all; so whatever the power does, a start finds the old firmware or the new one.
 
-This file is never updated: it has to be right for every firmware that comes.
+This file is never updated, nor what it loads, which is what was flashed: it has to be right for every firmware that comes.
 """
 
 import sys
 
 try:
-    from covey_boards.shared import cbor
-
+    from . import slot_state
     from .storage import Files
 except ImportError:
-    import cbor
+    import slot_state
     from storage import Files
-
-FILE = "slot.cbor"
-STARTS = 2
-NAMES = ("", "slot_a", "slot_b")
-
-
-def read(storage):
-    """Return [good, trial or "", starts of that, digest of what is good, of what is on trial, of what was no good]."""
-    try:
-        fields = cbor.decode(storage.read(FILE) or b"", 256)
-        good, trial, starts = cbor.record(fields, str, str, cbor.UINT, bytes, bytes, bytes)[:3]
-        if good in NAMES and trial in NAMES and starts <= STARTS:
-            return fields
-    except cbor.WireError:
-        pass
-    return ["", "", 0, b"", b"", b""]
-
-
-def write(storage, state):
-    """Store it.
-
-    Raises:
-        OSError: the flash refused.
-    """
-    storage.write(FILE, cbor.encode(state))
-
-
-def fall_back(storage):
-    """Have the good firmware start from now on."""
-    good, _, _, good_id, trial_id, _ = read(storage)
-    write(storage, [good, "", 0, good_id, b"", trial_id])
-
-
-def keep(storage):
-    """Have the firmware that is on trial be the good one from now on."""
-    _, trial, _, _, trial_id, failed_id = read(storage)
-    if trial:
-        write(storage, [trial, "", 0, trial_id, b"", failed_id])
-
-
-class Trial:
-    """The firmware that runs is on trial, until a time in microseconds since boot."""
-
-    def __init__(self, storage, until_us):
-        self._storage, self._ends_us = storage, until_us
-
-    def turn(self, board, now_us):
-        """Keep it once the collector has acknowledged something; go back when the time is over."""
-        if board.counters["acknowledgements"]:
-            board.trial = None
-            keep(self._storage)
-        elif now_us >= self._ends_us:
-            board.trial = None
-            fall_back(self._storage)
-            board.restart_wanted = "no word of its collector came in time: back to the firmware of before"
 
 
 def choose(storage):
     """Return the slot that starts now (rule 2)."""
-    good, trial, starts, good_id, trial_id, failed_id = read(storage)
+    good, trial, starts, good_id, trial_id, failed_id = slot_state.read(storage)
     if not trial:
         return good
-    if starts >= STARTS:
-        fall_back(storage)
+    if starts >= slot_state.STARTS:
+        slot_state.fall_back(storage)
         return good
-    write(storage, [good, trial, starts + 1, good_id, trial_id, failed_id])
+    slot_state.write(storage, [good, trial, starts + 1, good_id, trial_id, failed_id])
     return trial
 
 
@@ -95,5 +39,5 @@ def start():
         slot = ""
     if slot:
         sys.path.insert(0, slot)
-    for name in ("slots", "storage", "cbor"):
+    for name in ("slots", "slot_state", "storage", "cbor"):
         sys.modules.pop(name, None)

@@ -47,14 +47,17 @@ def start(files, settings, wrong, clock):
         link_keys=settings.get("link_keys", free >= _LINK_KEYS_FREE),
         window_bytes=free // 16 if free >= _LINK_KEYS_FREE else 0,
     )
+    known = _once("standing").known(files)
+    state = _once("slot_state")
+    on_trial = state.read(files)[2]
     identity = load_identity(files)
     gc.collect()
     opened, failed = _once("wiring").open_sensors(settings.get("sensors", SENSORS))
     board = core.Core(identity, files, opened, limits)
     board.counters["sensor_errors"] += len(failed)
-    slots = _once("slots") if files.read("slot.cbor") else None
-    if slots is not None and slots.read(files)[2]:
-        board.trial = slots.Trial(files, int(1_000_000 * settings.get("trial_seconds", 600)))
+    board.known = known if any(known) else []
+    if on_trial:
+        board.trial = state.Trial(files, int(1_000_000 * settings.get("trial_seconds", 600)))
     if settings.get("sleep"):
         failed += _once("power").start(files, settings, board, clock)
     wrong += failed

@@ -1,11 +1,15 @@
 """Taking a firmware into the slot that is not in use. docs/protocol.md, section 18, "Firmware". Loaded when one comes.
 
-1. It is taken only if as many of the operators that enrolment pinned have signed its header as an order needs, and it fits: the format of `.mpy` files,
-   the processor, the heap, the room on flash. A board that has it, or on which it was no good, says so and takes nothing.
-2. Its files lie in the other slot as they come, one after the other; how long they are says how far it has come, after
-   whatever power cut. Nothing of them is loaded before all are there and each is what the header names.
-3. Then the slot is on trial (`slots.py`), and the board restarts.
-4. No file has a name with a folder in it, or one of those that the board keeps.
+1. It is taken only if as many of the operators that enrolment pinned have signed its header as an order needs, and it
+   fits: the format of `.mpy` files, the processor, the heap, the room on flash. A board that has it, or on which it was
+   no good, says so and takes nothing.
+2. First comes the list of its files, which the header names by its digest, as the list names each file. It stays on
+   flash and is read from there file by file: small heaps do not hold it.
+3. Files lie in the other slot as they come, one after the other; how long they are says how far it has come, after
+   whatever power cut. Nothing of them is loaded before all are there, and each is what the list names.
+4. What the board was flashed with is where it was, and does not come again: modules that the slot lacks come from there.
+5. Then the slot is on trial (`slot_state.py`), and the board restarts.
+6. No file has a name with a folder in it, or one of those that the board keeps.
 """
 
 import gc
@@ -16,12 +20,12 @@ try:
     from covey_boards.shared import cbor, line_orders, messages
     from covey_boards.shared import tweetnacl as nacl
 
-    from . import slots
+    from . import slot_state
 except ImportError:
     import cbor
     import line_orders
     import messages
-    import slots
+    import slot_state
     import tweetnacl as nacl
 try:
     from micropython import const
@@ -32,6 +36,10 @@ RECEIVING, RUNS, TRIED, FAILED, REFUSED = 0, 1, 2, 3, 4
 _PIECE = const(512)
 _SIGNERS_MAX = const(4)
 _SPARE_BYTES = const(8_192)  # of flash, for what the board itself writes
+_LIST = "list"  # of the files; no file of a firmware is called so
+_LIST_BYTES_MAX = const(8_192)  # 64 files
+_ENTRY_BYTES_MAX = const(128)  # of the list: a name of 64 bytes
+_ROM = "/rom/"
 _DOMAIN = b"covey/1 board firmware\0"
 
 
@@ -63,10 +71,10 @@ class Update:
         self._storage, self._root = storage, storage.folder
         self.id = nacl.crypto_hash(header)[:32]
         self.why = ""
-        self._header = header  # and not what it says: that would be twice as long on the heap
-        self.offset = self._length = 0
-        good, trial, _, good_id, trial_id, failed_id = slots.read(storage)
-        self._slot = slots.NAMES[2 if (trial or good) == slots.NAMES[1] else 1]
+        self.offset = self._begins = 0  # what is to come next, and where the file that it belongs to begins
+        self._place = 0  # in the list, of what comes behind that file
+        good, trial, _, good_id, trial_id, failed_id = slot_state.read(storage)
+        self._slot = slot_state.NAMES[2 if (trial or good) == slot_state.NAMES[1] else 1]
         self.state = RECEIVING
         if self.id in (good_id, trial_id, failed_id):
             self.state = RUNS if self.id == good_id else TRIED if self.id == trial_id else FAILED
@@ -75,11 +83,11 @@ class Update:
             if trial:
                 raise Unfit("another one is on trial")
             self._check_signers([[signature, signer]] + (more[0] if more else []), header)
-            self._examine(header)
+            self._file = self._examine(header)  # (name, size, digest) of what comes: the list first
+            self._prepare()
+            self._go_on()
         except Unfit as refused:
-            self.state, self.why = REFUSED, str(refused)
-            return
-        self._look()
+            self._refuse(refused)
 
     def _check_signers(self, signed, header):
         """Rule 1: who has signed, twice or without being pinned, is not counted."""
@@ -99,16 +107,13 @@ class Update:
             raise Unfit("%d of %d operators have signed it" % (len(signers), threshold))
 
     def _examine(self, header):
-        """Rule 1, of what it says itself."""
-        reader = cbor.Reader(header)
-        head = reader.take(1), [reader.item(1) for _ in range(5)]
-        if head[0] != b"\x86" or head[1][0] != 1:
-            raise Unfit("it is of a later kind")
-        architecture, mpy, heap_bytes = head[1][2:]
-        for name, size, _ in self._files():
-            if not size or "/" in name or name[:1] in (".", "") or not name.endswith((".py", ".mpy")):  # rule 4
-                raise Unfit("it has a file that a firmware has not")
-            self._length += size
+        """Rule 1, of what it says itself; return what it says of the list."""
+        fields = cbor.decode(header, messages.MESSAGE_BYTES_MAX)
+        if not isinstance(fields, list) or fields[:1] != [2]:
+            raise Unfit("it is of another kind than this board takes")
+        _, _, architecture, mpy, heap_bytes, size, digest = cbor.record(
+            fields, (2, 2), str, str, (0, 255), cbor.UINT, (1, _LIST_BYTES_MAX), 32
+        )
         here, own_mpy = architecture_here()
         if architecture not in ("", here) and architecture not in _thumb_before(here):
             raise Unfit("it is for %s, and this board is %s" % (architecture, here or "unknown"))
@@ -117,83 +122,122 @@ class Update:
         gc.collect()
         if hasattr(gc, "mem_free") and gc.mem_free() + gc.mem_alloc() < heap_bytes * 15 // 16:
             raise Unfit("it needs %d bytes of heap" % heap_bytes)
+        return _LIST, size, digest
 
-    def _files(self):
-        """Yield (name, size, digest) of each file."""
-        reader = cbor.Reader(self._header)
-        reader.take(1)
-        for _ in range(5):
-            reader.item(1)
-        for _ in range(reader.number(reader.take(1)[0] & 31)):
-            yield cbor.record(reader.item(1), str, cbor.UINT, 32)
-
-    def _path(self, name):
-        return self._root + self._slot + "/" + name
-
-    def _size_of(self, name):
-        try:
-            return os.stat(self._path(name))[6]
-        except OSError:
-            return 0
-
-    def _look(self):
-        """Find out how far this firmware has come; what lies there of another one goes."""
+    def _prepare(self):
+        """Have the slot hold nothing of another firmware."""
         try:
             os.mkdir(self._root + self._slot)
         except OSError:
             pass
-        mark = self._slot + ".id"
-        if self._storage.read(mark) != self.id:
-            for name in os.listdir(self._root + self._slot):
-                os.remove(self._path(name))
-            room = os.statvfs(self._root or ".") if hasattr(os, "statvfs") else None
-            if room and room[0] * room[3] < self._length + _SPARE_BYTES:
-                self.state, self.why = REFUSED, "the flash has %d bytes free" % (room[0] * room[3])
-                return
-            self._storage.write(mark, self.id)
-        self.offset = 0
-        for name, size, _ in self._files():
-            there = self._size_of(name)
-            self.offset += min(there, size)
-            if there < size:
-                break
-        if self.offset == self._length:
-            self._complete()
+        if self._storage.read(self._slot + ".id") != self.id:
+            self._clear()
+            self._storage.write(self._slot + ".id", self.id)
+
+    def _clear(self):
+        for name in os.listdir(self._root + self._slot):
+            os.remove(self._path(name))
+
+    def _path(self, name):
+        return self._root + self._slot + "/" + name
+
+    def _refuse(self, unfit):
+        self.state, self.why = REFUSED, str(unfit)
 
     def take(self, offset, piece):
-        """Take a part of the contents; one that is not the next one changes nothing."""
+        """Take a part of the list and of what it names; one that is not the next one changes nothing."""
         if self.state != RECEIVING or offset != self.offset:
             return
-        for name, size, _ in self._files():
-            there = self._size_of(name)
-            if there < size and piece:
+        piece = memoryview(piece)  # a heap has it once, where the line put it, and seldom a second time
+        try:
+            while self.offset < offset + len(piece) and self.state == RECEIVING:
+                name, size, _ = self._file
+                begins = self.offset - offset  # of this file's, in the piece
+                rest = piece[begins : begins + size - (self.offset - self._begins)]
                 with open(self._path(name), "ab") as file:
-                    file.write(piece[: size - there])
-                self.offset += len(piece[: size - there])
-                piece = piece[size - there :]
-        if self.offset == self._length:
-            self._complete()
+                    file.write(rest)
+                self.offset += len(rest)
+                if self.offset == self._begins + size:
+                    self._go_on()
+        except Unfit as refused:
+            self._refuse(refused)
 
-    def _complete(self):
-        """Rules 2 and 3."""
-        for name, _, hashed in self._files():
-            if digest(self._pieces(name)) != hashed:
+    def _go_on(self):
+        """Find out what is to come next, from the file that came last on (rules 3 and 4), or that all is there (rule 5)."""
+        while self._file is not None:
+            name, size, hashed = self._file
+            there = _size_of(self._path(name))
+            if there < size and (there or not self._is_flashed(name, hashed)):
+                self.offset = self._begins + there
+                return
+            if there and digest(_pieces(self._path(name))) != hashed:
                 os.remove(self._path(name))
                 self._storage.write(self._slot + ".id", b"")
-                self.state, self.why = REFUSED, "%s is not what was signed" % name
-                return
+                raise Unfit("%s is not what was signed" % (name if name != _LIST else "its list of files"))
+            if name == _LIST:
+                self._check_room()
+            self._begins += size
+            self._file = self._next()
+        self.offset = self._begins
         if hasattr(os, "sync"):
             os.sync()
-        good, _, _, good_id, _, failed_id = slots.read(self._storage)
-        slots.write(self._storage, [good, self._slot, 0, good_id, self.id, failed_id])
+        good, _, _, good_id, _, failed_id = slot_state.read(self._storage)
+        slot_state.write(self._storage, [good, self._slot, 0, good_id, self.id, failed_id])
         self.state, self.installed = TRIED, True
 
-    def _pieces(self, name):
-        with open(self._path(name), "rb") as file:
+    def _next(self):
+        """Return (name, size, digest) of the next file of the list, or None behind the last one."""
+        with open(self._path(_LIST), "rb") as file:
+            file.seek(self._place)
+            reader = cbor.Reader(file.read(_ENTRY_BYTES_MAX))
+        if not reader.raw:
+            return None
+        try:
+            name, size, hashed = cbor.record(reader.item(1), str, cbor.UINT, 32)
+        except cbor.WireError:
+            raise Unfit("its list of files is none")
+        if not size or "/" in name or name[:1] in (".", "") or not name.endswith((".py", ".mpy")):  # rule 6
+            raise Unfit("it has a file that a firmware has not")
+        self._place += reader.place
+        return name, size, hashed
+
+    def _check_room(self):
+        """Rule 1, of the room on flash; what has been flashed in the same length counts as the same."""
+        needed, entry = _SPARE_BYTES, self._next()
+        while entry is not None:
+            name, size, _ = entry
+            if size not in [_size_of(folder + name) for folder in (self._root, _ROM)]:
+                needed += size - min(size, _size_of(self._path(name)))
+            entry = self._next()
+        self._place = 0
+        room = os.statvfs(self._root or ".") if hasattr(os, "statvfs") else None
+        if room and room[0] * room[3] < needed:
+            self._clear()
+            raise Unfit("the flash has %d bytes free" % (room[0] * room[3]))
+
+    def _is_flashed(self, name, hashed):
+        """Rule 4: say whether modules that a slot lacks come from a file like this one."""
+        stem = name[: name.rindex(".")] if name != _LIST else name
+        for folder in (self._root, _ROM):
+            there = [each for each in (stem + ".py", stem + ".mpy") if _size_of(folder + each)]
+            if there:
+                return there == [name] and digest(_pieces(folder + name)) == hashed
+        return False
+
+
+def _size_of(path):
+    try:
+        return os.stat(path)[6]
+    except OSError:
+        return 0
+
+
+def _pieces(path):
+    with open(path, "rb") as file:
+        piece = file.read(_PIECE)
+        while piece:
+            yield piece
             piece = file.read(_PIECE)
-            while piece:
-                yield piece
-                piece = file.read(_PIECE)
 
 
 def _thumb_before(here):

@@ -190,6 +190,16 @@ def from_line(raw):
     return record(value, (kind, kind), *_LINE_SHAPES[kind])
 
 
+def announced_digest(raw):
+    """Return by what the firmware is known that a FIRMWARE of the line announces.
+
+    Raises:
+        WireError: it announces none.
+    """
+    fields = decode(record(decode(raw, MESSAGE_BYTES_MAX), UINT, bytes)[1], MESSAGE_BYTES_MAX)
+    return nacl.crypto_hash(record(fields[:3] if isinstance(fields, list) else fields, 64, 32, bytes)[2])[:32]
+
+
 def trouble(name, reason):
     """Return a line for people of an exception: whose it is, its kind, and what it says."""
     return ("%s: %s (%s)" % (name, type(reason).__name__, reason))[:_TROUBLE_LENGTH_MAX]

@@ -20,6 +20,8 @@ try:
 except ImportError:
     const = int
 
+_COMB = limbs.aligned(COMB)  # where it has to be copied, once, at import: a used heap may have no piece of its size
+
 # Registers for Edwards curves: A to G scratch; H I J K the point X, Y, Z, T; L M N what is added to it: y + x, y - x,
 # 2 d x y of a point with Z = 1; O one, P zero. Verification: Q R S hold -A in the form of L M N.
 _DOUBLE = b"=FHI^AH\x01^BI\x01^CJ\x01^FF\x01=DAB+CCC-FDF+CCE*HFC*IED*JCE*KFD"
@@ -101,7 +103,7 @@ def _add_comb_column(mem, table, scalar, column):
 
 
 def _base_point_times(scalar):
-    mem, table = field.memory(), limbs.aligned(COMB)
+    mem, table = field.memory(), _COMB
     _start_point(mem)
     for column in range(63, -1, -1):
         field.run(mem, _DOUBLE)
@@ -163,7 +165,7 @@ def _small_order(mem):
 
 def verification_point(public, s, h):
     """Return the encoding of s B - h A, or None where A or the result is not a point, or of small order."""
-    mem, table = field.memory(), limbs.aligned(COMB)
+    mem, table = field.memory(), _COMB
     if not _decode(mem, public):
         return None
     field.run(mem, b"+RIH-QIH*SKN+SSS-SPS")

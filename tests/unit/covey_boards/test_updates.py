@@ -13,6 +13,7 @@ from covey.app.device import Device, find_state, open_device
 from covey.app.roles.board_orders import BoardOrders
 from covey.core.ids import DeviceKey, key_text
 from covey.core.now import Now
+from covey.limits.board import BOARD_PART_BYTES
 from covey_boards.bridge import Bridge
 from covey_boards.images import read_image
 from covey_boards.shared import line_orders
@@ -97,6 +98,20 @@ def test_what_came_too_soon_to_be_noted_is_asked_for_again(gateway: _Gateway, de
     [noted] = gateway.noted(device).values()
     assert noted.endswith("failed does not start")
     assert updates.next_message(_BOARD, _later(1_000)) is None, "that is final"
+
+
+@pytest.mark.slow
+def test_a_part_is_under_way_once_however_often_it_is_asked_for(gateway: _Gateway, device: Device) -> None:
+    updates, digest = gateway.updates(device), read_image(gateway.image.read_bytes()).digest
+    kinds = []
+    for seconds, offset in ((0, 0), (1, 0), (2, BOARD_PART_BYTES), (3, BOARD_PART_BYTES)):
+        updates.next_message(_BOARD, _later(seconds))
+        updates.receive(_BOARD, digest, RECEIVING, offset, "", device.node, _later(seconds))
+        kinds.append(updates.next_message(_BOARD, _later(seconds)))
+    assert [kind is not None for kind in kinds] == [True, False, True, False], "an announcement answered twice"
+    assert updates.next_message(_BOARD, _later(70)) is not None, "announced anew, as nothing came of it"
+    updates.receive(_BOARD, digest, RECEIVING, BOARD_PART_BYTES, "", device.node, _later(70))
+    assert updates.next_message(_BOARD, _later(70)) is not None
 
 
 @pytest.mark.slow

@@ -1,10 +1,11 @@
-"""An order that the heap has no room for beside what measures: dealt with in its place, and once."""
+"""An order, or a firmware, that the heap has no room for beside what measures: dealt with in its place, and once."""
 
 # ruff: noqa: F401, F811 - fixtures of another file
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +16,12 @@ from covey.core.crypto import Identity
 from covey.core.history.orders import SettingOrder
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.wire import cbor
-from covey_boards.device import attending, core, identity, orders, setting_orders
+from covey_boards.device import attending, core, identity, orders, setting_orders, slot_state, slots, standing, updating
+from covey_boards.device.storage import Files
+from covey_boards.images import BoardImage, read_image, write_image
 from covey_boards.shared import line_orders, link_machine, messages
 from hil import firmware_simulation as simulation
+from tests.fleet import identity as identity_of
 from tests.unit.covey_boards.device.test_orders import (
     Site,
     Valve,
@@ -62,6 +66,48 @@ class Small(Site):
                 break
         self.world.now_us = now_us
         return next(iter(self.answers()), None)
+
+    def announce(self, image: BoardImage) -> None:
+        """Announce a firmware to the board, which makes room for it or knows it."""
+        self.world.gateway.link.send(messages.to_line(line_orders.FIRMWARE, image.announced))
+        self.world.run(10, lambda: self.world.board.restart_wanted)
+
+    def room(self, flash: Files) -> attending.Attending:
+        """Return what takes a firmware, once the board wants to make room for one."""
+        assert self.world.board.restart_wanted is True
+        return attending.start(flash, self.world.now_us, None, self.world.files.held["room.cbor"])
+
+    def bring(self, board: attending.Attending, image: BoardImage, parts: int = 1_000) -> list[tuple[int, str]]:
+        """Bring a firmware as a gateway does, or so many parts of it; return what the board said of it and why."""
+        link, seen, left = self.world.gateway.link, len(self.lines), parts
+
+        def answer() -> bool:
+            nonlocal seen, left
+            for kind, *fields in self.lines[seen:]:
+                if kind == messages.IDENTIFY:
+                    link.send(messages.to_line(line_orders.FIRMWARE, image.announced))
+                elif kind == line_orders.PROGRESS and fields[1] == updating.RECEIVING:
+                    link.send(messages.to_line(line_orders.PART, fields[2], image.contents[fields[2] :][:512]))
+                    left -= 1
+            seen = len(self.lines)
+            return left < 0
+
+        self.attend(board, answer)
+        return [(line[2], line[4]) for line in self.lines if line[0] == line_orders.PROGRESS]
+
+    def listen(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+        """Return what the board says of firmware from now on."""
+        said: list[tuple[Any, ...]] = []
+        say = self.world.board.reporting.say
+
+        def heard(*fields: Any) -> Any:
+            if fields[0] != line_orders.PROGRESS:
+                return say(*fields)
+            said.append(fields)
+            return None
+
+        monkeypatch.setattr(self.world.board.reporting, "say", heard)
+        return said
 
     def answers(self) -> list[OrderResult]:
         return [
@@ -201,7 +247,90 @@ def test_a_board_on_trial_is_not_restarted_for_an_order(small: Small, operator: 
     assert not small.world.board.restart_wanted
 
 
-def test_a_firmware_is_not_taken_in_so_little_heap(small: Small) -> None:
-    small.world.gateway.link.send(messages.to_line(line_orders.FIRMWARE, b"x"))
-    small.world.run(3, lambda: small.world.board.reporting.trouble)
-    assert small.world.board.reporting.trouble == "no heap for a firmware"
+@pytest.fixture
+def flash(small: Small, tmp_path: Path) -> Files:
+    """What the board has on its flash, in a folder."""
+    found = Files(f"{tmp_path}/")
+    for name, content in small.world.files.held.items():
+        found.write(name, content)
+    return found
+
+
+def _image(operator: Identity) -> BoardImage:
+    return read_image(write_image({"core.py": b"another core " * 200}, "", 0, operator))
+
+
+def test_a_firmware_is_taken_after_what_was_measured_has_gone(small: Small, operator: Identity, flash: Files) -> None:
+    image = _image(operator)
+    small.announce(image)
+    assert all(entry.times for entry in small.world.board.outbox.entries), "the gateway has it"
+    said = small.bring(small.room(flash), image)
+    assert [state for state, _ in said] == [updating.RECEIVING] * (len(said) - 1) + [updating.TRIED]
+    assert len(said) > 3, "part by part"
+    assert slots.choose(flash) == "slot_a"
+
+
+def test_what_was_cut_off_goes_on(small: Small, operator: Identity, flash: Files) -> None:
+    image = _image(operator)
+    small.announce(image)
+    small.bring(small.room(flash), image, parts=2)
+    came = len(small.lines)
+    small.cut_power()
+    small.announce(image)
+    small.bring(small.room(flash), image)
+    (first, *_) = [line for line in small.lines[came:] if line[0] == line_orders.PROGRESS]
+    assert first[3] > 0
+
+
+@pytest.mark.parametrize(("place", "state"), [(3, updating.RUNS), (4, updating.TRIED), (5, updating.FAILED)])
+@pytest.mark.parametrize("free", [4_000, 40_000])
+def test_how_a_known_firmware_stands_is_said_beside_all_else(
+    small: Small, operator: Identity, monkeypatch: pytest.MonkeyPatch, place: int, state: int, free: int
+) -> None:
+    monkeypatch.setattr(core.gc, "mem_free", lambda: free)
+    monkeypatch.setattr(core, "_late", {}.__getitem__)  # nothing is loaded: it would scatter the heap for good
+    image, said = _image(operator), small.listen(monkeypatch)
+    record: list[Any] = ["", "slot_a", 1, b"", b"", b""]
+    record[place] = image.digest
+    small.world.files.held[slot_state.FILE] = cbor.encode(record)
+    small.world.board.known = standing.known(small.world.files)
+    small.announce(image)
+    assert not small.world.board.restart_wanted
+    assert said == [(line_orders.PROGRESS, image.digest, state, 0, "")]
+
+
+def test_one_that_is_refused_is_refused_again_without_a_restart(
+    small: Small, flash: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = _image(identity_of("somebody"))
+    small.announce(image)
+    said = small.bring(small.room(flash), image)
+    why = "it is signed by none of the operators that this board has pinned"
+    assert said == [(updating.REFUSED, why)]
+    small.cut_power()
+    small.world.files.held[standing.FILE] = flash.read(standing.FILE) or b""
+    small.world.board.known = standing.known(small.world.files)
+    heard = small.listen(monkeypatch)
+    small.announce(image)
+    assert not small.world.board.restart_wanted
+    assert heard == [(line_orders.PROGRESS, image.digest, updating.REFUSED, 0, why)]
+
+
+def test_one_that_the_heap_ends_in_is_refused(
+    small: Small, operator: Identity, flash: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_given: object) -> None:
+        raise MemoryError
+
+    image = _image(operator)
+    small.announce(image)
+    board = small.room(flash)
+    monkeypatch.setattr(updating.Update, "take", ends)
+    assert small.bring(board, image)[-1] == (updating.REFUSED, "no heap for it")
+    assert (flash.read(standing.FILE) or b"").startswith(cbor.encode([image.digest, ""])[:34])
+
+
+def test_a_part_alone_makes_no_room(small: Small) -> None:
+    small.world.gateway.link.send(messages.to_line(line_orders.PART, 0, b"x"))
+    small.world.run(6)
+    assert not small.world.board.restart_wanted

@@ -219,6 +219,34 @@ def test_an_order_that_needs_the_heap_is_dealt_with_in_the_place_of_all_else(
     assert given == [("starting", [], clock), ("attending", "time", b"order"), ("failing", 7, 3)]
 
 
+def test_what_the_life_before_made_room_for_is_taken_once(
+    monkeypatch: pytest.MonkeyPatch, flat: Loader, tmp_path: Path
+) -> None:
+    ports, given = flat("ports"), []
+    files = ports.Files(f"{tmp_path}/")
+
+    def starts(name: str) -> None:
+        def start(*fields: object) -> Echo:
+            given.append((name, files.read("room.cbor")))
+            board = Echo()
+            board.restart_wanted = True
+            return board
+
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(start=start))
+
+    monkeypatch.setattr(ports, "_MODULES", ())
+    monkeypatch.setattr(ports, "Files", lambda: files)
+    monkeypatch.setattr(ports, "Clock", lambda: SimpleNamespace(now_us=lambda: 7))
+    opening = SimpleNamespace(start=lambda *_fields: (Line(), None, {}, []))
+    files.write("room.cbor", b"\x16")
+    for name in ("attending", "starting"):
+        monkeypatch.setitem(sys.modules, "opening", opening)
+        starts("attending")
+        starts("starting")
+        ports.main(seconds=1)
+        assert given.pop() == (name, b""), "and never again, whatever comes of it"
+
+
 def test_the_console_takes_what_is_there_and_no_more_than_its_buffer(
     monkeypatch: pytest.MonkeyPatch, flat: Loader
 ) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from covey_boards.device.opening import read_settings
 from covey_boards.device.sampling import Sampling
 from covey_boards.device.wiring import open_sensors
 from hil import chips_on_board as chips
 from hil import driver_runner
 from hil.firmware_files import DEVICE
+from hil.firmware_simulation import Files
 
 Reading = tuple[str, str, int, int]
 
@@ -196,3 +201,28 @@ def test_a_slow_sensor_that_cannot_begin_stops_no_other(monkeypatch: pytest.Monk
     sampling.sample(1_000_000)
     assert [reading[3] for reading in sampling.readings] == [0, 1]
     assert [name for name, _ in failures] == ["_Slow"]
+
+
+def test_what_the_boards_page_prints_works_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DEVICE.parents[1].joinpath("README.md").read_text()
+    examples = [json.loads(each) for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    assert len(examples) == 4
+    kinds = set()
+    _start({0x76: driver_runner.climate_chip(0x60)})
+    chips.thermometers[22] = {driver_runner.ROM: 21.5}
+    for example in examples:
+        files = Files()
+        files.write("covey.json", json.dumps(example).encode())
+        assert read_settings(files) == (example, None)
+        wanted = [entry for entry in example.get("sensors", []) if entry[0] not in {"temperature", "analog"}]
+        opened, failed = open_sensors(wanted)
+        assert (len(opened), failed) == (len(wanted), [])
+        kinds |= {kind for kind, _ in wanted}
+    assert kinds == {"bme280", "ds18b20", "pulses"}
+    own: dict[str, Any] = {}
+    [source] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(source, own)
+    monkeypatch.setitem(sys.modules, "my_sensors", SimpleNamespace(SENSORS=own["SENSORS"]))
+    [sensor], failed = open_sensors([["scd41", {"bus": 1}]])
+    assert failed == []
+    assert sensor.read()[0] == ("air/co2", "ppm", 0, 612)

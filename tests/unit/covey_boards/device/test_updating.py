@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from covey.core import crypto
 from covey.core.actions.results import OrderResult
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey
 from covey.core.wire import cbor as agent_cbor
 from covey.errors import LimitError, RemoteError
-from covey_boards.device import slots, updating
+from covey_boards.device import slot_state, slots, updating
 from covey_boards.device.storage import Files
 from covey_boards.device.updating import FAILED, RECEIVING, REFUSED, RUNS, TRIED, Update
 from covey_boards.images import read_image, sign_image, write_image
@@ -80,7 +81,8 @@ def _send(flash: Flash, image: Any, piece: int = 1_000) -> Update:
 
 
 def _held(flash: Flash, slot: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (Path(flash.folder) / slot).iterdir()}
+    """Return the modules that lie in a slot."""
+    return {path.name: path.read_bytes() for path in (Path(flash.folder) / slot).iterdir() if path.suffix}
 
 
 @pytest.mark.slow
@@ -93,7 +95,7 @@ def test_a_firmware_goes_into_the_other_slot_and_stays_once_it_is_acknowledged(
     assert _held(flash, "slot_a") == {name: content for name, content in CONTENTS.items() if name != "main.py"}
     assert slots.choose(flash) == "slot_a"
     assert Update(flash, image.announced).state == TRIED
-    slots.keep(flash)
+    slot_state.keep(flash)
     assert [slots.choose(flash) for _ in range(4)] == ["slot_a"] * 4
     assert Update(flash, image.announced).state == RUNS
     second = _image(operator, {"core.py": b"newer still"})
@@ -113,7 +115,7 @@ def test_what_nobody_acknowledges_is_started_twice_and_told_as_failed(flash: Fla
     better = _image(operator, {"core.py": b"better"})
     _send(flash, better)
     assert slots.choose(flash) == "slot_a"
-    slots.fall_back(flash)
+    slot_state.fall_back(flash)
     assert slots.choose(flash) == "", "its time was over"
 
 
@@ -178,7 +180,9 @@ def test_what_does_not_fit_or_is_not_signed_changes_nothing(
         (_image(operator, {"identity.key": b"x"}), "it has a file that a firmware has not"),
     ):
         update = Update(flash, image.announced)
+        update.take(0, image.contents)
         assert (update.state, update.why) == (REFUSED, why)
+    assert Update(flash, _image(operator, architecture="armv6m").announced).state == RECEIVING
     mpy = _image(operator, {"core.mpy": b"M"})
     monkeypatch.setattr(updating, "architecture_here", lambda: ("armv6m", 5))
     assert Update(flash, mpy.announced).state == REFUSED
@@ -205,19 +209,87 @@ def test_native_code_of_a_lesser_cortex_m_fits(
 
 
 @pytest.mark.slow
-def test_contents_that_are_not_what_was_signed_never_start(flash: Flash, operator: Identity) -> None:
+@pytest.mark.parametrize(("at", "what"), [(1, "its list of files"), (-1, "messages.py")])
+def test_contents_that_are_not_what_was_signed_never_start(
+    flash: Flash, operator: Identity, at: int, what: str
+) -> None:
     image = _image(operator)
-    update = Update(flash, image.announced)
-    update.take(0, bytes(len(image.contents)))
-    assert update.state == REFUSED
-    assert "is not what was signed" in update.why
+    update, contents = Update(flash, image.announced), bytearray(image.contents)
+    contents[at] ^= 1
+    update.take(0, bytes(contents))
+    assert (update.state, update.why) == (REFUSED, f"{what} is not what was signed")
     assert slots.choose(flash) == ""
     assert _send(flash, image).state == TRIED, "sent anew"
 
 
+def test_what_is_announced_fits_a_small_heap_whatever_the_firmware_has(operator: Identity) -> None:
+    image = _image(operator, {f"module_{number}.py": bytes([number + 1]) for number in range(60)})
+    assert len(image.contents) > 2_900
+    assert len(image.announced) < 256
+
+
+@pytest.mark.parametrize("folder", ["", "rom/"])
+def test_what_the_board_was_flashed_with_does_not_come_again(
+    flash: Flash, operator: Identity, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "_ROM", f"{flash.folder}rom/")
+    (Path(flash.folder) / "rom").mkdir()
+    for name, content in {**CONTENTS, "messages.py": b"SOFTWARE = 'older'\n"}.items():
+        (Path(flash.folder) / folder / name).write_bytes(content)
+    image = _image(operator)
+    update = Update(flash, image.announced)
+    brought = 0
+    while update.state == RECEIVING:
+        part = image.contents[update.offset :][:100]
+        brought += len(part)
+        update.take(update.offset, part)
+    assert _held(flash, "slot_a") == {"messages.py": CONTENTS["messages.py"]}
+    assert (update.state, update.installed, slots.choose(flash)) == (TRIED, True, "slot_a")
+    assert brought < 300 < len(image.contents)
+
+
+def test_what_was_flashed_as_something_else_is_not_taken_for_it(flash: Flash, operator: Identity) -> None:
+    folder = Path(flash.folder)
+    (folder / "core.py").write_bytes(b"old core " * 300)
+    (folder / "cbor.mpy").write_bytes(CONTENTS["cbor.py"])
+    _send(flash, _image(operator))
+    assert _held(flash, "slot_a").keys() == CONTENTS.keys() - {"main.py"}
+
+
+def test_a_firmware_that_the_flash_has_no_room_for_is_refused_before_it_comes(
+    flash: Flash, operator: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, free = _image(operator), 8_192 + sum(map(len, CONTENTS.values())) - len(CONTENTS["main.py"])
+    monkeypatch.setattr(updating.os, "statvfs", lambda _path: (1, 0, 0, free - 1))
+    update = Update(flash, image.announced)
+    update.take(0, image.contents[:1_000])
+    assert (update.state, update.why) == (REFUSED, f"the flash has {free - 1} bytes free")
+    assert _held(flash, "slot_a") == {}
+    (Path(flash.folder) / "cbor.py").write_bytes(CONTENTS["cbor.py"])
+    assert _send(flash, image).state == TRIED, "what was flashed needs no room"
+
+
+def test_a_header_of_earlier_versions_is_refused(flash: Flash, operator: Identity) -> None:
+    header = agent_cbor.encode([1, "older", "", 0, 0, [["core.py", 1, bytes(32)]]])
+    signed = crypto.sign(b"covey/1 board firmware", header, operator)
+    update = Update(flash, agent_cbor.encode([signed, operator.signing_public, header]))
+    assert (update.state, update.why) == (REFUSED, "it is of another kind than this board takes")
+    with pytest.raises(RemoteError):
+        read_image(agent_cbor.encode([signed, operator.signing_public, header, b"x"]))
+
+
+def test_a_list_that_is_none_is_refused_although_it_is_signed(flash: Flash, operator: Identity) -> None:
+    listed = b"\xff" * 40
+    header = agent_cbor.encode([2, "x", "", 0, 0, len(listed), updating.digest([listed])])
+    signed = crypto.sign(b"covey/1 board firmware", header, operator)
+    update = Update(flash, agent_cbor.encode([signed, operator.signing_public, header]))
+    update.take(0, listed)
+    assert (update.state, update.why) == (REFUSED, "its list of files is none")
+
+
 @pytest.mark.parametrize("raw", [b"", b"\xff", cbor.encode(["", "slot_c", 0, b"", b"", b""]), cbor.encode([1] * 6)])
 def test_a_damaged_slot_file_starts_what_was_flashed(flash: Flash, raw: bytes) -> None:
-    flash.write(slots.FILE, raw)
+    flash.write(slot_state.FILE, raw)
     assert slots.choose(flash) == ""
 
 
