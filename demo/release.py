@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from covey.adapters.state_folder import StateFolder
+from covey.app.wording import count
 from covey.errors import TransientError
 from demo.device import Device
 from demo.fleet import ACTION, Fleet
@@ -17,9 +18,14 @@ from demo.fleet import ACTION, Fleet
 _INSTALLER = "install-model"
 
 _GOOD, _BAD = "a good model\n", "a broken one\n"
+_CHECK = """#!/bin/sh
+grep -q good "$1" && exit
+echo "the model does not work"
+exit 1
+"""
 _DEFINITION = """
 summary = "take a model"
-argv = ["covey", "installer", "file", "--to={target}", "--check=/bin/grep -q good"]
+argv = ["covey", "installer", "file", "--to={target}", "--check={check}"]
 seconds = 60
 memory_mib = 1024
 
@@ -32,9 +38,12 @@ def let_install(device: Device) -> None:
     """Have a device's owner let operators install a model, and have one there."""
     StateFolder.at(device.state).configuration.change({"operations.commands": (ACTION, _INSTALLER)})
     _model(device).write_text(_GOOD)
+    check = device.state / "model-works"
+    check.write_text(_CHECK)
+    check.chmod(0o700)
     definition = device.state / "operations.d" / f"{_INSTALLER}.toml"
     definition.parent.mkdir(mode=0o700, exist_ok=True)
-    definition.write_text(_DEFINITION.format(target=_model(device)))
+    definition.write_text(_DEFINITION.format(target=_model(device), check=check))
     definition.chmod(0o600)
 
 
@@ -60,7 +69,7 @@ def release_and_go_back(fleet: Fleet, say: Callable[[str], None]) -> None:
     if any(_model(device).read_text() != _GOOD for device in fleet.agents):
         raise TransientError("an agent is not on the model of before", hint="the logs are beside the devices")
     others = releases[-1]["others"]
-    say(f"  the release has stopped by itself: {others} others never saw it, and all are on the model of before")
+    say(f"  the release has stopped by itself: {count(others, 'other')} never saw it, and all run the model of before")
 
 
 def _model(device: Device) -> Path:
