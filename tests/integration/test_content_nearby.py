@@ -13,7 +13,7 @@ from broker_conf.mosquitto.broker import free_port
 from tests.integration.gateway import Gateway
 from tests.integration.s3_server import S3Server, s3_server  # noqa: F401 - a fixture
 from tests.integration.test_first_minutes import Machine, machine, prefixes  # noqa: F401 - fixtures
-from tests.waiting import wait_until
+from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -87,9 +87,29 @@ def test_a_folder_that_members_share_brings_a_file_while_its_author_is_away(
 ) -> None:
     store = tmp_path / "shared"
     _by_store(pair, str(store), original, tmp_path / "got")
-    stored = [path for path in store.rglob("*") if path.is_file()]
+
+    def files() -> list[Path]:
+        return [path for path in store.rglob("*") if path.is_file() and not path.name.startswith(".")]
+
+    stored = files()
     assert len(stored) == 4, "three parts, and an index"
     assert not any(original.read_bytes()[:64] in path.read_bytes() for path in stored), "sealed"
+    hub, shed = pair
+    hub.start("run", "--no-sensors")
+    hub.ok("put", str(original), "--name", "damaged")
+    wait_until(lambda: "damaged" in shed.ok("content", "ls"), "it is offered there")
+    wait_until(lambda: len(files()) == 8, "it is in the store")
+    hub.kill()
+    for path in {*files()} - {*stored}:
+        path.write_bytes(bytes(path.stat().st_size))
+    got = tmp_path / "got past the store"
+    getting = shed.start_beside("get", "damaged", "-o", str(got))
+    complaint = "the object store gave what is not of a file; it is not asked for it again"
+    wait_until(lambda: complaint in shed.log.read_text(), "what is wrong there is said")
+    hub.start("run", "--no-sensors")
+    assert getting.wait(GUARD_S) == 0
+    assert got.read_bytes() == original.read_bytes()
+    assert shed.log.read_text().count(complaint) == 1
 
 
 def test_an_object_store_brings_a_file_while_its_author_is_away(
