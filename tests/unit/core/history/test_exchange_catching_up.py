@@ -126,7 +126,7 @@ def test_who_pretends_to_a_cycle_is_waited_for_in_vain_and_asked_once(
         requests.add(message.link_seq)
         return read_pull(message)
 
-    monkeypatch.setattr(exchange, "read_pull", note_pull)
+    monkeypatch.setattr(exchange.answering, "read_pull", note_pull)
     withheld = forge(ben, group_id, 1, "half")
     half = forge(cem, group_id, 1, "other half", withheld)
     cycle = forge(ben, group_id, 1, "half", half)  # ids are hashes: it cannot be what the other half follows
