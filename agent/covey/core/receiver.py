@@ -346,6 +346,8 @@ class Receiver:
         self._records.presence.seen(message.author, now.wall_us)
         if not outcome.lands_later:
             link.answer_soon(now.monotonic_us, message.link_seq)
+            if any((each.recipient, each.type) == (message.author, MessageType.HISTORY_PULL) for each in outcome.sends):
+                link.make_due(now.monotonic_us)  # who gives a history waits to hear that what it gave before was taken
         self._keep_answerable(message)
         return _Reception(seen=Seen(message.author, news=True), useful=True)
 

@@ -34,7 +34,7 @@ def _entries(device: Here, *words: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.24, 003.66, 003.68, 003.77, 003.78
+def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.04, 003.24, 003.66, 003.68, 003.77, 003.78
     ann: Here,
 ) -> None:
     first = ann.json("note", "pump 3 rattles")["id"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, OperationId
-from covey.limits.history import ANNOUNCE_PAUSE_US, ANNOUNCE_US
-from tests.fleet import Device, carry, found
+from covey.limits.history import ANNOUNCE_PAUSE_US, ANNOUNCE_US, BUNDLE_OPERATIONS
+from tests.fleet import Device, carry, found, settled
 
 
 def _write(device: Device, group_id: GroupId, text: str) -> None:
@@ -72,3 +74,28 @@ def test_what_others_ask_for_meanwhile_puts_no_request_off(tmp_path: Path) -> No
         exchange.asking.ask(group_id, eve.key, ann.now, [OperationId(bytes([second] * 32))])
         ann.wait(1)
     assert exchange.has_work(ann.now)
+
+
+@pytest.mark.slow
+def test_who_was_away_is_in_step_at_once_however_much_was_said(tmp_path: Path) -> None:  # accepts: 003.02, 003.81
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = GroupId(settled(ann, ben))
+    with ann.store.transaction():
+        for number in range(5 * BUNDLE_OPERATIONS):
+            ann.node.history.write(group_id, Note("text/plain", b"%d " % number + bytes(700)), ann.now)
+    carry(ann, ben)
+    ann.wait(ANNOUNCE_US / 1_000_000)
+    ann.maintain()
+    while _carry_at_once(ann, ben):
+        pass
+    ends = [dict(each.store.operations.logs(group_id)) for each in (ann, ben)]
+    assert ends[0] == ends[1], ann.store.counters.values()
+
+
+def _carry_at_once(*devices: Device) -> int:
+    """Carry what devices have to say, faster than any acknowledgement waits for company; return how many went."""
+    by_address = {device.key.hex(): device for device in devices}
+    moving = [(by_address[each.topic.rpartition("/")[2]], each) for device in devices for each in device.sends()]
+    for receiver, outgoing in moving:
+        receiver.receive(outgoing.envelope)
+    return len(moving)
