@@ -151,8 +151,8 @@ def test_another_operators_device_goes_on_where_one_died(fleet: Fleet, new_gatew
     words = ("--installer", "install", "--waves", "1,100%", "--soak", "10s")
     hub.start("release", "create", str(fleet.file), *words)
     wait_until(lambda: sum(fleet.tried()) == 1, "the first wave has it")
+    hub.kill()  # within the soak, however long the deputy takes to hear of it
     wait_until(lambda: "1 of 1 done" in deputy.ok("release", "list"), "the deputy knows")
-    hub.kill()
     [found] = deputy.json("release", "list")
     assert (found["waves_given"], found["others"]) == (1, 2)
     done = deputy.covey("release", "resume", found["id"][:8])

@@ -90,8 +90,9 @@ packet of a relay, for as long as nobody sets that up."""
 SECRET_PULLS = 10
 """Times that a member asks in vain for the secret of an epoch, over half an hour or so, before another one is begun."""
 
-PULLS_ANSWERED = 2
-"""Requests of one member in one group that are answered in half of that time: a second one, further back, is usual."""
+PULLS_ANSWERED = 3
+"""Requests of one member in one group that are answered in half of that time: a newcomer asks further back, and for
+what went before; and one of before its restart may come first."""
 
 MAXIMUM_SENT_MANIFESTS = 1_024
 """Manifests in one message, as earlier versions sent them."""

@@ -93,6 +93,16 @@ def test_a_member_that_pulls_again_and_again_fills_no_outbox(make: Make) -> None
     assert ann.store.outbox.totals()[0] == PULLS_ANSWERED + 1, "who keeps to the pace is answered"
 
 
+def test_a_newcomers_request_for_what_went_before_is_answered_after_one_of_before_its_restart(make: Make) -> None:
+    """It asks further back, and two seconds later for all; unanswered it would take no history for half a minute."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    for number, version in enumerate((2, 2, 1), 1):
+        _say(ben, ann, MessageType.GROUP_PULL, pull_to_wire(version), number, group_id)
+    assert ann.store.outbox.totals()[0] == 3
+    assert "pulls_unanswered" not in ann.store.counters.values()
+
+
 def test_what_waits_for_a_member_that_pulls_slowly_is_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.core.membership.maintenance.BUNDLE_BYTES", 3_000)
     ann, ben = make("ann"), make("ben")
