@@ -53,6 +53,7 @@ from covey.errors import (
     RollbackError,
     UnknownGroupError,
 )
+from covey.limits.history import BUNDLE_OPERATION_BYTES
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
 
 _PERHAPS_LATER = (RateError, UnknownGroupError, NotAMemberError)
@@ -346,7 +347,9 @@ class Receiver:
         self._records.presence.seen(message.author, now.wall_us)
         if not outcome.lands_later:
             link.answer_soon(now.monotonic_us, message.link_seq)
-            if any((each.recipient, each.type) == (message.author, MessageType.HISTORY_PULL) for each in outcome.sends):
+            if 2 * len(message.body) > BUNDLE_OPERATION_BYTES and any(
+                (each.recipient, each.type) == (message.author, MessageType.HISTORY_PULL) for each in outcome.sends
+            ):
                 link.make_due(now.monotonic_us)  # who gives a history waits to hear that what it gave before was taken
         self._keep_answerable(message)
         return _Reception(seen=Seen(message.author, news=True), useful=True)
