@@ -22,6 +22,10 @@ what it may be in, so that a stolen one does not fill it."""
 LAST_WORDS_US = 3_600_000_000
 """For so long a device that is to leave a group as another own one did stays, until a member has what it wrote."""
 
+UNANSWERED_US = 3_600_000_000
+"""For so long an own device that is owed invitations may leave earlier ones unanswered: it answers within minutes, and
+one that begins life after life makes no more than `MAXIMUM_GROUP_REQUESTS_OF_ONE` of them an hour."""
+
 LISTED_IN_VAIN_US = 600_000_000
 """For so long a group has to list an own device that says nothing of it, until that is invited once more: what lets it
 in goes again within five minutes, and members tell each other every ten how their groups stand."""

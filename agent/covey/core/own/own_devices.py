@@ -14,7 +14,8 @@
    the group lets it, and no more at a time than it would take; these accept by themselves what own devices send of a
    held group, up to a bound: each invitation, for who sent the one before may have lost its state since.
 6. Where an own device is heard in another incarnation, its state may have been lost, or be older than its groups: it is
-   invited once more, also to held groups that list it. Who is in one takes no notice.
+   invited once more, also to held groups that list it. Who is in one takes no notice. What it was invited to for
+   `UNANSWERED_US` ends then: the life that had it may be over, and it would be all that the device takes, for a week.
 7. So is one that a held group has listed for `LISTED_IN_VAIN_US`, and that does not name it where it tells how its
    groups stand: whoever let it in may have lost its state before it had the answer.
 """
@@ -40,8 +41,8 @@ from covey.core.membership.requests import unanswered
 from covey.core.now import Now
 from covey.core.own.state import KnownGroup, PersonalState, personal_state
 from covey.errors import LocalError, OutboxFullError
-from covey.limits.pairing import MAXIMUM_GROUP_REQUESTS_OF_ONE
-from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US, LISTED_IN_VAIN_US
+from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS_OF_ONE
+from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US, LISTED_IN_VAIN_US, UNANSWERED_US
 
 
 class AgreedRecords(Protocol):
@@ -362,6 +363,8 @@ class OwnDevices:
             missing -= self._records.personal.invited(group.group_id, held_by)
         owed = self._records.personal.owed(group.group_id).intersection(others) | self._lacking(group, others, now)
         for device in sorted(missing | owed):
+            if device in owed:
+                self._end_unanswered(device, now)
             if len(self._unanswered(device, now)) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:  # it would take no more of us
                 continue
             try:
@@ -401,6 +404,12 @@ class OwnDevices:
             and group.group_id not in {head.group_id for head in last.heads}
             and not any(invite.group_id == group.group_id for invite in self._unanswered(each, now))
         }
+
+    def _end_unanswered(self, device: DeviceKey, now: Now) -> None:
+        """End invitations that an own device leaves unanswered which is owed others: a lost life of it had them."""
+        for invite in self._unanswered(device, now):
+            if invite.expires_at_us - GROUP_REQUEST_US + UNANSWERED_US <= now.wall_us:
+                self._records.invites.use(invite.secret_hash, device)
 
     def _unanswered(self, device: DeviceKey, now: Now) -> list[OpenInvite]:
         """Return the invitations of this device that another one has not answered."""

@@ -17,6 +17,7 @@ from covey.core.own.own_devices import OwnDevices
 from covey.core.own.state import PersonalState
 from covey.errors import LocalError
 from covey.limits.group import MAINTENANCE_US
+from covey.limits.pairing import MAXIMUM_GROUP_REQUESTS_OF_ONE
 from covey.limits.personal import JOINED_UNASKED
 from tests.fleet import Device, admit, carry
 
@@ -375,6 +376,34 @@ def test_who_has_lost_its_state_is_let_into_all_groups_again(make: Make) -> None
         settle(laptop, phone, other)
     assert fleet in joined(phone)
     assert members(phone, fleet) == members(other, fleet) == {laptop.key, phone.key, other.key}
+
+
+@pytest.mark.slow
+def test_who_loses_its_state_before_it_has_answered_is_invited_again_within_the_hour(make: Make) -> None:
+    """What its lost life was invited to was as much as it would take, for a week (worlds 26 and 27)."""
+    laptop, phone = make("laptop"), make("phone")
+    personal = linked(laptop, phone)
+    groups = {create(laptop) for _ in range(MAXIMUM_GROUP_REQUESTS_OF_ONE)}
+    settle(laptop, phone)
+    assert groups <= joined(phone)
+    for _ in range(2):
+        phone.return_to(None)
+        with phone.store.transaction():
+            phone.store.personal.pin(personal)
+        admit(laptop, phone, personal)
+        carry(laptop, phone)
+        with laptop.store.transaction():
+            list(own(laptop).turn(laptop.name, laptop.now))
+        while laptop.store.outbox.totals()[0]:  # it has all invitations, says so, and dies
+            for each in (laptop, phone):
+                each.wait(30)
+                each.maintain()
+            carry(laptop, phone)
+    for each in (laptop, phone) * 4:
+        each.wait(1_000)
+        each.maintain()
+        settle(laptop, phone)
+    assert groups <= joined(phone)
 
 
 def test_who_is_in_a_group_takes_no_notice_of_being_invited_once_more(make: Make) -> None:
