@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report, set_least
@@ -23,7 +23,7 @@ from covey.app.own_devices import own_devices_role
 from covey.app.pins import somebody_is_pinned
 from covey.app.relay_loop import speak_with_relay, stop_signals
 from covey.app.roles.first_operator import FirstOperator
-from covey.errors import ConfigurationError, LocalError
+from covey.errors import ConfigurationError, LocalError, StorageError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -115,7 +115,8 @@ def _run(
     wakes = WakePipe(device.folder.wake_pipe, device.waking.wake)
     with stop_signals() as early, closing(wakes), _local_api(device):
         device.folder.state_file.change_mark(device.store)
-        device.store.fold()  # a power cut can have come between what overwrote a secret and the folding after it
+        with suppress(StorageError):  # a power cut can have come between what overwrote a secret and its folding
+            device.store.fold()
         device.store.content.sweep()
         ended = speak_with_relay(
             device,
