@@ -188,8 +188,8 @@ class NewestReadings:
         since_us: int,
         enough: Callable[[int], bool],
         own_node: str = "",
-    ) -> None:
-        """Read what is new in the segments of some nodes.
+    ) -> Iterator[None]:
+        """Read what is new in the segments of some nodes; let go after each, when all that it says is in the table.
 
         Args:
             reader: the vault.
@@ -201,18 +201,6 @@ class NewestReadings:
         Raises:
             StorageError: the vault cannot be read.
         """
-        for _ in self.looks(reader, nodes, since_us, enough, own_node):
-            pass
-
-    def looks(
-        self,
-        reader: VaultReader,
-        nodes: Iterable[str],
-        since_us: int,
-        enough: Callable[[int], bool],
-        own_node: str = "",
-    ) -> Iterator[None]:
-        """Read as `look` does, and let go after each segment, when all that it says stands in the table."""
         read, before = 0, dict(self._upto)
         self.not_followed.clear()
         self._met, self._opened = set(), 0

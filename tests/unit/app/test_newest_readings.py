@@ -21,7 +21,7 @@ _MINUTE_US = 60_000_000
 
 def _look(newest: NewestReadings, collector: Collector, since_us: int = 0, enough_before_us: int = 0) -> None:
     reader = VaultReader(DirectoryStore(collector.vault), KeyRing((collector.key,)))
-    newest.look(reader, [collector.node.hex()], since_us, lambda at_us: at_us < enough_before_us)
+    list(newest.look(reader, [collector.node.hex()], since_us, lambda at_us: at_us < enough_before_us))
 
 
 def _of(newest: NewestReadings, author: Author) -> NewestOfDevice:
@@ -153,7 +153,7 @@ def test_what_this_device_has_landed_itself_is_not_verified_a_second_time(tmp_pa
     _look(other, collector)
     assert (len(other.devices), other.unreadable) == (0, 1)
     reader = VaultReader(DirectoryStore(collector.vault), KeyRing((collector.key,)))
-    here.look(reader, [collector.node.hex()], 0, lambda _at_us: False, own_node=collector.node.hex())
+    list(here.look(reader, [collector.node.hex()], 0, lambda _at_us: False, own_node=collector.node.hex()))
     assert _values(here, author) == {"n": 2.0}
 
 

@@ -114,7 +114,7 @@ class FleetView:
             unread = None if unread is None else self.table.first_unread(unread)
             return unread is None
 
-        yield from self._newest.looks(reader, nodes, now_us - since_us, enough, self._own_node)
+        yield from self._newest.look(reader, nodes, now_us - since_us, enough, self._own_node)
 
     def survey(
         self,
