@@ -9,7 +9,7 @@
    after an hour; an erased one is erased at once, with the secrets of its epochs. Each operation is obeyed once, so who
    is let in again later stays, and tells of it (rule 2).
 4. Whoever has left a group says that it is erased when nothing of it is here any more: then another member knows. Who
-   sees one destroyed erases it, and says so.
+   sees one destroyed erases it, left or held, with what it had still to say there, and says so.
 5. A held group's member invites the other own devices, each once for each time that it is said to be held, as far as
    the group lets it, and no more at a time than it would take; these accept by themselves what own devices send of a
    held group, up to a bound: each invitation, for who sent the one before may have lost its state since.
@@ -314,11 +314,11 @@ class OwnDevices:
             gone = found.holding is Holding.LEFT and self._is_forgotten(personal, found.group_id)
             if found.holding is Holding.LEFT and self._is_out_by_others(found.group_id):
                 self._erase_content(found.group_id, now)
-            destroyed = found.holding is Holding.HELD and self._groups.is_revoked(found.group_id)
+            destroyed = found.holding is not Holding.ERASED and self._groups.is_revoked(found.group_id)
             if (gone and found.author == self._own) or destroyed:
                 self._write(personal, OwnGroup(found.group_id, Holding.ERASED, found.title), now)
             if destroyed:
-                self._erase_content(found.group_id, now)
+                self._erase(found.group_id, now)
 
     def _is_forgotten(self, personal: GroupManifest, group_id: GroupId) -> bool:
         """Say whether nobody has to hear any more that this device left a group: own devices leave it by themselves."""

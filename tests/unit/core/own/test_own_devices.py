@@ -483,6 +483,34 @@ def test_who_destroys_a_group_has_nothing_of_it_when_it_is_said_to_be_erased(mak
     assert fleet not in joined(other), "it is told all the same"
 
 
+def test_who_destroys_a_group_keeps_no_word_for_who_has_not_heard_of_it(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    admit(laptop, other, fleet)
+    settle(laptop, phone, other)
+    write(laptop, fleet, b"what nobody has heard by then " * 60)
+    with laptop.store.transaction():
+        laptop.node.actions.destroy(fleet, laptop.now)
+    settle(laptop, phone)
+    assert not on_disk(laptop, b"what nobody has heard by then")
+
+
+def test_a_group_that_was_destroyed_while_another_own_device_left_it_is_erased(make: Make) -> None:
+    laptop, phone, other = make("laptop"), make("phone"), make("other")
+    linked(laptop, phone)
+    fleet = create(other)
+    admit(other, laptop, fleet)
+    settle(laptop, phone, other)
+    leave(laptop, fleet)
+    with other.store.transaction():
+        other.node.actions.destroy(fleet, other.now)
+    carry(other, phone)
+    settle(laptop, phone)
+    assert has_nothing_of(phone, fleet)
+    assert state(laptop).groups[fleet].holding is Holding.ERASED
+
+
 @pytest.mark.slow
 def test_who_has_left_is_invited_again_where_another_device_was_let_in_again(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
