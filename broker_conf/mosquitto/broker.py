@@ -241,8 +241,8 @@ def find_mosquitto() -> tuple[Path, dict[str, str]]:
             "mosquitto is not installed",
             hint="`./dev test` unpacks it beside the project, or: sudo apt-get install mosquitto",
         )
-    libraries = [str(library.parent) for library in _UNPACKED.glob("usr/lib/*/libmosquitto.so.1")]
-    environment["LD_LIBRARY_PATH"] = os.pathsep.join(libraries)
+    libraries = {str(library.parent) for library in _UNPACKED.glob("usr/lib/*/lib*.so.*")}  # those that were missing
+    environment["LD_LIBRARY_PATH"] = os.pathsep.join(sorted(libraries))
     return unpacked, environment
 
 

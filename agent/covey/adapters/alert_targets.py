@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote
 
+from covey.adapters.exchange_deadline import ended_within
 from covey.adapters.keys.key_file import read_secret
 from covey.adapters.web_address import is_this_machine, web_address
 from covey.errors import AlertTargetError, ConfigurationError
@@ -73,8 +74,11 @@ def _webhook(config: AlertsConfig, folder: Path) -> AlertTarget:
             headers["Authorization"] = f"Bearer {read_password(folder, config.webhook_token_file)}"
         connection = _connection(url)
         try:
-            connection.request("POST", path, body, headers)
-            status = connection.getresponse().status
+            connection.connect()
+            sock = connection.sock
+            with ended_within(ALERT_SEND_SECONDS, lambda: sock):
+                connection.request("POST", path, body, headers)
+                status = connection.getresponse().status
         except (OSError, HTTPException, ValueError) as error:
             raise AlertTargetError(f"the webhook is not reached: {_why(error)}") from None
         finally:
@@ -104,11 +108,15 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
         port, context = url.port or ports[url.scheme], ssl.create_default_context()
         try:
             mail = _mail_of(message, sender, config.mail_to)
-            with (
-                smtplib.SMTP(url.hostname, port, timeout=ALERT_SEND_SECONDS)
+            server = (
+                smtplib.SMTP(timeout=ALERT_SEND_SECONDS)
                 if url.scheme == "smtp"
-                else smtplib.SMTP_SSL(url.hostname, port, timeout=ALERT_SEND_SECONDS, context=context)
-            ) as server:
+                else smtplib.SMTP_SSL(timeout=ALERT_SEND_SECONDS, context=context)
+            )
+            # The name that its certificate has to have: nothing else sets that than to connect while it is made.
+            server._host = url.hostname  # type: ignore[attr-defined] # noqa: SLF001
+            with ended_within(ALERT_SEND_SECONDS, lambda: server.sock), server:
+                server.connect(url.hostname, port)
                 if url.scheme == "smtp" and (url.username or not is_this_machine(url)):
                     server.starttls(context=context)
                 if url.username:

@@ -2,21 +2,27 @@
 
 `<hash>` is a whole sealed file, `<hash>.part` one on its way, as far as it has come, `<hash>.index` the hashes of its
 chunks, `<hash>.<offer>.secret` what one is opened by that is for some devices alone. A part is as long as what was
-verified; what a power cut tore at its end is found by the index, and written over. Files are sealed and opened from map
-to map: 100 MiB cost no memory that the system could not have back (measured, ADR 58).
+verified; what a power cut tore at its end is found by the index, and written over.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from covey.adapters.content_sealing import (
+    READ_BYTES,
+    check_sealed_size,
+    copy_to_disk,
+    described,
+    open_into,
+    opened_file,
+    seal_into,
+)
 from covey.adapters.files import (
     locked_folder,
     open_regular,
@@ -25,16 +31,14 @@ from covey.adapters.files import (
     storage_errors,
     synchronise,
 )
-from covey.core.crypto import aead_open_into, aead_seal_into, blake3_hash, blake3_hasher, has_blake3, same
+from covey.core.crypto import blake3_hash, blake3_hasher, has_blake3, same
 from covey.core.history.files import HASH_BYTES, NONCE_BYTES, TAG_BYTES, ContentReference
 from covey.core.ids import ContentHash
-from covey.errors import DecryptionError, DiskFullError, LocalError, MissingPackageError
+from covey.errors import DiskFullError, LocalError, MissingPackageError
 from covey.limits.content import CHUNK_BYTES, CONTENT_FREE_BYTES, MAXIMUM_CONTENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_READ_BYTES = 1024 * 1024
 
 
 def need_content_package() -> None:
@@ -94,15 +98,19 @@ class ContentFiles:
         try:
             self.need_room(size + TAG_BYTES)
             with storage_errors("write", temporary):
-                _seal(source, size, temporary, key, nonce, associated)
-            reference, index = _described(temporary, size, nonce, moves)
+                seal_into(source, size, temporary, key, nonce, associated)
+            reference, index = described(temporary, size, nonce, moves)
             self._keep(temporary, reference, index)
         finally:
             temporary.unlink(missing_ok=True)
         return reference
 
-    def take(self, source: Path, expected: Callable[[ContentHash], ContentReference | None]) -> ContentReference:
+    def take(
+        self, source: Path, expected: Callable[[ContentHash], ContentReference | None], moves: Callable[[int], None]
+    ) -> ContentReference:
         """Take a sealed file that was carried here by hand, whole or not at all; `expected` finds it by its hash.
+
+        `moves` hears how many bytes were copied.
 
         Raises:
             DiskFullError: no room for it.
@@ -114,10 +122,10 @@ class ContentFiles:
             with opened_file(source, MAXIMUM_CONTENT_BYTES + TAG_BYTES) as (descriptor, size):
                 self.need_room(size)
                 with storage_errors("write", temporary):
-                    _copy(descriptor, temporary)
-            described, index = _described(temporary, size - TAG_BYTES, b"", lambda _: None)
-            found = expected(described.hash)
-            if found is None or not same(found.index, described.index):
+                    copy_to_disk(descriptor, temporary, moves)
+            taken, index = described(temporary, size - TAG_BYTES, b"", lambda _: None)
+            found = expected(taken.hash)
+            if found is None or not same(found.index, taken.index):
                 raise LocalError(
                     f"{source} is no file that a member offers, or not all of one",
                     hint="'covey content export' writes one; what members offer comes with the history",
@@ -127,8 +135,12 @@ class ContentFiles:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def copy_out(self, content: ContentHash, target: Path, *, replace: bool = False) -> None:
+    def copy_out(
+        self, content: ContentHash, target: Path, moves: Callable[[int], None], *, replace: bool = False
+    ) -> None:
         """Write a whole file, as it is sealed, to `target`: only members of its group can open it.
+
+        `moves` hears how many bytes were written.
 
         Raises:
             LocalError: `target` is there already, or the file is not here whole.
@@ -139,7 +151,7 @@ class ContentFiles:
         try:
             with storage_errors("write", target):
                 with open_regular(self.path(content)) as (sealed, _):
-                    _copy(sealed, temporary)
+                    copy_to_disk(sealed, temporary, moves)
                 temporary.replace(target)
                 synchronise(target.parent)
         finally:
@@ -169,8 +181,8 @@ class ContentFiles:
                 flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
                 with open(os.open(temporary, flags, 0o600), "rb+", buffering=0) as made:  # noqa: PTH123 - a descriptor
                     with open_regular(self.path(reference.hash)) as (sealed, status):
-                        _check_size(status.st_size, reference)
-                        _open(sealed, made.fileno(), reference, key, associated)
+                        check_sealed_size(status.st_size, reference)
+                        open_into(sealed, made.fileno(), reference, key, associated)
                     os.fsync(made.fileno())
                 temporary.replace(target)
                 synchronise(target.parent)
@@ -203,8 +215,8 @@ class ContentFiles:
         made = self.scratch(reference.size)
         try:
             with storage_errors("write", self._folder), open_regular(self.path(reference.hash)) as (sealed, status):
-                _check_size(status.st_size, reference)
-                _open(sealed, made.fileno(), reference, key, associated)
+                check_sealed_size(status.st_size, reference)
+                open_into(sealed, made.fileno(), reference, key, associated)
         except BaseException:
             made.close()
             raise
@@ -242,13 +254,15 @@ class ContentFiles:
         expected = index[number * HASH_BYTES : (number + 1) * HASH_BYTES]
         return chunk[skipped : skipped + size] if same(blake3_hash(chunk), expected) else None
 
-    def verify(self, content: ContentHash) -> bool:
-        """Read a file, and say whether it is what its hash says."""
-        hasher = blake3_hasher()
+    def verify(self, content: ContentHash, moves: Callable[[int], None] = lambda _: None) -> bool:
+        """Read a file, and say whether it is what its hash says; `moves` hears how many bytes were read."""
+        hasher, done = blake3_hasher(), 0
         try:
             with open_regular(self.path(content)) as (descriptor, _):
-                while piece := os.read(descriptor, _READ_BYTES):
+                while piece := os.read(descriptor, READ_BYTES):
                     hasher.update(piece)
+                    done += len(piece)
+                    moves(done)
         except OSError:
             return False
         return same(hasher.digest(), content)
@@ -351,7 +365,7 @@ class ContentFiles:
         """Have the first bytes that have come of a file hashed; False where they cannot be read."""
         try:
             with open_regular(self.path(content, ".part")) as (descriptor, _):
-                while size and (piece := os.read(descriptor, min(size, _READ_BYTES))):
+                while size and (piece := os.read(descriptor, min(size, READ_BYTES))):
                     hasher.update(piece)
                     size -= len(piece)
         except OSError:
@@ -406,93 +420,3 @@ class ContentFiles:
         """Return where a file is, or is to be, or what belongs to it."""
         assert len(content) == HASH_BYTES
         return self._folder / f"{content.hex()}{suffix}"
-
-
-# -- from map to map --------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def opened_file(source: Path, most: int = MAXIMUM_CONTENT_BYTES) -> Iterator[tuple[int, int]]:
-    """Open a person's file; yield its descriptor and size.
-
-    Raises:
-        LocalError: no regular file, not to be read, or larger than `most` bytes.
-    """
-    try:
-        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise LocalError(f"{source} cannot be read: {error.strerror}") from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise LocalError(f"{source} is no file", hint="a folder goes as one file: tar czf NAME.tgz FOLDER")
-        if status.st_size > most:
-            raise LocalError(f"{source} has {status.st_size} bytes", hint=f"at most {most}")
-        yield descriptor, status.st_size
-    finally:
-        os.close(descriptor)
-
-
-def _copy(source: int, target: Path) -> None:
-    """Copy a descriptor's file into a new file, and bring it to the disk."""
-    with target.open("xb") as made:
-        os.fchmod(made.fileno(), 0o600)
-        position = 0
-        while piece := os.pread(source, _READ_BYTES, position):
-            made.write(piece)
-            position += len(piece)
-        made.flush()
-        os.fsync(made.fileno())
-
-
-def _seal(source: int, size: int, target: Path, key: bytes, nonce: bytes, associated: bytes) -> None:
-    """Seal `size` bytes of a descriptor into a new file: ciphertext, then tag."""
-    with target.open("xb+") as made:
-        os.fchmod(made.fileno(), 0o600)
-        made.truncate(size + TAG_BYTES)
-        with mmap.mmap(made.fileno(), size + TAG_BYTES) as sealed, _mapped(source, size) as plain:
-            aead_seal_into(sealed, plain, size, associated, nonce, key)
-            sealed.flush()
-        os.fsync(made.fileno())
-
-
-def _open(source: int, target: int, reference: ContentReference, key: bytes, associated: bytes) -> None:
-    """Open a sealed file into a descriptor.
-
-    Raises:
-        DecryptionError: another key, another place, or tampering.
-    """
-    mapped_size = max(1, reference.size)  # nothing cannot be mapped
-    os.ftruncate(target, mapped_size)
-    with _mapped(source, reference.sealed_size) as sealed, mmap.mmap(target, mapped_size) as plain:
-        aead_open_into(plain, sealed, reference.sealed_size, associated, reference.nonce, key)
-        plain.flush()
-    os.ftruncate(target, reference.size)
-
-
-def _check_size(size: int, reference: ContentReference) -> None:
-    if size != reference.sealed_size:
-        raise DecryptionError("a file of another size than it was offered with")
-
-
-@contextmanager
-def _mapped(descriptor: int, size: int) -> Iterator[Any]:
-    """Map the first bytes of a file to read them; of an empty one, nothing."""
-    if not size:
-        yield b""
-        return
-    with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as mapped:
-        yield mapped
-
-
-def _described(path: Path, size: int, nonce: bytes, moves: Callable[[int], None]) -> tuple[ContentReference, bytes]:
-    """Return by what a sealed file is known, and the hashes of its chunks."""
-    hasher, index, done = blake3_hasher(), bytearray(), 0
-    with storage_errors("read", path), path.open("rb") as sealed:
-        while chunk := sealed.read(CHUNK_BYTES):
-            hasher.update(chunk)
-            index += blake3_hash(chunk)
-            done += len(chunk)
-            moves(done)
-    index_hash = ContentHash(blake3_hash(bytes(index)))
-    return ContentReference(ContentHash(hasher.digest()), index_hash, nonce, size), bytes(index)

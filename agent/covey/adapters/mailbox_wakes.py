@@ -1,7 +1,7 @@
 """Waking devices: a POST without a body, or the owner's own program; in a thread, as either may take its time.
 
 1. A webhook is called only below an address that the mailbox's owner allows, over TLS or on this machine; a redirection
-   is not followed, and of the answer nothing but the status is read.
+   is not followed, and of the answer nothing but the status is read; it has to have come in time as a whole.
 2. The program and its words are the owner's; it gets the device's key as its last word, and a time to end in.
 3. So many calls wait at most; of more, the newest is left out: the next blob brings another.
 """
@@ -15,6 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from queue import Full, Queue
 from typing import TYPE_CHECKING
 
+from covey.adapters.exchange_deadline import ended_within
 from covey.adapters.web_address import is_this_machine, web_address
 from covey.core.mailbox.messages import Hook
 from covey.errors import ConfigurationError
@@ -83,8 +84,11 @@ class WakeCaller:
         kind = HTTPConnection if url.scheme == "http" else HTTPSConnection
         connection = kind(url.hostname or "", url.port, timeout=_SECONDS)
         try:
-            connection.request("POST", (url.path or "/") + (f"?{url.query}" if url.query else ""), b"")
-            status = connection.getresponse().status
+            connection.connect()
+            sock = connection.sock
+            with ended_within(_SECONDS, lambda: sock):
+                connection.request("POST", (url.path or "/") + (f"?{url.query}" if url.query else ""), b"")
+                status = connection.getresponse().status
         except (OSError, HTTPException, ValueError) as error:
             return f"{url.hostname} is not reached: {type(error).__name__}"
         finally:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.app.content_documents import ASKED, WAITING, OfferedFile
 from covey.app.device import Device
@@ -19,14 +21,19 @@ from covey.app.operations.content import (
     pin_file,
     repair_file,
 )
-from covey.app.operations.file_offers import offers, pick_offer
+from covey.app.operations.file_offers import GroupFile, offers, pick_offer
 from covey.app.wording import count
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.interruption import explained_interruption
+from covey.cli.progress_line import ProgressLine, bar_text
 from covey.cli.quantities import date_text, size_text
 from covey.cli.terminal import confirm, print_fields, print_json, print_table
 from covey.core.ids import labelled_name, printable
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
 
 
 def add_arguments(parser: Parser) -> None:
@@ -150,7 +157,9 @@ def _drop(device: Device, options: argparse.Namespace) -> None:
 
 def _export(device: Device, options: argparse.Namespace) -> None:
     offer = pick_offer(device, device.pick_group(options.group), options.ref)
-    target = export_file(device, offer, options.path, replace=options.force)
+    name, size = printable(offer.file.name), offer.file.content.sealed_size
+    with explained_interruption(lambda: f"nothing of '{name}' is at {options.path}"), ProgressLine() as line:
+        target = export_file(device, offer, options.path, partial(_show_moved, line, name, size), replace=options.force)
     if options.json:
         print_json({"path": str(target), "hash": offer.file.content.hash.hex()})
     else:
@@ -158,8 +167,10 @@ def _export(device: Device, options: argparse.Namespace) -> None:
 
 
 def _import(device: Device, options: argparse.Namespace) -> None:
-    manifest = device.pick_group(options.group)
-    offer = import_file(device, manifest, Path(options.path))
+    manifest, path = device.pick_group(options.group), Path(options.path)
+    size = path.stat().st_size if path.is_file() else 0
+    with explained_interruption(lambda: "nothing was taken; say it again"), ProgressLine() as line:
+        offer = import_file(device, manifest, path, partial(_show_moved, line, path.name, size))
     if options.json:
         print_json(to_json(described(device, manifest, offer)))
     else:
@@ -170,7 +181,7 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
     manifest = device.pick_group(options.group)
     chosen = [pick_offer(device, manifest, options.ref)] if options.ref else [*offers(device, manifest)]
     here = [each for each in chosen if is_here(device, each)]
-    damaged = [each.file.name for each in here if repair_file(device, manifest, each)]
+    damaged = _damaged(device, manifest, here)
     if options.json:
         print_json({"verified": len(here), "damaged": damaged})
     for each in () if options.json else damaged:
@@ -178,6 +189,29 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
     if not options.json:
         print(f"{count(len(here) - len(damaged), 'file')} of {len(here)} whole")
     return 1 if damaged else 0
+
+
+def _damaged(device: Device, manifest: GroupManifest, here: list[GroupFile]) -> list[str]:
+    """Read files that are here, and have those fetched anew that are not whole; return the names of these."""
+    damaged, whole = list[str](), 0
+
+    def what_stays() -> str:
+        done = f"{count(whole, 'file')} of {len(here)} whole"
+        anew = f", {count(len(damaged), 'damaged one')} fetched anew: 'covey content waiting'"
+        return f"{done}{anew if damaged else ''}; the others were not read to their end, and are as they were"
+
+    with explained_interruption(what_stays), ProgressLine() as line:
+        for each in here:
+            shown = partial(_show_moved, line, each.file.name, each.file.content.sealed_size)
+            if repair_file(device, manifest, each, shown):
+                damaged.append(each.file.name)
+            else:
+                whole += 1
+    return damaged
+
+
+def _show_moved(line: ProgressLine, name: str, size: int, done: int) -> None:
+    line.show(f"{bar_text(done, size)}  {size_text(done)} of {size_text(size)}  {printable(name)}")
 
 
 def _say(device: Device, options: argparse.Namespace, line: str) -> None:

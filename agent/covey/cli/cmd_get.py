@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.content import described, open_file, target_of
-from covey.app.operations.file_offers import lacks_secret, opening_of, pick_offer
+from covey.app.operations.file_offers import GroupFile, lacks_secret, opening_of, pick_offer
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.interruption import explained_interruption
 from covey.cli.quantities import size_text
 from covey.cli.terminal import print_json
 from covey.errors import DamagedFileError
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
 
 
 def add_arguments(parser: Parser) -> None:
@@ -37,12 +43,18 @@ def _get(device: Device, options: argparse.Namespace) -> None:
         opening_of(device, manifest, offer)  # who cannot open it need not wait for it
     saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin, opening=True)
     try:
-        open_file(device, manifest, offer, target, replace=options.force)
+        _open(device, manifest, offer, target, replace=options.force)
     except DamagedFileError:
         fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
-        open_file(device, manifest, offer, target, replace=options.force)
+        _open(device, manifest, offer, target, replace=options.force)
     if options.json:
         print_json({**to_json(described(device, manifest, offer)), "path": str(target), "saved": saved})
     else:
         size = size_text(offer.file.content.size)
         print(f"{target}: {size}{saved_text(offer, saved)}", file=sys.stderr)
+
+
+def _open(device: Device, manifest: GroupManifest, offer: GroupFile, target: Path, *, replace: bool) -> None:
+    stays = f"it is here, and not at {target}; 'covey get {offer.operation.id.hex()[:8]}' writes it there"
+    with explained_interruption(lambda: stays):
+        open_file(device, manifest, offer, target, replace=replace)

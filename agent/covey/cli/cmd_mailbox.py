@@ -11,7 +11,7 @@ from covey.app.documents import to_json
 from covey.app.wording import count
 from covey.cli.device_options import device_api, on_device, state_folder
 from covey.cli.grammar import Parser, json_option
-from covey.cli.handing_over import WAIT_S, report_handed_over
+from covey.cli.handing_over import WAIT_S, hand_over, report_handed_over
 from covey.cli.quantities import size_text
 from covey.cli.status_view import duration
 from covey.cli.terminal import confirm, print_json, print_table
@@ -92,7 +92,7 @@ def _purge(device: Device, options: argparse.Namespace) -> None:
 
 def _hand_over(options: argparse.Namespace) -> int:
     with device_api(options) as device:
-        found = device.hand_over(options.device, options.wait)
+        found = hand_over(device, options.device, options.wait)
         if not (found.handed_over or found.open):
             raise LocalError(
                 "nothing waits" + (f" for '{options.device}'" if options.device else ""), hint="covey status"

@@ -78,7 +78,9 @@ def _put(device: Device, options: argparse.Namespace) -> int:
             pinned=options.pin,
         )
     entry = described(device, manifest, offer)
-    patch = None if base is None else offer_patch(device, manifest, base, offer, readers)
+    stays = f"'{entry.name}' is offered whole as {entry.id[:8]}; no patch is, and nobody was told to fetch it"
+    with explained_interruption(lambda: stays):
+        patch = None if base is None else offer_patch(device, manifest, base, offer, readers)
     if base is not None and not options.json:
         _print_patch(offer, base, patch)
     if options.selector is not None:

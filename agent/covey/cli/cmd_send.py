@@ -9,7 +9,7 @@ from pathlib import Path
 from covey.app.wording import count
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, group_option, json_option, key_option
-from covey.cli.handing_over import WAIT_S, report_handed_over
+from covey.cli.handing_over import WAIT_S, hand_over, report_handed_over
 from covey.cli.quantities import read_us
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         elif not options.json:
             print(f"queued {count(len(content), 'byte')} for {count(recipients, 'member')}", flush=True)
         if options.hand_over:
-            found = device.hand_over(options.to or None, WAIT_S if options.wait is None else options.wait)
+            found = hand_over(device, options.to or None, WAIT_S if options.wait is None else options.wait)
             sent = {"bytes": len(content), "recipients": recipients}
             return report_handed_over(device, found, as_json=options.json, sent=sent)
         waiting = 0 if options.wait is None else device.waiting_after(options.wait)

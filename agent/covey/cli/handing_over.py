@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
+from covey.cli.interruption import explained_interruption
 from covey.cli.terminal import print_json
 from covey.core.ids import labelled_name
 
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 WAIT_S = 30.0
 """How long mailboxes are waited for, where nobody says."""
+
+
+def hand_over(device: DeviceApi, to: str | None, seconds: float) -> HandedOver:
+    """Have what waits go to mailboxes, and wait until they have it."""
+    stays = "what no mailbox has yet stays queued, and goes on; 'covey mailbox hand-over' waits for it again"
+    with explained_interruption(lambda: stays):
+        return device.hand_over(to, seconds)
 
 
 def report_handed_over(

@@ -21,4 +21,4 @@ ALERT_RETRY_MAXIMUM_US = 3_600_000_000
 """Longest time before a message is sent again."""
 
 ALERT_SEND_SECONDS = 20.0
-"""Time that a target has for each answer; a program, for all that it does."""
+"""Time that a target has for all that it answers, and for a connection; a program, for all that it does."""

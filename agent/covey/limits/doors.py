@@ -18,7 +18,7 @@ DOOR_SURVEY_SECONDS = 60.0
 """Time between two looks at who is in the fleet, what it is called, and which nodes a vault has."""
 
 DOOR_SEND_SECONDS = 20.0
-"""Time that a receiver has for each answer."""
+"""Time that a receiver has for an answer, from the request to its end; and for a connection."""
 
 DOOR_RETRY_SECONDS = 2.0
 """Time before a batch that was not taken is sent again; doubled each time."""

@@ -82,7 +82,7 @@ MAXIMUM_HOOK_BYTES = 256
 """A wake hook's target in UTF-8: a topic or an address."""
 
 WAKES_WAITING = 256
-"""Calls of wake hooks that wait to be made; of more, the oldest goes: the next blob brings another."""
+"""Calls of wake hooks that wait to be made; of more, the newest goes: the next blob brings another."""
 
 MAXIMUM_ERROR_BYTES = 256
 """What an ERROR says in UTF-8."""

@@ -26,6 +26,7 @@ from covey.adapters.alert_targets import AlertTarget, alert_targets
 from covey.config.schema import AlertsConfig
 from covey.core.alerts import AlertMessage
 from covey.errors import AlertTargetError, ConfigurationError
+from tests.dripping_server import dripping_server
 
 _MESSAGE = AlertMessage(
     "65f-1", "silent", ended=False, title="Covey: 1 device: silent", text="büro is silent since 04:12", at_us=10**15
@@ -155,6 +156,26 @@ def test_a_target_that_is_down_is_one_line(web: int, tmp_path: Path) -> None:
         with pytest.raises(AlertTargetError) as caught:
             _target(tmp_path, **settings)(_MESSAGE)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begins", [b"", b"HTTP/1.1 200 OK\r\nX-Drips: "])
+def test_a_webhook_that_answers_byte_by_byte_has_not_taken_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: bytes
+) -> None:
+    monkeypatch.setattr("covey.adapters.alert_targets.ALERT_SEND_SECONDS", 0.2)
+    with dripping_server(begins) as port, pytest.raises(AlertTargetError, match="not reached: "):
+        _target(tmp_path, webhook=f"http://127.0.0.1:{port}/")(_MESSAGE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begins", [b"", b"220 mail.example.org\r\n250-"])
+def test_a_mail_server_that_answers_byte_by_byte_has_not_taken_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: bytes
+) -> None:
+    monkeypatch.setattr("covey.adapters.alert_targets.ALERT_SEND_SECONDS", 0.2)
+    with dripping_server(begins) as port, pytest.raises(AlertTargetError, match="does not take it: "):
+        _target(tmp_path, mail_to=("ops@example.org",), mail_server=f"smtp://127.0.0.1:{port}")(_MESSAGE)
 
 
 @pytest.mark.processes

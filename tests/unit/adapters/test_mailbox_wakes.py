@@ -14,6 +14,7 @@ from covey.core.ids import DeviceKey
 from covey.core.mailbox.messages import Hook
 from covey.core.mailbox.records import WakeHook
 from covey.errors import ConfigurationError
+from tests.dripping_server import dripping_server
 from tests.waiting import wait_until
 
 _DEVICE, _NAME = DeviceKey(bytes(range(32))), "00010203 shed"
@@ -54,6 +55,23 @@ def test_a_webhook_is_called_only_below_what_the_owner_allows(webhook: tuple[str
     wait_until(lambda: len(posted) == 2)
     assert posted == ["/wake/moved ", "/wake/me?x=1 "], "no content, and no redirection is followed"
     assert said == [("warning", "device 00010203 shed was not woken: 127.0.0.1 answers 302")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begins", [b"", b"HTTP/1.1 200 OK\r\nX-Drips: "])
+def test_a_webhook_that_answers_byte_by_byte_holds_up_no_other_wake(
+    webhook: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch, begins: bytes
+) -> None:
+    address, posted = webhook
+    said: list[str] = []
+    monkeypatch.setattr("covey.adapters.mailbox_wakes._SECONDS", 0.2)
+    with dripping_server(begins) as port:
+        caller = WakeCaller([f"http://127.0.0.1:{port}/", address], (), lambda _level, line: said.append(line))
+        caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, f"http://127.0.0.1:{port}/wake"))
+        caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, f"{address}wake"))
+        wait_until(lambda: bool(posted))
+    (line,) = said
+    assert line.startswith("device 00010203 shed was not woken: 127.0.0.1 is not reached: ")
 
 
 @pytest.mark.processes

@@ -8,6 +8,7 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 
+from covey.adapters.exchange_deadline import ended_within
 from covey.adapters.keys.key_file import read_secret
 from covey.adapters.web_address import is_this_machine, web_address
 from covey.errors import ConfigurationError, DoorError
@@ -84,9 +85,13 @@ class HttpPost:
     def _exchange(
         self, connection: HTTPConnection, body: bytes, headers: Mapping[str, str]
     ) -> tuple[HTTPResponse, bytes]:
-        connection.request("POST", self._path, body, dict(headers))
-        answer = connection.getresponse()
-        content = answer.read(_READ_BYTES)
+        if connection.sock is None:
+            connection.connect()
+        sock = connection.sock
+        with ended_within(DOOR_SEND_SECONDS, lambda: sock):
+            connection.request("POST", self._path, body, dict(headers))
+            answer = connection.getresponse()
+            content = answer.read(_READ_BYTES)
         if len(content) == _READ_BYTES or answer.will_close:  # more than anybody reads
             self.close()
         return answer, content

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from covey.adapters.content_files import check_target, need_content_package, opened_file
+from covey.adapters.content_files import check_target, need_content_package
+from covey.adapters.content_sealing import opened_file
 from covey.adapters.content_secrets import save_secret
 from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.adapters.wake_pipe import wake_agent
@@ -330,8 +331,8 @@ def target_of(offer: GroupFile, output: str | None, *, replace: bool) -> Path:
     return target
 
 
-def export_file(device: Device, offer: GroupFile, output: str, *, replace: bool) -> Path:
-    """Write a file as it is sealed, to be carried by hand; return where it lies.
+def export_file(device: Device, offer: GroupFile, output: str, moves: Callable[[int], None], *, replace: bool) -> Path:
+    """Write a file as it is sealed, to be carried by hand; return where it lies. `moves` hears how much was written.
 
     Raises:
         LocalError: it is not here whole, or there is something already.
@@ -342,12 +343,14 @@ def export_file(device: Device, offer: GroupFile, output: str, *, replace: bool)
     target = Path(output)
     if target.is_dir():
         target /= f"{offer.file.name}.sealed"
-    device.store.content.files.copy_out(content, target, replace=replace)
+    device.store.content.files.copy_out(content, target, moves, replace=replace)
     return target
 
 
-def import_file(device: Device, manifest: GroupManifest, path: Path) -> GroupFile:
+def import_file(device: Device, manifest: GroupManifest, path: Path, moves: Callable[[int], None]) -> GroupFile:
     """Take a file that another member has exported; it is here then, as if it had been fetched.
+
+    `moves` hears how many bytes were copied.
 
     Raises:
         DiskFullError: no room for it.
@@ -363,7 +366,7 @@ def import_file(device: Device, manifest: GroupManifest, path: Path) -> GroupFil
     content = device.store.content
     with content.files.locked():
         make_room(device, path.stat().st_size if path.exists() else 0)
-        reference = content.files.take(path, expected)
+        reference = content.files.take(path, expected, moves)
         offer = offered[reference.hash]
         with device.store.transaction():
             keep_secret(device, manifest, offer)
@@ -391,16 +394,18 @@ def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
         device.store.content.pin(content, pinned=pinned)
 
 
-def repair_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> bool:
+def repair_file(
+    device: Device, manifest: GroupManifest, offer: GroupFile, moves: Callable[[int], None] = lambda _: None
+) -> bool:
     """Read a file that is here; where it is no longer what was offered, have that fetched anew, and return True.
 
-    What is sound of it, up to the first chunk that is not, stays.
+    What is sound of it, up to the first chunk that is not, stays. `moves` hears how many bytes were read.
 
     Raises:
         StorageError: the disk refused.
     """
     content, reference = device.store.content, offer.file.content
-    if content.files.verify(reference.hash):
+    if content.files.verify(reference.hash, moves):
         return False
     with content.files.locked(), device.store.transaction():
         content.files.make_part(reference)

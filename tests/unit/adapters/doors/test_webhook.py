@@ -17,6 +17,7 @@ from covey.core.doors import DoorBatch, DoorMessage, DoorReading
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind
 from covey.errors import ConfigurationError, DoorError
+from tests.dripping_server import dripping_server
 from tests.receiver import Receiver, receiver
 
 _KEY = DeviceKey(bytes(range(32)))
@@ -64,6 +65,19 @@ def test_a_token_goes_with_each_batch_over_one_connection(web: Receiver, tmp_pat
     door.close()
     assert [each.headers["authorization"] for each in web.posts] == ["Bearer tk_123"] * 3
     assert web.connections == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "begins",
+    [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"],
+)
+def test_what_answers_byte_by_byte_has_not_taken_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: bytes
+) -> None:
+    monkeypatch.setattr("covey.adapters.doors.http_post.DOOR_SEND_SECONDS", 0.2)
+    with dripping_server(begins) as port, pytest.raises(DoorError, match="is not reached"):
+        WebhookDoor(Webhook(url=f"http://127.0.0.1:{port}/"), "door cloud", tmp_path).send(_batch())
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_once_more(web: Receiver, tmp_path: Path) -> None:

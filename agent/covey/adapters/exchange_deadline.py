@@ -1,0 +1,44 @@
+"""An end to what is exchanged by a connection, however little at a time its other side gives.
+
+The time limit of a socket begins anew with each byte: who sends one now and then holds its reader for ever.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+_AGAIN_S = 1.0
+"""Before a connection is cut once more: it may just have been made."""
+
+
+@contextmanager
+def ended_within(seconds: float, its_socket: Callable[[], socket.socket | None]) -> Iterator[None]:
+    """Cut a connection, of which this gives the socket once there is one, where what is done here takes longer.
+
+    Raises:
+        TimeoutError: it took longer, whatever came of it.
+    """
+    over, cut = threading.Event(), threading.Event()
+
+    def cut_when_due() -> None:
+        pause = seconds
+        while not over.wait(pause):
+            cut.set()
+            pause = _AGAIN_S
+            if (found := its_socket()) is not None:
+                with suppress(OSError):
+                    # a TLS connection's own method lets go of its keys, by which another thread reads just now
+                    socket.socket.shutdown(found, socket.SHUT_RDWR)
+
+    watch = threading.Thread(target=cut_when_due, name="exchange deadline", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()
+    if cut.is_set():
+        raise TimeoutError("timed out")

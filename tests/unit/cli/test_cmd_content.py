@@ -1,0 +1,78 @@
+"""Who ends what takes its time with files by Ctrl-C reads what stays of it, and that is so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.cli.main import INTERRUPTED
+from covey.cli.progress_line import ProgressLine
+from tests.command import Here
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    """A device with two files."""
+    found = Here(tmp_path, "hub")
+    found.ok("group", "create")
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(name.encode() * 1_000)
+        found.ok("put", str(tmp_path / name))
+    return found
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ctrl-C comes where this has been shown so often as it has entries; it is empty then."""
+    left = list[str]()
+
+    def show(_line: ProgressLine, text: str, *, last: bool = False) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        assert left.pop(0) in text
+
+    monkeypatch.setattr(ProgressLine, "show", show)
+    return left
+
+
+def test_a_verification_that_is_ended_says_what_is_whole(here: Here, interrupted: list[str]) -> None:
+    interrupted.append("two")  # the newest one first
+    ended = here.covey("content", "verify")
+    assert ended.code == INTERRUPTED
+    assert ended.stderr.startswith("interrupted: 1 file of 2 whole; the others were not read to their end")
+
+
+def test_an_export_that_is_ended_leaves_nothing_on_the_stick(
+    here: Here, interrupted: list[str], tmp_path: Path
+) -> None:
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    ended = here.covey("content", "export", "one", str(stick))
+    assert (ended.code, ended.stderr) == (INTERRUPTED, f"interrupted: nothing of 'one' is at {stick}\n")
+    assert not [*stick.iterdir()]
+    interrupted += ["one"]
+    here.ok("content", "export", "one", str(stick))
+
+
+def test_an_import_that_is_ended_takes_nothing(here: Here, interrupted: list[str], tmp_path: Path) -> None:
+    interrupted += ["one"]
+    here.ok("content", "export", "one", str(tmp_path / "sealed"))
+    here.ok("content", "drop", "one", "--yes")
+    ended = here.covey("content", "import", str(tmp_path / "sealed"))
+    assert (ended.code, ended.stderr) == (INTERRUPTED, "interrupted: nothing was taken; say it again\n")
+    assert [each["state"] for each in here.json("content", "ls") if each["name"] == "one"] == ["offered"]
+
+
+def test_a_patch_that_is_ended_leaves_the_whole_offered(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("covey.app.operations.content_patches.make_patch", interrupt)
+    (tmp_path / "three").write_bytes(b"one" * 1_001)
+    ended = here.covey("put", str(tmp_path / "three"), "--base", "one")
+    assert ended.code == INTERRUPTED
+    assert "interrupted: 'three' is offered whole as " in ended.stderr
+    assert "three" in [each["name"] for each in here.json("content", "ls")]
