@@ -55,6 +55,30 @@ def test_a_newcomer_learns_the_whole_chain_that_the_history_rests_on(make: Make)
     assert ben.node.groups.group(group_id) == ann.node.groups.group(group_id)
 
 
+@pytest.mark.slow
+def test_a_newcomer_learns_it_from_another_member_where_who_has_told_of_it_has_gone(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, cid)
+    with ann.store.transaction():
+        ann.node.history.write(group_id, Note("text/plain", b"in the beginning"), ann.now)
+    for number in range(BUNDLE_MANIFESTS + 8):
+        _relabel(ann, group_id, f"label {number}")
+    carry(ann, cid)
+    admit(ann, ben, group_id, cid)
+    while not ben.store.catching_up.of(group_id):
+        for device in (ann, ben):
+            device.wait(1)
+            device.maintain()
+        carry(ann, ben)
+    assert not ben.store.operations.in_order(group_id), "it is of before what ben was given"
+    for _ in range(300):
+        for device in (ben, cid):
+            device.wait(1)
+            device.maintain()
+        carry(ben, cid)
+    assert len(ben.store.operations.in_order(group_id)) == 1
+
+
 def test_only_what_is_followed_is_believed(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann)
