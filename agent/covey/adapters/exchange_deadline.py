@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 """Before a connection is cut once more: it may just have been made."""
 
 
@@ -27,7 +27,7 @@ def ended_within(seconds: float, its_socket: Callable[[], socket.socket | None])
         pause = seconds
         while not over.wait(pause):
             cut.set()
-            pause = _AGAIN_S
+            pause = _RETRY_S
             if (found := its_socket()) is not None:
                 with suppress(OSError):
                     # a TLS connection's own method lets go of its keys, by which another thread reads just now

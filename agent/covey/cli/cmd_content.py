@@ -197,8 +197,8 @@ def _damaged(device: Device, manifest: GroupManifest, here: list[GroupFile]) -> 
 
     def what_stays() -> str:
         done = f"{count(whole, 'file')} of {len(here)} whole"
-        anew = f", {count(len(damaged), 'damaged one')} fetched anew: 'covey content waiting'"
-        return f"{done}{anew if damaged else ''}; the others were not read to their end, and are as they were"
+        refetched = f", {count(len(damaged), 'damaged one')} fetched anew: 'covey content waiting'"
+        return f"{done}{refetched if damaged else ''}; the others were not read to their end, and are as they were"
 
     with explained_interruption(what_stays), ProgressLine() as line:
         for each in here:
