@@ -278,7 +278,7 @@ def admit(inviter: Device, joiner: Device, group_id: GroupId, *others: Device) -
     """Let a device join over the wire."""
     capabilities = (COLLECTOR,) if joiner.nodes.collects else ()
     with inviter.store.transaction():
-        invite = inviter.node.membership.invite(group_id, capabilities, "mqtt://fleet", inviter.now.wall_us)
+        invite = inviter.node.joining.invite(group_id, capabilities, "mqtt://fleet", inviter.now.wall_us)
     with joiner.store.transaction():
         joiner.node.actions.request_join(invite, joiner.name, joiner.now)
     carry(*{device.name: device for device in (inviter, joiner, *others)}.values())

@@ -391,7 +391,7 @@ class Device:
         def invite(store: SimStore, node: Node, now: Now) -> None:
             with store.transaction():
                 prepared_for = self.name if of_a_fleet else None
-                opened = node.membership.invite(
+                opened = node.joining.invite(
                     self.world.group_id, (), "mqtt://sim", now.wall_us, prepared_for=prepared_for
                 )
                 store.on_commit(lambda: invites.append(opened))

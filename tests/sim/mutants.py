@@ -53,6 +53,7 @@ from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.gathering import Gathering
+from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.records import OpenInvite
@@ -256,15 +257,15 @@ def _resume_anywhere(link: ReceiveLink, resumed: Any) -> None:
     link.received = link.received.including(resumed)
 
 
-def _what_is_held(membership: Membership, invite: OpenInvite, newcomer: Member, now_us: int) -> list[GroupSend]:
-    trust, joiner = membership.groups.trust(invite.group_id), newcomer.keys.signing_public
+def _what_is_held(joining: Joining, invite: OpenInvite, newcomer: Member, now_us: int) -> list[GroupSend]:
+    trust, joiner = joining._groups.trust(invite.group_id), newcomer.keys.signing_public
     if trust.current is None or trust.current.member(joiner) is None:
-        return _let_in(membership, invite, newcomer, now_us)
+        return _let_in(joining, invite, newcomer, now_us)
     body = Bundle(tuple(manifest.raw for manifest in trust.held())).to_wire()
     return [GroupSend(joiner, MessageType.GROUP_MANIFEST, invite.group_id, body)]
 
 
-_let_in = Membership.let_in
+_let_in = Joining.let_in
 
 
 def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
@@ -393,7 +394,7 @@ MUTANTS = (
     Mutant("only the preferred relay is tried", {(Relays, "_routing"): _first_relay}, 27),
     Mutant("an answer goes by the preferred relay only", {(Relays, "note_received"): _nothing}, 6),
     Mutant("a claim of losses is believed whatever it says", {(Loss, "last"): property(lambda _loss: 0)}, 13),
-    Mutant("who is a member is sent what is held", {(Membership, "let_in"): _what_is_held}, _OF_A_LOSS_AND_RIVALS),
+    Mutant("who is a member is sent what is held", {(Joining, "let_in"): _what_is_held}, _OF_A_LOSS_AND_RIVALS),
     Mutant(
         "control messages wait behind the others",
         {

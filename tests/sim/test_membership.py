@@ -56,7 +56,7 @@ class World:
     def pair(self, inviter: Device, joiner: Device) -> None:
         """Let a device ask to be let in."""
         with inviter.store.transaction():
-            invite = inviter.node.membership.invite(self.group_id, (), "", inviter.now.wall_us)
+            invite = inviter.node.joining.invite(self.group_id, (), "", inviter.now.wall_us)
         with joiner.store.transaction():
             joiner.node.actions.request_join(invite, "", joiner.now)
 

@@ -135,7 +135,7 @@ class PersonalWorld:
         made: list[Invite] = []
 
         def invite() -> None:
-            made.append(inviter.node.membership.invite(group_id, (), "", inviter.now.wall_us))
+            made.append(inviter.node.joining.invite(group_id, (), "", inviter.now.wall_us))
 
         if inviter.wants(invite):
             joiner.wants(lambda: joiner.node.actions.request_join(made[-1], joiner.name, joiner.now))

@@ -17,6 +17,7 @@ from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import InvitationState, VoteCast
+from covey.core.membership.joining import Joining
 from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.readmission import former_member, readmitting
@@ -81,11 +82,18 @@ class GroupActions:
     """Changes groups, and queues what that makes necessary."""
 
     def __init__(
-        self, identity: Identity, membership: Membership, history: History, records: ActionRecords, queue: SendQueue
+        self,
+        identity: Identity,
+        membership: Membership,
+        joining: Joining,
+        history: History,
+        records: ActionRecords,
+        queue: SendQueue,
     ) -> None:
         self._identity = identity
         self._history = history
         self._membership = membership
+        self._joining = joining
         self._records = records
         self._queue = queue
 
@@ -95,7 +103,7 @@ class GroupActions:
         Raises:
             LocalError: expired, our own invite, or a group that this device is in.
         """
-        self._membership.begin_join(invite, now.wall_us)
+        self._joining.begin_join(invite, now.wall_us)
         self._records.requests.reconsider(invite.group_id)
         request = JoinRequest(invite.secret, self._identity.noise_public, label)
         self._queue.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
@@ -106,7 +114,7 @@ class GroupActions:
         Raises:
             LocalError: the URI names this device, or it is in the group.
         """
-        self._membership.begin_visit(uri, label, now.wall_us)
+        self._joining.begin_visit(uri, label, now.wall_us)
         self._records.requests.reconsider(uri.group_id)
         request = JoinRequest(NO_INVITE, self._identity.noise_public, label)
         for contact in uri.contacts:
@@ -132,7 +140,8 @@ class GroupActions:
             UnknownGroupError: this device is not in the group.
         """
         body = invite_member(
-            self._membership, group_id, member, capabilities, title, now.wall_us, may_be_member=may_be_member
+            *(self._membership.groups, self._joining, group_id, member, capabilities, title, now.wall_us),
+            may_be_member=may_be_member,
         ).to_wire()
         self._queue.queue(member, MessageType.GROUP_INVITE, group_id, body, now)
         self._membership.events.invitation(group_id, member, InvitationState.SENT, now.wall_us)
@@ -155,7 +164,7 @@ class GroupActions:
             LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
             UnknownGroupError: this device is not in the group.
         """
-        invite, sends = self._membership.add_device(group_id, newcomer, relay_url, now.wall_us)
+        invite, sends = self._joining.add_device(group_id, newcomer, relay_url, now.wall_us)
         self.queue_sends(sends, now)
         return invite
 

@@ -12,6 +12,7 @@ from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.events import InvitationState, VoteCast
+from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.notices import leaves_what_was_lost
@@ -57,6 +58,7 @@ class GroupMessages:
         self,
         own: DeviceKey,
         membership: Membership,
+        joining: Joining,
         maintenance: GroupMaintenance,
         past: Past,
         asking_back: AskingBack,
@@ -68,6 +70,7 @@ class GroupMessages:
         self._own = own
         self._decide = decide
         self._membership = membership
+        self._joining = joining
         self._groups = membership.groups
         self._maintenance = maintenance
         self._past = past
@@ -92,7 +95,7 @@ class GroupMessages:
 
     def _join(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         if JoinRequest.from_wire(delivery.message.body).secret == NO_INVITE:
-            sends = self._membership.receive_visit(delivery.message, now.wall_us)
+            sends = self._joining.receive_visit(delivery.message, now.wall_us)
             if sends is None:
                 return HandlerOutcome(taken=False)
             self._queue.restart(delivery.message.author, now)
@@ -101,7 +104,7 @@ class GroupMessages:
             return HandlerOutcome()
         if delivery.invite.prepared_for is not None and self._gathers(delivery.message, delivery.invite, now):
             return HandlerOutcome()
-        sends = self._membership.admit(delivery.message, delivery.invite, now.wall_us)
+        sends = self._joining.admit(delivery.message, delivery.invite, now.wall_us)
         self._queue.restart(delivery.message.author, now)
         return HandlerOutcome(sends=tuple(sends))
 

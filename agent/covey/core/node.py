@@ -45,6 +45,7 @@ from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.expiry import give_up, is_departure_notice
 from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
+from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
@@ -108,6 +109,7 @@ class Node:
         windows, link_keys, carriage, own = state.windows, state.link_keys, state.carriage, identity.signing_public
         self.groups, self.routes = Groups(identity, records), BoardRoutes(records.carriers)
         self.membership = Membership(identity, self.groups, records, rng, carriage)
+        self.joining = Joining(identity, self.membership, records.invites)
         self._records, self._jitter, self._maintenance_at_us = records, jitter, 0
         self.discarded = False
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
@@ -133,15 +135,14 @@ class Node:
         exchange = HistoryExchange(own, self.groups, past, records, queue, carriage)
         self.history = history = History(identity, self.groups, records, exchange)
         self.newcomers = Newcomers(self.groups, history, records, pins)
-        self.actions = GroupActions(identity, self.membership, history, records, queue)
-        of_groups = self.membership, maintenance, past, asking_back, records, queue
+        self.actions = GroupActions(identity, self.membership, self.joining, history, records, queue)
+        of_groups = self.membership, self.joining, maintenance, past, asking_back, records, queue
         self._group_messages = GroupMessages(own, *of_groups, self.actions.decide)
         self.heads = HeadsExchange(own, self.groups, history, exchange.asking, records, jitter, state.heads, carriage)
         self.mailboxes = Mailboxes(self.groups, self._make_mailbox_exchange)
         parts = ReceivingParts(
             *(state.rates, self.membership, self._links, imprints, link_keys, queue),
-            self._acknowledgements,
-            self.heartbeat,
+            *(self._acknowledgements, self.heartbeat),
             *(self.heads, asking_back),
             *(self.ephemeral, self.content),
             *(self.mailboxes, history),

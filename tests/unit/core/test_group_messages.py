@@ -114,7 +114,7 @@ def test_a_destruction_is_obeyed_where_a_later_epoch_has_begun(make: Make) -> No
     _remove(ann, cem, group_id)
     carry(ann, dan)
     with ann.store.transaction():
-        invite = ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us)
+        invite = ann.node.joining.invite(group_id, (), "mqtt://", ann.now.wall_us)
     with eve.store.transaction():
         eve.node.actions.request_join(invite, "eve", eve.now)
     carry(ann, eve)

@@ -371,7 +371,7 @@ def test_nobody_is_kept_waiting_for_an_answer_that_has_no_address(make: Make) ->
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     with ann.store.transaction():
-        invite = ann.node.membership.invite(group_id, (), "mqtt://fleet", ann.now.wall_us)
+        invite = ann.node.joining.invite(group_id, (), "mqtt://fleet", ann.now.wall_us)
     twin = Device("twin", ann.path.parent)
     twin.identity.noise.take((NoiseKey.of(ben.identity.noise_secret),))
     twin.restart()

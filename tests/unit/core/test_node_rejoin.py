@@ -30,7 +30,7 @@ def _without_answers(device: Device, minutes: int) -> None:
 
 def _ask(inviter: Device, joiner: Device, group_id: GroupId) -> None:
     with inviter.store.transaction():
-        invite = inviter.node.membership.invite(group_id, ("collector",), "", inviter.now.wall_us)
+        invite = inviter.node.joining.invite(group_id, ("collector",), "", inviter.now.wall_us)
     joiner.now = inviter.now
     with joiner.store.transaction():
         joiner.node.actions.request_join(invite, joiner.name, joiner.now)

@@ -173,7 +173,7 @@ def open_invitation(
         free = [number for number in range(1, RENDEZVOUS_NUMBERS + 1) if number not in taken]
         number = secrets.choice(free)
         code = _draw_code(number) if with_code else None
-        invite = device.node.membership.invite(group_id, capabilities, device.config.relay.url, now_us)
+        invite = device.node.joining.invite(group_id, capabilities, device.config.relay.url, now_us)
         invite = replace(invite, operators=named)
         if has_authority(device.config):  # who has no account at the relay gets one at the rendezvous
             enrolment = known_enrolment_password(device.folder)

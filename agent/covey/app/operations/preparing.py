@@ -116,7 +116,7 @@ def _open(
         taken = {each.number for each in device.store.pairings.all() if each.ended is None}
         free = [number for number in range(1, RENDEZVOUS_NUMBERS + 1) if number not in taken]
         for label, number in zip(labels, secrets.SystemRandom().sample(free, len(labels)), strict=True):
-            invite = device.node.membership.invite(
+            invite = device.node.joining.invite(
                 manifest.group_id, capabilities, device.config.relay.url, now_us, lifetime_us, prepared_for=label
             )
             invite = replace(invite, operators=operators)

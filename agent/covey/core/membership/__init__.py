@@ -1,7 +1,8 @@
 """This device's groups: what it holds, changes, and announces to others.
 
 Rules stand at the top of `membership.py`; what others have to hear is returned as `GroupSend`s, never sent here.
-Read `groups.py` (what holds), `membership.py` (what changes it), then `invitations.py`, `requests.py`, `voting.py`,
-`rotation.py` (a new noise key), `addresses.py` (whom to speak to), `replay.py` and `maintenance.py` (catching up),
-`expiry.py` (giving up) and `authorisation.py` (who may speak). `records.py` says what of the store they need.
+Read `groups.py` (what holds), `membership.py` (what changes it), `joining.py` (who comes in), then `invitations.py`,
+`requests.py`, `voting.py`, `rotation.py` (a new noise key), `addresses.py` (whom to speak to), `replay.py` and
+`maintenance.py` (catching up), `expiry.py` (giving up) and `authorisation.py` (who may speak). `records.py` says what
+of the store they need.
 """

@@ -1,9 +1,9 @@
 """What changes the groups of one device: creating, joining, leaving, and what manifests bring.
 
-`trust.py` decides whether a manifest is accepted and what a group then is, `groups.py` knows what holds; this module
-keeps the accepted ones, tells those who must hear of them, and does what follows from a change. Messages for others are
-handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyond the rules of trust (docs/protocol.md,
-"Spreading manifests"):
+`trust.py` decides whether a manifest is accepted and what a group then is, `groups.py` knows what holds, `joining.py`
+lets others in; this module keeps the accepted manifests, tells those who must hear of them, and does what follows from
+a change. Messages for others are handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyond the
+rules of trust (docs/protocol.md, "Spreading manifests"):
 
     1. Whoever issues a manifest sends it to every member that it lists, with the rivals that it ends, and to whom it
        removed (000.18, 000.20, 000.21; `spreading.py`).
@@ -20,9 +20,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
-from covey.core.crypto import DeviceKeys, Identity
+from covey.core.crypto import Identity
 from covey.core.group.manifest import (
     GroupManifest,
     Member,
@@ -40,17 +39,14 @@ from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupEvents, RemovedFromGroup
 from covey.core.membership.groups import Groups
-from covey.core.membership.invitations import Invitations, check_capabilities, check_may_let_in
+from covey.core.membership.invitations import Invitations, check_capabilities
 from covey.core.membership.public_joins import PublicJoins
-from covey.core.membership.records import MembershipRecords, OpenInvite, PendingJoin
+from covey.core.membership.records import MembershipRecords, PendingJoin
 from covey.core.membership.replay import Offered, offer_all, reopened
 from covey.core.membership.spreading import Spreading
-from covey.core.pairing.group_uri import GroupUri
-from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message, MessageType
 from covey.errors import AheadError, InviteError, LocalError, RemoteError
 from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
-from covey.limits.pairing import ADMISSION_US, INVITE_US
 
 Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
@@ -74,7 +70,7 @@ class Membership:
         self._rng = rng
         self.spreading = Spreading(records.groups, carriage)
         self.invitations = Invitations(identity, records, rng)
-        self._public_joins = PublicJoins()
+        self.public_joins = PublicJoins()
         self.unfinished: set[GroupId] = set()
         """Groups with manifests that can be taken, and were not for the bound of one turn's work."""
         self.removals: deque[GroupManifest] = deque()  # issued just now, not listing all who were, boards apart
@@ -199,121 +195,12 @@ class Membership:
             if self.groups.address(target) is not None
         ]
 
-    # -- letting others in, and being let in --------------------------------------------------------------------------
-
-    def invite(
-        self,
-        group_id: GroupId,
-        capabilities: tuple[str, ...],
-        relay_url: str,
-        now_us: int,
-        lifetime_us: int = INVITE_US,
-        bound_to: DeviceKey | None = None,
-        prepared_for: str | None = None,
-    ) -> Invite:
-        """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
-
-        Who bears one that is `prepared_for` a device, as a file names it, is let in with others (`gathering.py`).
-
-        Raises:
-            LocalError: this device may not let others in; too many capabilities or open invites.
-            UnknownGroupError: this device is not in the group.
-        """
-        check_may_let_in(self.groups.group(group_id), self._own, bound_to)
-        return self.invitations.open(group_id, capabilities, relay_url, now_us, lifetime_us, bound_to, prepared_for)
-
-    def add_device(
-        self, group_id: GroupId, newcomer: Member, relay_url: str, now_us: int
-    ) -> tuple[Invite, list[GroupSend]]:
-        """Let a device in by its keys; the invite returned is its alone, and makes it believe this device's answer.
-
-        Raises:
-            LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
-            UnknownGroupError: this device is not in the group.
-        """
-        if self.groups.group(group_id).member(newcomer.keys.signing_public) is not None:
-            raise LocalError(f"device {newcomer.name} is a member already")
-        check_may_let_in(self.groups.group(group_id), self._own, newcomer.keys.signing_public)
-        invite = self.invitations.open(group_id, newcomer.capabilities, relay_url, now_us, ADMISSION_US)
-        opened = OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, newcomer.capabilities, None)
-        try:
-            return invite, self.let_in(opened, newcomer, now_us)
-        except InviteError as error:
-            raise LocalError(str(error)) from error
-
-    def begin_join(self, invite: Invite, now_us: int) -> None:
-        """Remember that this device asks to join, and whose answer alone counts.
-
-        Raises:
-            LocalError: expired, our own invite, or a group that this device is in.
-        """
-        if any(group.group_id == invite.group_id for group in self.groups.joined()):
-            raise LocalError("this device is in that group already")
-        self.invitations.ask(invite, now_us)
-        self.groups.readdress()
-
-    def begin_visit(self, uri: GroupUri, label: str, now_us: int) -> None:
-        """Remember that this device asks members of a public group for its manifest, to let itself in.
-
-        Raises:
-            LocalError: the URI names this device, or it is in the group.
-        """
-        if any(group.group_id == uri.group_id for group in self.groups.joined()):
-            raise LocalError("this device is in that group already")
-        self.invitations.ask_members(uri, label, now_us)
-        self.groups.readdress()
-
-    def receive_visit(self, message: Message, now_us: int) -> list[GroupSend] | None:
-        """Give a visitor the manifest of a public group; None where it has to ask again (`public_joins.py`, rule 2)."""
-        group, request = self.groups.group(message.group_id), JoinRequest.from_wire(message.body)
-        visitor = DeviceKeys(message.author, request.noise_public)
-        if not self._public_joins.answers(group, visitor, self.groups.addresses, now_us):
-            return None
-        self.groups.readdress()
-        return [self.spreading.to_visitor(group, message.author)]
+    # -- what others send ---------------------------------------------------------------------------------------------
 
     def lets_wait(self, message: Message, now_us: int) -> bool:
         """Say whether a newcomer's manifest has to come again later (`public_joins.py`, rule 4)."""
         trust = self.groups.trust_of(message.group_id)
-        return self._public_joins.lets_wait(trust.current if trust is not None else None, message.author, now_us)
-
-    def admit(self, message: Message, invite: OpenInvite, now_us: int) -> list[GroupSend]:
-        """Add the bearer of an invite to the group (000.18, 001.07).
-
-        Raises:
-            InviteError: the group is full, or one of the keys stands in it already.
-        """
-        request = JoinRequest.from_wire(message.body)
-        member = Member(DeviceKeys(message.author, request.noise_public), request.label)
-        return self.let_in(invite, member, now_us)
-
-    def let_in(self, invite: OpenInvite, newcomer: Member, now_us: int) -> list[GroupSend]:
-        """Use an invite for a device, and give it the group (000.19).
-
-        Raises:
-            InviteError: the group is full, or one of the keys stands in it already.
-        """
-        group_id, joiner = invite.group_id, newcomer.keys.signing_public
-        sends: list[GroupSend] = []
-        try:
-            if self.groups.group(group_id).member(joiner) is None:
-                if invite.used_by is not None:
-                    raise InviteError("the invite has been used, and its device is a member no more")
-                if self.groups.group(group_id).ban(DeviceKey(invite.secret_hash)) is not None:
-                    raise InviteError("the group has banned the invite")
-                member = replace(newcomer, capabilities=invite.capabilities)
-                sends = self.change(group_id, lambda draft, _: draft.adding(member), now_us)
-                self._records.invites.use(invite.secret_hash, joiner)
-            elif [head.issuer for head in self.groups.trust(group_id).heads()] != [self._own]:
-                sends = self.change(group_id, lambda draft, _: draft, now_us)  # it believes none but ours
-            if invite.bound_to == joiner:
-                self._records.invites.use(invite.secret_hash, joiner)
-        except LocalError as error:
-            raise InviteError(str(error)) from error
-        newcomer_gets = self.spreading.to_newcomer(self.groups.trust(group_id), joiner, self.groups.secret(group_id))
-        return [*sends, newcomer_gets]
-
-    # -- what others send ---------------------------------------------------------------------------------------------
+        return self.public_joins.lets_wait(trust.current if trust is not None else None, message.author, now_us)
 
     def receive_manifests(self, message: Message, now_us: int) -> list[GroupSend]:
         """Take manifests and secrets; return what others have to hear of it.
@@ -410,13 +297,13 @@ class Membership:
             known = manifest_hash(raw)
             if known not in waiting and not self._records.groups.has_manifest(trust.group_id, known):
                 waiting[known] = trust.read(raw)
-        offered_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
+        offered_now = offer_all(trust, waiting, self.public_joins.admission(trust, waiting, now_us))
         looked_back = any(each.version <= trust.root.version for each in waiting.values())
         self._keep(trust, offered_now, now_us)
         if looked_back and (found := reopened(trust.group_id, waiting, self._records.groups)) is not None:
             trust = found
             self.groups.hold(trust)
-            reopened_now = offer_all(trust, waiting, self._public_joins.admission(trust, waiting, now_us))
+            reopened_now = offer_all(trust, waiting, self.public_joins.admission(trust, waiting, now_us))
             self._keep(trust, reopened_now, now_us)
             refused = offered_now.refused or reopened_now.refused
             news = [*offered_now.news, *reopened_now.news]

@@ -15,7 +15,7 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.membership.events import GroupInvited
 from covey.core.membership.groups import Groups
-from covey.core.membership.membership import Membership
+from covey.core.membership.joining import Joining
 from covey.core.membership.records import RequestRecords
 from covey.core.pairing.invite import SECRET_BYTES, Invite
 from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
@@ -75,7 +75,8 @@ def may_invite(groups: Groups, author: DeviceKey) -> None:
 
 
 def invite_member(
-    membership: Membership,
+    groups: Groups,
+    joining: Joining,
     group_id: GroupId,
     member: DeviceKey,
     capabilities: tuple[str, ...],
@@ -93,15 +94,15 @@ def invite_member(
             may not let it in.
         UnknownGroupError: this device is not in the group.
     """
-    known = [found for group in membership.groups.joined() if (found := group.member(member)) is not None]
+    known = [found for group in groups.joined() if (found := group.member(member)) is not None]
     if not known:
         raise LocalError("that device is in no group with this one", hint="'covey invite' lets strangers in")
     if known[0].is_board:
         raise LocalError("a board is let in by its gateway", hint="covey mcu enrol")
-    manifest = membership.groups.group(group_id)
+    manifest = groups.group(group_id)
     if manifest.member(member) is not None and not may_be_member:
         raise LocalError("that device is in that group already")
-    invite = membership.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
+    invite = joining.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
     shown = preview_of(manifest, title)
     return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us, shown)
 

@@ -127,7 +127,7 @@ def test_it_waits_for_what_names_or_needs_the_key(make: Make) -> None:
     group_id = found(ann, ben)
     before = ann.identity.noise_public
     with ann.store.transaction():
-        ann.node.membership.invite(group_id, (), "", ann.now.wall_us, 60 * _DAY_US)
+        ann.node.joining.invite(group_id, (), "", ann.now.wall_us, 60 * _DAY_US)
     _due(ann)
     assert ann.identity.noise_public == before, "a good invite names it"
     with ann.store.transaction():

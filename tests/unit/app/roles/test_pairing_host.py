@@ -117,7 +117,7 @@ class Inn:
         with self.ann.store.transaction():
             self.group_id = self.ann.node.membership.create("ann", (), self.now.wall_us).group_id
             lifetime_us, label = (PREPARED_INVITE_US, "ben") if prepared else (INVITE_US, None)
-            self.invite = self.ann.node.membership.invite(
+            self.invite = self.ann.node.joining.invite(
                 self.group_id, (), "", self.now.wall_us, lifetime_us, prepared_for=label
             )
             code, row = None if prepared else CODE, self.invite

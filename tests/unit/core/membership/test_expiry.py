@@ -47,7 +47,7 @@ def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
 
 def _invite(inviter: Device, group_id: GroupId) -> Invite:
     with inviter.store.transaction():
-        return inviter.node.membership.invite(group_id, (), "mqtt://fleet", inviter.now.wall_us)
+        return inviter.node.joining.invite(group_id, (), "mqtt://fleet", inviter.now.wall_us)
 
 
 def _ask(joiner: Device, invite: Invite) -> None:
@@ -393,7 +393,7 @@ def test_a_request_that_may_wait_goes_no_more_often_than_anything_else(make: Mak
     ann, ben = make("ann"), make("ben")
     group_id = found(ann)
     with ann.store.transaction():
-        invite = ann.node.membership.invite(group_id, (), "mqtt://fleet", ann.now.wall_us, PREPARED_INVITE_US)
+        invite = ann.node.joining.invite(group_id, (), "mqtt://fleet", ann.now.wall_us, PREPARED_INVITE_US)
     _ask(ben, invite)
     times = _sendings(ben, 3_600_000_000)
     assert len(times) <= 3_600_000_000 / RETRY_US_MAX + 10

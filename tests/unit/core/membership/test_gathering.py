@@ -38,7 +38,7 @@ def create(device: Device) -> GroupId:
 
 def prepare(hub: Device, group_id: GroupId, label: str, *capabilities: str) -> Invite:
     with hub.store.transaction():
-        return hub.node.membership.invite(
+        return hub.node.joining.invite(
             group_id, capabilities, "mqtt://fleet", hub.now.wall_us, PREPARED_INVITE_US, prepared_for=label
         )
 
@@ -187,6 +187,6 @@ def test_prepared_invites_are_bounded_apart_from_those_that_people_hand_over(mak
         prepare(hub, group_id, "")
     for _ in range(MAXIMUM_OPEN_INVITES):
         with hub.store.transaction():
-            hub.node.membership.invite(group_id, (), "", hub.now.wall_us)
+            hub.node.joining.invite(group_id, (), "", hub.now.wall_us)
     with pytest.raises(LocalError), hub.store.transaction():
-        hub.node.membership.invite(group_id, (), "", hub.now.wall_us)
+        hub.node.joining.invite(group_id, (), "", hub.now.wall_us)

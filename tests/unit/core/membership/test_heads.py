@@ -418,7 +418,7 @@ def test_a_member_learns_nothing_of_groups_that_it_is_not_in(make: Make) -> None
     assert [head.group_id for head in report.heads] == [shared]
     before = heads.said_to(ben.key), heads.said_to(cay.key)
     with ann.store.transaction():
-        ann.node.membership.invite(secret, (), "", ann.now.wall_us)
+        ann.node.joining.invite(secret, (), "", ann.now.wall_us)
     admit(ann, make("dan"), secret, cay)
     assert heads.said_to(ben.key) == before[0]
     assert heads.said_to(cay.key) != before[1]

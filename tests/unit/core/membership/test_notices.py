@@ -227,7 +227,7 @@ def test_a_request_to_join_outlives_that_its_inviter_leaves_another_group(make: 
     carry(ann, ben, mal)
     with mal.store.transaction():
         further = mal.node.membership.create("mal", (), mal.now.wall_us).group_id
-        invite = mal.node.membership.invite(further, (), "mqtt://fleet", mal.now.wall_us)
+        invite = mal.node.joining.invite(further, (), "mqtt://fleet", mal.now.wall_us)
     with ben.store.transaction():
         ben.node.actions.request_join(invite, "ben", ben.now)
     ben.sends()  # and it is lost
@@ -330,7 +330,7 @@ def test_who_asks_to_join_a_group_does_not_miss_who_leaves_it_meanwhile(make: Ma
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     pair, _ = found(ann), found(cid, ann, ben)
     with ann.store.transaction():
-        invite = ann.node.membership.invite(pair, (), "mqtt://fleet", ann.now.wall_us)
+        invite = ann.node.joining.invite(pair, (), "mqtt://fleet", ann.now.wall_us)
     with ben.store.transaction():
         ben.node.actions.request_join(invite, "ben", ben.now)
     for outgoing in ben.sends():

@@ -161,7 +161,7 @@ def test_an_invite_that_was_printed_before_a_rotation_still_works(make: Make, an
     dan = make("dan")
     group_id = found(ann)
     with ann.store.transaction():
-        invite = ann.node.membership.invite(group_id, (), "mqtt://fleet", ann.now.wall_us)
+        invite = ann.node.joining.invite(group_id, (), "mqtt://fleet", ann.now.wall_us)
     ann.rotate()
     with dan.store.transaction():
         dan.node.actions.request_join(invite, "dan", dan.now)
@@ -174,7 +174,7 @@ def test_who_joins_under_a_key_that_it_has_replaced_meanwhile_tells_the_new_one(
     ben = make("ben")
     group_id = found(ben)
     with ben.store.transaction():
-        invite = ben.node.membership.invite(group_id, (), "mqtt://fleet", ben.now.wall_us)
+        invite = ben.node.joining.invite(group_id, (), "mqtt://fleet", ben.now.wall_us)
     with ann.store.transaction():
         ann.node.actions.request_join(invite, "ann", ann.now)
     ann.rotate()

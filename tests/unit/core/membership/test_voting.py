@@ -194,7 +194,7 @@ def test_admins_keep_a_device_out_that_is_no_member(group: Group, tmp_path: Path
         assert device.node.groups.group(group_id).ban(eve.key)
     assert ann.node.groups.secret(group_id) not in {secret, None}, "an epoch ends, and with it what was voted in it"
     with ann.store.transaction():
-        invite = ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us)
+        invite = ann.node.joining.invite(group_id, (), "mqtt://", ann.now.wall_us)
     with eve.store.transaction():
         eve.node.actions.request_join(invite, "eve", eve.now)
     carry(ann, eve)
@@ -230,7 +230,7 @@ def test_an_invite_can_be_voted_away(group: Group, tmp_path: Path) -> None:  # a
     name, ann, ben, cem, dan = group
     group_id, eve, fay = GroupId(name), Device("eve", tmp_path), Device("fay", tmp_path)
     with ann.store.transaction():
-        invites = [ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us) for _ in range(2)]
+        invites = [ann.node.joining.invite(group_id, (), "mqtt://", ann.now.wall_us) for _ in range(2)]
     _decide(group_id, Action.KEEP_OUT, DeviceKey(invites[0].secret_hash), (ben, cem), group)
     for device, invite in zip((eve, fay), invites, strict=True):
         with device.store.transaction():
@@ -245,7 +245,7 @@ def test_what_a_device_did_that_was_let_in_and_kept_out_at_once_is_void(tmp_path
     ann, ben, eve = (Device(name, tmp_path) for name in ("ann", "ben", "eve"))
     group_id = found(ann, ben)
     with ann.store.transaction():
-        invite = ann.node.membership.invite(group_id, (), "mqtt://", ann.now.wall_us)
+        invite = ann.node.joining.invite(group_id, (), "mqtt://", ann.now.wall_us)
     with eve.store.transaction():
         eve.node.actions.request_join(invite, "eve", eve.now)
     carry(ann, eve)
