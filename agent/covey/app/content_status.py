@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from covey.app.device import Device
 
 PEERS_CONDITION = "peers nearby"
+STORE_CONDITION = "store of files"
 NEARBY_FILES, NEARBY_BYTES = "content_nearby_files", "content_nearby_bytes"
+
+
+def store_trouble(device: Device) -> str:
+    """Return why the store of files refused the agent the last time; empty where it did not, or there is none."""
+    return device.store.conditions.values().get(STORE_CONDITION, ("", 0))[0] if device.config.content.store else ""
 
 
 def content_status(device: Device, *, running: bool) -> ContentStatus | None:

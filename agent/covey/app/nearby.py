@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.app.addresses import host_and_port
-from covey.app.content_status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION
+from covey.app.content_status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION, STORE_CONDITION
 from covey.app.roles.nearby_files import NearbyFiles
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ class _Notes:
         """Note how many peers there are."""
         with self._store.transaction():
             self._store.conditions.set(PEERS_CONDITION, str(number), self._clock.wall_us())
+
+    def store(self, trouble: str) -> None:
+        """Note why the object store refuses."""
+        with self._store.transaction():
+            self._store.conditions.set(STORE_CONDITION, trouble, self._clock.wall_us())
 
     def came(self, size: int) -> None:
         """Count a file that came from a place nearby."""
@@ -116,6 +121,11 @@ class _Nearby:
     def has_store(self) -> bool:
         """Whether there is an object store."""
         return self._objects is not None
+
+    @property
+    def store_trouble(self) -> str:
+        """Why the object store refuses; empty where it does not."""
+        return "" if self._objects is None else self._objects.trouble
 
     def store(self, content: ContentHash, path: Path) -> None:
         """Put a file into the object store, if there is one."""

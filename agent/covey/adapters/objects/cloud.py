@@ -29,7 +29,10 @@ SCHEMES = ("s3", "gs", "az", "abfss")
 _PATIENCE = timedelta(seconds=20)
 """How long a collector tries for one object: below the watchdog's time, as it waits for its store."""
 
-_HINT = "is it reached from here, and where are its credentials? AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and their like"
+_HINT = (
+    "is it reached from here, and where are its credentials? AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and their like; "
+    "http:// needs AWS_ALLOW_HTTP=true"
+)
 _RETRIES_MAX = 5
 _PART_BYTES = 5 * 1024 * 1024
 _PARTS_AT_ONCE = 2

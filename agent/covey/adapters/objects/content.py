@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from covey.errors import PeerError
+from covey.errors import PeerError, StorageError
 from covey.limits.content import STORED_PART_BYTES
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ class ContentStore:
 
     def __init__(self, objects: PiecewiseStore) -> None:
         self._objects = objects
+        self._troubles: dict[str, str] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Why it could not be written, or read, the last time; empty where it could."""
+        return next((each for each in self._troubles.values() if each), "")
 
     def read(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
         """Give bytes of what has a hash; None where it is not there.
@@ -54,7 +61,8 @@ class ContentStore:
         """Ask for what one part has of these bytes; what has come of it is given before the rest is here."""
         number, offset = divmod(position, STORED_PART_BYTES)
         size = min(end, _part_end(position)) - position
-        return self._objects.pieces(_key(content, number), offset, offset + size)
+        with self._noted("read"):
+            return self._objects.pieces(_key(content, number), offset, offset + size)
 
     def close(self) -> None:
         """Do nothing: a store holds nothing open."""
@@ -65,12 +73,22 @@ class ContentStore:
         Raises:
             StorageError: the store refused.
         """
-        if _key(content, 0) in self._objects.keys(_folder(content)):
-            return
-        size = file.seek(0, 2)
-        for number in reversed(range(max(1, -(-size // STORED_PART_BYTES)))):
-            file.seek(number * STORED_PART_BYTES)
-            self._objects.put(_key(content, number), file.read(STORED_PART_BYTES))
+        with self._noted("written"):
+            if _key(content, 0) in self._objects.keys(_folder(content)):
+                return
+            size = file.seek(0, 2)
+            for number in reversed(range(max(1, -(-size // STORED_PART_BYTES)))):
+                file.seek(number * STORED_PART_BYTES)
+                self._objects.put(_key(content, number), file.read(STORED_PART_BYTES))
+
+    @contextmanager
+    def _noted(self, how: str) -> Iterator[None]:
+        try:
+            yield
+        except StorageError as error:
+            self._troubles[how] = str(error)
+            raise
+        self._troubles[how] = ""
 
 
 def _part_end(position: int) -> int:

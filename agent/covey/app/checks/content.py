@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.app.checks.findings import Examined, Level, Seen, ok, warning
-from covey.app.content_status import content_status
+from covey.app.content_status import content_status, store_trouble
 from covey.app.wording import count
 from covey.core.content.secrets import EpochSecrets
 from covey.core.crypto import has_blake3
@@ -39,6 +39,11 @@ def content(device: Examined) -> Iterator[Seen]:
         yield warning(
             f"files here were put before this device came; their {count(lacking, 'key')} nobody has given yet",
             "a member that has pinned them gives it: covey content pin there; or have them put again",
+        )
+    if trouble := store_trouble(device.opened):
+        yield warning(
+            f"the store of files, {device.opened.config.content.store}, refuses: {trouble}",
+            "AWS_ACCESS_KEY_ID and so on have to stand in the agent's environment; http:// needs AWS_ALLOW_HTTP=true",
         )
     if status.pinned_bytes > _NEARLY_FULL * status.maximum_bytes:
         yield warning(

@@ -84,6 +84,10 @@ class Nearby(Protocol):
     def has_store(self) -> bool:
         """Whether there is an object store."""
 
+    @property
+    def store_trouble(self) -> str:
+        """Why the object store refuses; empty where it does not."""
+
     def store(self, content: ContentHash, path: Path) -> None:
         """Put a file into the object store, if there is one; once is enough.
 
@@ -100,6 +104,9 @@ class NearbyNotes(Protocol):
 
     def peers(self, number: int) -> None:
         """Note how many peers there are."""
+
+    def store(self, trouble: str) -> None:
+        """Note why the object store refuses; empty where it does not."""
 
     def came(self, size: int) -> None:
         """Count a file of so many bytes that came from a place nearby."""
@@ -151,6 +158,7 @@ class NearbyFiles:
         self._wake = wake
         self._noted: int | None = None
         self._note_us = 0
+        self._store_refuses: bool | None = None
         self._work: _Work | None = None
         self._seen: dict[ContentHash, _Seen] = {}
         self._held: set[ContentHash] = set()
@@ -164,6 +172,7 @@ class NearbyFiles:
             self._nearby.offer(self._content.given_files())
             self._offer_us = now.monotonic_us + _OFFER_US
         self._note_peers(now)
+        self._note_store()
         wanted = {each.hash: each for each in self._content.all_wanted()}
         self._seen = {key: self._seen.get(key) or _Seen(now.monotonic_us) for key in wanted}
         self._hold(node, now)
@@ -181,6 +190,18 @@ class NearbyFiles:
         if now.monotonic_us >= self._note_us and self._noted != self._nearby.peers:
             self._noted, self._note_us = self._nearby.peers, now.monotonic_us + _NOTE_US
             self._notes.peers(self._noted)
+
+    def _note_store(self) -> None:
+        """Note whether the object store refuses, and say so once."""
+        trouble = self._nearby.store_trouble
+        if bool(trouble) is self._store_refuses:
+            return
+        if trouble:
+            self._report("warning", f"the object store refuses: {trouble}")
+        elif self._store_refuses:
+            self._report("notice", "the object store takes and gives files again")
+        self._store_refuses = bool(trouble)
+        self._notes.store(trouble)
 
     def stop(self, node: Node, now: Now) -> None:
         """End the thread, and give nothing any more."""
@@ -292,7 +313,9 @@ class NearbyFiles:
         try:
             for each, path in files.items():
                 self._nearby.store(each, path)
-        except (CoveyError, OSError) as error:
+        except CoveyError:
+            return  # it says why (`_note_store`)
+        except OSError as error:
             self._report("warning", f"a file is not in the object store yet: {error}")
             return
         self._stored.add(content)

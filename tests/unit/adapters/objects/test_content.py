@@ -10,7 +10,7 @@ import pytest
 
 from covey.adapters.objects.content import ContentStore
 from covey.adapters.objects.folder import DirectoryStore
-from covey.errors import PeerError
+from covey.errors import PeerError, StorageError
 from covey.limits.content import CHUNK_BYTES, STORED_PART_BYTES
 
 HASH = bytes(range(32))
@@ -58,3 +58,14 @@ def test_a_part_that_is_too_short_is_not_filled_up_with_the_next_one(tmp_path: P
     with pytest.raises(PeerError):
         pieces.extend(store.read(HASH, 0, len(content)) or ())
     assert b"".join(pieces) == content[: CHUNK_BYTES + 1]
+
+
+def test_why_it_refuses_is_known_until_it_does_no_more(tmp_path: Path) -> None:
+    folder, store = tmp_path / "store", ContentStore(DirectoryStore(tmp_path / "store"))
+    folder.write_bytes(b"no folder")
+    with pytest.raises(StorageError):
+        store.put(HASH, io.BytesIO(b"sealed"))
+    assert "store" in store.trouble
+    folder.unlink()
+    store.put(HASH, io.BytesIO(b"sealed"))
+    assert not store.trouble

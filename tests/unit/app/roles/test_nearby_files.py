@@ -73,6 +73,7 @@ class Around:
     has_store = False
     has_peers = False
     peers = 0
+    store_trouble = ""
 
     def __init__(self) -> None:
         self.there: list[ContentPlace] = []
@@ -126,6 +127,7 @@ class Pair:
         self.lines: list[str] = []
         self.noted: list[int] = []
         self.counted: list[int] = []
+        self.troubles: list[str] = []
         self.role = NearbyFiles(
             self.around,
             self.ben.store.content,
@@ -139,6 +141,10 @@ class Pair:
     def peers(self, number: int) -> None:
         """Take the note of how many there are."""
         self.noted.append(number)
+
+    def store(self, trouble: str) -> None:
+        """Take the note of why a store refuses."""
+        self.troubles.append(trouble)
 
     def came(self, size: int) -> None:
         """Take the note of a file that came from a place nearby."""
@@ -296,3 +302,15 @@ def test_what_is_here_or_on_its_way_is_offered_to_peers(pair: Pair) -> None:
     pair.look()
     pair.role.stop(pair.ben.node, pair.ben.now)
     assert pair.around.offered.keys() == {pair.reference.hash, pair.reference.index}
+
+
+def test_a_store_that_refuses_is_noted_and_told_once_with_its_end(pair: Pair) -> None:
+    pair.look()
+    for trouble in ("it is down, after 1 ms", "it is down, after 2 ms", ""):
+        pair.around.store_trouble = trouble
+        pair.look()
+    assert pair.troubles == ["", "it is down, after 1 ms", ""]
+    assert [each for each in pair.lines if "store" in each] == [
+        "the object store refuses: it is down, after 1 ms",
+        "the object store takes and gives files again",
+    ]
