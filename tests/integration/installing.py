@@ -36,12 +36,12 @@ _DEFINITION = """
 summary = "install the pump's program"
 argv = [{argv}]
 ends = "{ends}"
-seconds = {seconds}
+seconds = 300
 memory_mib = 1024
 [installer]
 trial_seconds = {trial}
 """
-FAST = ("--soak", "0s", "--patience", "3m")
+_FAST = ("--soak", "0s", "--patience", "3m")
 
 
 class Fleet:
@@ -70,11 +70,10 @@ class Fleet:
         for each in (*self.deputies, *self.sheds):
             self.hub.invite(each)
 
-    def define(self, shed: Gateway, *argv: str, ends: str = "", trial: int = 300, seconds: int = 300) -> None:
+    def define(self, shed: Gateway, *argv: str, ends: str = "", trial: int = 300) -> None:
         action = shed.state / "operations.d" / "pump.toml"
         action.parent.mkdir(mode=0o700, exist_ok=True)
-        words = ", ".join(f'"{word}"' for word in argv)
-        action.write_text(_DEFINITION.format(argv=words, ends=ends, trial=trial, seconds=seconds))
+        action.write_text(_DEFINITION.format(argv=", ".join(f'"{word}"' for word in argv), ends=ends, trial=trial))
         action.chmod(0o600)
 
     def define_pump(self, shed: Gateway, target: str = "pump", after: str = "", **how: Any) -> None:
@@ -91,14 +90,14 @@ class Fleet:
         log = self.hub.ok
         wait_until(lambda: log("history", "log", "--json").count("obeying") == len(self.sheds), "all obey")
 
-    def file(self, content: str, name: str = "content") -> str:
-        path = self._folder / name
+    def file(self, content: str) -> str:
+        path = self._folder / "content"
         path.write_text(content)
         return str(path)
 
     def release(self, content: str, *words: str, code: int) -> dict[str, Any]:
         """Release something, which is to end with a code; return the release that it has printed last."""
-        done = self.hub.covey("release", "create", self.file(content), "--installer", "pump", *FAST, *words)
+        done = self.hub.covey("release", "create", self.file(content), "--installer", "pump", *_FAST, *words)
         assert done.returncode == code, (done.stdout, done.stderr)
         found = self.hub.json("release", "list")[-1]
         assert isinstance(found, dict)

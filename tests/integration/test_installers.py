@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.integration.gateway import Gateway
-from tests.integration.installing import FAST, Fleet
-from tests.waiting import GUARD_S, wait_until
+from tests.integration.installing import Fleet
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -65,61 +64,6 @@ def test_an_update_that_breaks_the_connection_falls_back_by_itself(
     assert "no member acknowledged anything within 8 s" in why
     assert config.read_text() == before
     assert "confirm" not in _steps(shed)
-
-
-_HANGING = r"""#!/bin/sh
-case "$1" in
-install) for each in $(seq {children}); do setsid "$0" child & done; exec "$0" child ;;
-child) while true; do sleep 1; done ;;
-version) cat {state}/pump ;;
-esac
-"""
-
-
-@pytest.mark.parametrize("children", [0, 40], ids=["hangs", "forks"])
-def test_an_installer_that_hangs_or_forks_is_ended_with_all_that_it_has_begun(
-    new_gateway: Callable[[str], Gateway], tmp_path: Path, children: int
-) -> None:
-    fleet = Fleet(new_gateway, tmp_path, ("shed",))
-    [shed] = fleet.sheds
-    script = shed.state / "installer-that-hangs"
-    script.write_text(_HANGING.format(state=shed.state, children=children))
-    script.chmod(0o700)
-    (shed.state / "pump").write_text("good 1\n")
-    fleet.define(shed, str(script), seconds=3)
-    fleet.start()
-
-    def running() -> list[int]:
-        return [each.pid for each in psutil.process_iter(["cmdline"]) if str(script) in (each.info["cmdline"] or ())]
-
-    order = fleet.order("good 2\n")
-    wait_until(lambda: len(running()) > children, "all of it runs")
-    outcome, code, why = fleet.outcome(order)
-    assert (outcome, code) == ("failed", "action_rolled_back"), why
-    assert why.startswith("rolled back to good 1: it was ended after 3 s")
-    assert running() == []
-    assert shed.ok("status"), "the agent goes on"
-
-
-def test_of_two_releases_at_once_each_device_takes_one_after_the_other(
-    new_gateway: Callable[[str], Gateway], tmp_path: Path
-) -> None:
-    fleet = Fleet(new_gateway, tmp_path, ("shed", "barn"))
-    for each in fleet.sheds:
-        fleet.define_pump(each)
-    fleet.start()
-    releases = [
-        fleet.hub.start_beside(
-            "release", "create", fleet.file(f"{name}\n", name), "--installer", "pump", "--waves", "1,100%", *FAST
-        )
-        for name in ("good 2", "good 3")
-    ]
-    assert [release.wait(GUARD_S) for release in releases] == [0, 0], fleet.hub.log.read_text()
-    found = fleet.hub.json("release", "list")
-    assert [(each["state"], len(each["devices"])) for each in found] == [("finished", 2)] * 2
-    for shed in fleet.sheds:
-        assert [each for each in _steps(shed) if each != "version"] == ["install", "confirm"] * 2
-        assert (shed.state / "pump").read_text() in {"good 2\n", "good 3\n"}
 
 
 @pytest.mark.parametrize("step", ["install", "trial", "confirm", "rollback"])

@@ -131,9 +131,6 @@ def test_mistakes_in_a_release_come_before_the_file(fleet: Fleet) -> None:
     assert "names no waves" in hub.fails("release", "create", file, "--waves", "0", code=2)
     assert "no percentage" in hub.fails("release", "create", file, "--stop-at", "some", code=2)
     assert "operator" in fleet.sheds[0].fails("release", "create", file, code=1)
-    assert "no device of the group has the label" in hub.fails(
-        "release", "create", file, "--for", "label:attic", code=2
-    )
     assert "no release's id" in hub.fails("release", "show", "abc", code=1)
     assert hub.json("content", "ls") == []
     assert "no releases" in hub.ok("release")
