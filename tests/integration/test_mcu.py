@@ -98,6 +98,25 @@ def test_the_agent_carries_for_a_board_and_survives_kills(gateway: Gateway, boar
     assert gateway.counters()["landed_messages"] == 3
 
 
+def test_a_board_whose_flash_was_copied_is_told_in_check_and_in_the_fleet(
+    gateway: Gateway, board: PtyBoard, tmp_path: Path
+) -> None:
+    with PtyBoard(BoardOnLine("board"), tmp_path / "ttyACM1") as copy:
+        gateway.ok("config", "set", "bridge.ports", f"{board.port},{copy.port}")
+        gateway.start("collect", "--no-sensors")
+        wait_until(lambda: sum(each["up"] for each in gateway.json("mcu", "stats")) == 2, "the agent knows both")
+        checked = [
+            each
+            for each in json.loads(gateway.covey("check", "--json").stdout)["findings"]
+            if each["check"] == "boards"
+        ]
+        said = f"it has the identity of the board on {tmp_path}"
+        assert [said in each["line"] for each in checked] == [True, True]
+        assert all("mpremote rm :identity.key" in each["hint"] for each in checked)
+        told = [each["what"] for each in gateway.json("fleet")["troubles"]]
+        assert sum(said in each for each in told) == 2, "as the page shows it"
+
+
 def test_a_person_restarts_a_board_with_and_without_an_agent(gateway: Gateway, board: PtyBoard) -> None:
     gateway.ok("mcu", "reset")
     assert board.board.boots == 2

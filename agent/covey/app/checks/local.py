@@ -351,6 +351,10 @@ def operators(device: Examined) -> Iterator[Seen]:
             yield ok(f"{name}: {count(len(able), 'operator')} ({named}{', ...' if len(able) > _NAMED else ''})")
 
 
+_MENDED = "mend its covey.json, sensors or firmware, then: covey mcu reset"
+_COPIED = "on the copy: mpremote rm :identity.key, then covey mcu reset, and covey mcu enrol"
+
+
 def boards(device: Examined) -> Iterator[Seen]:
     """The boards on this machine's ports: there, answering, enrolled."""
     known = device.status.boards
@@ -363,10 +367,8 @@ def boards(device: Examined) -> Iterator[Seen]:
         elif is_serial and not os.access(device_file, os.R_OK | os.W_OK):
             yield error(f"{board.port} cannot be opened", "its group is dialout: sudo adduser covey dialout")
         elif board.trouble:
-            yield warning(
-                f"the board on {board.port} says: {board.trouble}",
-                "mend its covey.json, sensors or firmware, then: covey mcu reset",
-            )
+            is_copied = any(each.up and each.device == board.device and each is not board for each in known)
+            yield warning(f"the board on {board.port} says: {board.trouble}", _COPIED if is_copied else _MENDED)
         elif not board.up:
             yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
         elif not board.enrolled:
