@@ -113,8 +113,8 @@ def test_a_board_whose_flash_was_copied_is_told_in_check_and_in_the_fleet(
         said = f"it has the identity of the board on {tmp_path}"
         assert [said in each["line"] for each in checked] == [True, True]
         assert all("mpremote rm :identity.key" in each["hint"] for each in checked)
-        told = [each["what"] for each in gateway.json("fleet")["troubles"]]
-        assert sum(said in each for each in told) == 2, "as the page shows it"
+        troubles = [each["what"] for each in gateway.json("fleet")["troubles"]]
+        assert sum(said in each for each in troubles) == 2, "as the page shows it"
 
 
 def test_a_person_restarts_a_board_with_and_without_an_agent(gateway: Gateway, board: PtyBoard) -> None:
