@@ -304,8 +304,9 @@ class Core:
         if self._closed is None:
             wall_us, right = self._clock(now_us)
             clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
+            following = batch.Batch(self._settings.batch_bytes)  # or the heap might end between the two, and each goes twice
             self._closed = self._batch.body(self.outbox.next_number, self._boot_id, clock, now_us, wall_us)
-            self._batch = batch.Batch(self._settings.batch_bytes)
+            self._batch = following
         self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], self._closed, now_us))
         self._closed = None
         self._ahead, self._turn_us = min(self._ahead + 1, self._ahead_max()), now_us + _TURN_US
@@ -404,13 +405,15 @@ class Core:
         envelope = self._links.seal(message, now_us) if by_link else None
         if envelope is None:
             envelope = messages.seal(message, noise_public, nacl.randombytes(32), nacl.randombytes(24))
-        number = self.reporting.say(messages.CARRY, signing_public, envelope)
-        if number is None:
+        carry = [None, entry]
+        carries = self._carries + [carry]  # room for that first: what goes has to be known to go
+        carry[0] = self.reporting.say(messages.CARRY, signing_public, envelope)
+        if carry[0] is None:
             self._carry_at_us = now_us + _WAIT_US
         else:
             if entry is not None:
                 entry.sent = entry.carried = True
-            self._carries.append((number, entry))
+            self._carries = carries
 
     def _open(self, now_us):
         """Deal with an envelope, where only what the collector itself has written has an effect, or with an order."""

@@ -92,7 +92,10 @@ class Outbox:
         """Take the message that was signed with `next_seq`, telemetry with `next_number` in it; return its entry.
 
         What is no telemetry is never dropped. One that says what `loss_to_write` named, `loss`, forgets that.
+        Where the heap ends in it, older ones may be gone, and nothing is added.
         """
+        while self.size + len(message) > self.bytes_max and self._drop(self.entries):
+            pass
         entry = Entry(self.next_seq, message, is_telemetry)
         records = self._records if is_telemetry else self._records_needed() + [self.next_seq]
         lost = without(self._lost, loss) if loss else self._lost
@@ -106,8 +109,6 @@ class Outbox:
         self._records, self._lost = records, lost
         self.next_seq += 1
         self.size += len(message)
-        while self.size > self.bytes_max and self.drop_oldest():
-            pass
         return entry
 
     def _records_needed(self):
@@ -117,7 +118,10 @@ class Outbox:
 
     def drop_oldest(self):
         """Rule 3; return whether there was one. Neither a record, nor the newest message, nor what is on its way."""
-        for entry in self.entries[:-1]:
+        return self._drop(self.entries[:-1])
+
+    def _drop(self, entries):
+        for entry in entries:
             if entry.is_telemetry and not entry.carried:
                 seq = entry.link_seq
                 if entry.times:

@@ -104,17 +104,20 @@ class Batch:
         self._times.take(now_us)
         if kind == _DECIMAL:
             self._numbers.take(value)
-        if place is None:
-            place = len(self._series)
+        is_new = place is None
+        if is_new:
+            place = len(self._places)
+            del self._series[place:]  # left by a reading that the heap had no room for
             self._series.append([key[1], key[2], kind, key[3], 0, array("q"), array("d" if kind == _FLOAT else "q")])
-            self._places[key] = place
         kept = self._series[place]
         count = kept[4]
         for column, number in ((kept[5], now_us), (kept[6], value)):
-            if len(column) > count:  # left by a reading that the heap had no room for
+            if len(column) > count:  # left by such a one, too
                 column[count] = number
             else:
                 column.append(number)
+        if is_new:
+            self._places[key] = place
         kept[4] = count + 1
         if self.opened_us is None:
             self.opened_us = now_us
@@ -128,7 +131,7 @@ class Batch:
         series, times, numbers, floats = [], array("q"), array("q"), array("d")
         for kind, column in ((_DECIMAL, numbers), (_FLOAT, floats)):
             for kept in self._series:
-                if kept[2] == kind:
+                if kept[2] == kind and kept[4]:
                     series.append(kept[:5])
                     times.extend(_first(kept[5], kept[4]))
                     column.extend(_first(kept[6], kept[4]))

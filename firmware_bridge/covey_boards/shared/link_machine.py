@@ -171,7 +171,7 @@ class Link:
 
     def acknowledge(self, token):
         """Release the peer from the message that came with `token`: it is stored or done. In the order of their coming."""
-        if self._held and token == (self.statistics.sessions, self._held[0]):
+        if self._held and token[0] == self.statistics.sessions and token[1] == self._held[0]:
             self._held.pop(0)
             self._emit(_ACK, self._released(), b"")
 
@@ -213,11 +213,11 @@ class Link:
                 self._say_hello()
                 self._hello_at = now + self._hello_ms
                 self._hello_ms = min(2 * self._hello_ms, _HELLO_MS_MAX)
-        elif self._repeat_at is not None and now >= self._repeat_at:
+        elif self._outstanding and self._repeat_at is not None and now >= self._repeat_at:
             self._repetitions += 1
             if self._repetitions > _REPETITIONS_MAX:
-                self._repeat_at = None
                 self._follow(_SILENCE, now, "silence")
+                self._repeat_at = None
                 return
             self._suspect = True
             self._sent = max(1, self._sent)
@@ -228,11 +228,10 @@ class Link:
     # Sessions
 
     def _new_session(self, peer):
-        """Forget sequences and halves; keep the queue."""
+        """Forget sequences and halves; keep the queue. Who the peer is comes last: a half is made whole by its next HELLO."""
         both = min(self.boot_id, peer) + max(self.boot_id, peer)
         self._tag = (crc32(both) & 0xFFFF).to_bytes(2, "little")
         self._fragments = []  # of the message that comes: no piece of the heap has to hold it all before it is whole
-        self._peer = peer
         self._send_sequence = self._receive_sequence = 0
         self._held = []  # sequences of the DATA_LAST that our owner has not acknowledged
         self._passed = 127  # how far beyond the sequence that we lack the peer was last
@@ -245,6 +244,7 @@ class Link:
         self._repeat_at = None
         self._patient_until = 0  # BUSY postpones the repetition no further
         self._repetitions = 0
+        self._peer = peer
 
     def _say_hello(self):
         wants_answer = 0 if self.state == UP else 1
@@ -264,10 +264,10 @@ class Link:
         restarted = payload[8:16] != self._peer
         if restarted:
             self._follow(_MET, now, "restarted")
-            self._new_session(payload[8:16])
             self._hello_at, self._hello_ms = now + _HELLO_MS_MIN, _HELLO_MS_MIN
             self.statistics.sessions += 1
             self._fresh = True
+            self._new_session(payload[8:16])
         self._version = version
         self._peer_window = min(max(payload[3], 1), _WINDOW_MAX)  # 0 before there were windows
         self._peer_mtu = min(max(int.from_bytes(payload[4:6], "little"), _MTU_MIN), MTU_MAX)
@@ -383,12 +383,15 @@ class Link:
         if self._suspect:
             self._sent, self._suspect = 0, False
         self._repetitions = 0
-        self._wait(now)
+        if self._outstanding:
+            self._wait(now)
+        else:
+            self._repeat_at = None
 
     def _wait(self, now):
-        """Begin to wait for the oldest that is outstanding."""
+        """Begin to wait for the oldest that is outstanding, or about to be."""
         self._patient_until = now + _BUSY_MS_MAX
-        self._repeat_at = now + self._timer.rto if self._outstanding else None
+        self._repeat_at = now + self._timer.rto
 
     def _receive_busy(self, duration_ms, now):
         self.statistics.busy_received += 1
@@ -416,14 +419,15 @@ class Link:
             message = self._queue[self._place][1]
             start, end = self._offset, self._offset + body_size_max(self._peer_mtu) - _HEADER_BYTES
             kind = _DATA if end < len(message) else _DATA_LAST
-            self._outstanding.append((kind, message, start, end))
+            outstanding = self._outstanding + [(kind, message, start, end)]
+            if not self._outstanding:
+                self._wait(now)
+            self._outstanding = outstanding
             if self._sent_at is None:
                 self._sent_at, self._timed = now, self._sent
             self._sent += 1
             self._offset = end if kind == _DATA else 0
             self._place += kind == _DATA_LAST
-            if self._sent == 1:
-                self._wait(now)
             self._transmit(self._sent - 1, False)
 
     def _transmit(self, place, repeated):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from covey.core.ids import Incarnation
-from covey_boards.device import core, identity, outbox
+from covey_boards.device import core, identity
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
 from hil import firmware_simulation as simulation
@@ -368,74 +368,6 @@ def test_a_sensor_that_fails_stops_no_other() -> None:
     world.settle()
     assert world.collector.values() == list(range(1, world.sensor.count + 1))
     assert world.board.counters["sensor_errors"] == 6 * world.sensor.count
-
-
-class _Starved:
-    """Ends the heap of a board, and not of its gateway, at any place that asks for much of it."""
-
-    PLACES = (
-        (core.link_machine, ("encode", "Message", "Delivered", "LinkUp", "LinkDown")),
-        (core.messages, ("encode", "decode", "record")),
-        (core.batch, ("Batch",)),
-        (outbox, ("Entry", "without", "with_range")),
-    )
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: simulation.World, permille: int) -> None:
-        self.permille, self._world, self._at_board = permille, world, False
-        self._rng = random.Random(permille)
-        for module, names in self.PLACES:
-            for name in names:
-                monkeypatch.setattr(module, name, self._at_times(getattr(module, name)))
-        for name in ("feed", "tick"):
-            monkeypatch.setattr(world.board, name, self._as_port(getattr(world.board, name)))
-
-    def _ends(self) -> None:
-        if self._at_board and self._rng.randrange(1000) < self.permille:
-            raise MemoryError
-
-    def _at_times(self, real: Any) -> object:
-        def called(*arguments: Any) -> object:
-            self._ends()
-            return real(*arguments)
-
-        def made(kind: Any, *arguments: Any) -> object:
-            self._ends()
-            return real.__new__(kind, *arguments)
-
-        if isinstance(real, type) and issubclass(real, tuple):  # an event, whose type is asked for
-            return type(real.__name__, (real,), {"__new__": made})
-        return called
-
-    def _as_port(self, real: Callable[..., bytes | None]) -> Callable[..., bytes]:
-        def called(*arguments: Any) -> bytes:
-            self._at_board = True
-            try:
-                return real(*arguments) or b""
-            except MemoryError:
-                self._world.board.out_of_memory()
-                return b""
-            finally:
-                self._at_board = False
-
-        return called
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_heap_that_ends_anywhere_stops_nothing_and_hides_no_loss(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    world = simulation.World(60 + seed, 10 * (seed % 2), **QUICK)
-    starved = _Starved(monkeypatch, world, (20, 50, 100)[seed % 3])
-    world.run(30)
-    starved.permille = 0
-    world.run(5)
-    world.settle()
-    assert world.board.counters["out_of_memory"] > 3
-    (taken,) = world.collector.links.values()
-    arrived = [cbor.decode(each[1], 4096)[0] for each in taken.values() if each and each[0] == messages.TELEMETRY]
-    lost = [number for first, last in world.collector.lost for number in range(first, last + 1)]
-    assert sorted(arrived + lost) == list(range(1, world.board.outbox.next_number))
-    values = world.collector.values()
-    assert len(set(values)) == len(values)
-    assert lost or values == list(range(1, world.sensor.count + 1))
 
 
 def _slowly(world: simulation.World, job: Callable[[int], None]) -> Callable[[int], None]:
