@@ -327,7 +327,34 @@ def test_one_that_the_heap_ends_in_is_refused(
     board = small.room(flash)
     monkeypatch.setattr(updating.Update, "take", ends)
     assert small.bring(board, image)[-1] == (updating.REFUSED, "no heap for it")
-    assert (flash.read(standing.FILE) or b"").startswith(cbor.encode([image.digest, ""])[:34])
+    assert standing.known(flash)[3:] == [image.digest, "no heap for it"]
+
+
+def test_one_that_is_refused_is_looked_at_again_at_three_later_starts(
+    small: Small, operator: Identity, flash: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at the start that follows the refusal, or a board would do nothing else; later there may be room."""
+
+    def ends(*_given: object) -> None:
+        raise MemoryError
+
+    image, take, looked = _image(operator), updating.Update.take, []
+    monkeypatch.setattr(updating.Update, "take", ends)
+    for start in range(12):
+        small.world.board.known = standing.known(flash)
+        small.listen(monkeypatch)
+        small.announce(image)
+        if small.world.board.restart_wanted:
+            looked.append(start)
+            small.bring(small.room(flash), image)
+        small.cut_power()
+    assert looked == [0, 2, 4, 6]
+    monkeypatch.setattr(updating.Update, "take", take)
+    standing.remember(flash, bytes(32), "another one")
+    small.world.board.known = standing.known(flash)
+    small.announce(image)
+    small.bring(small.room(flash), image)
+    assert slots.choose(flash) == "slot_a", "there is room for it now"
 
 
 def test_a_part_alone_makes_no_room(small: Small) -> None:
