@@ -80,7 +80,8 @@ class Outbox:
         self.next_number = 1  # of a telemetry batch
         self._records = []  # link sequences that have no number: all that is no telemetry
         self._records_passed = 0  # of them, before everything that is still held or to be told
-        self._loss = None  # the record of loss that waits
+        self._loss = None  # the record of loss that waits, and what it names
+        self._named = []
         self._lost = []  # never to come, and no record says so yet
         self._entrusted = []  # only the gateway has them
         self._missing_since_us = None
@@ -105,14 +106,14 @@ class Outbox:
         else:
             self._records_passed += len(self._records) + 1 - len(records)
         if loss:
-            self._loss = entry
+            self._loss, self._named = entry, loss
         self._records, self._lost = records, lost
         self.next_seq += 1
         self.size += len(message)
         return entry
 
     def _records_needed(self):
-        held = [span[0] for span in self._lost[:1] + self._entrusted[:1]]
+        held = [span[0] for span in self._named_untaken() + self._lost[:1] + self._entrusted[:1]]
         oldest = min(held + [entry.link_seq for entry in self.entries[:1]] + [self.next_seq])
         return [seq for seq in self._records if seq >= oldest]
 
@@ -141,6 +142,10 @@ class Outbox:
         """Return the ranges that a record of loss should name now; one record waits at a time."""
         return [] if self._loss in self.entries else self._lost[:_LOSS_RANGES_MAX]
 
+    def _named_untaken(self):
+        """Return the first range that the waiting record names, unless the gateway has it: it is gone with a restart."""
+        return [] if self._loss not in self.entries or self._loss.times else self._named[:1]
+
     def numbers_of(self, ranges):
         """Return the telemetry numbers of ranges of link sequences that hold telemetry only."""
         numbers = []
@@ -151,7 +156,7 @@ class Outbox:
 
     def untaken(self):
         """Return what no gateway has, from its oldest batch on: [first, last link sequence, first, last number]; or None."""
-        places = [span[0] for span in self._lost[:1]]
+        places = [span[0] for span in self._named_untaken() + self._lost[:1]]
         places += [entry.link_seq for entry in self.entries if entry.is_telemetry and not entry.times][:1]
         if not places:
             return None

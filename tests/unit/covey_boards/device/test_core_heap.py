@@ -185,7 +185,7 @@ class _Ending:
         return self._line
 
 
-def _life(place: tuple[str, int] | None = None, times: int = 1) -> Counter[tuple[str, int]]:
+def _lived(place: tuple[str, int] | None = None, times: int = 1) -> Counter[tuple[str, int]]:
     """Live through an absence that fills the outbox, and a gateway that starts anew; return which lines were run."""
     world = simulation.World(5, interval_us=400_000, batch_us=1_500_000, outbox_bytes=900, window_bytes=1_500)
     ending = _Ending(world.board, place, times)
@@ -205,12 +205,12 @@ def _life(place: tuple[str, int] | None = None, times: int = 1) -> Counter[tuple
 
 @pytest.mark.slow
 def test_the_heap_may_end_at_any_line() -> None:
-    lived = _life()
-    places = [place for place in _places() if lived[place]]
+    counted = _lived()
+    places = [place for place in _places() if counted[place]]
     assert len(places) > 100
     for path, line in places:
-        for times in {1, (lived[path, line] + 1) // 2, (3 * lived[path, line] + 3) // 4}:
+        for times in {1, (counted[path, line] + 1) // 2, (3 * counted[path, line] + 3) // 4}:
             try:
-                _life((path, line), times)
+                _lived((path, line), times)
             except (AssertionError, LookupError, cbor.WireError) as error:
                 raise AssertionError(f"{Path(path).name}:{line}, time {times}: {error}") from error

@@ -162,3 +162,14 @@ def test_ranges_are_sets(some: list[tuple[int, int]], others: list[tuple[int, in
     for first, last in others:
         cut = with_range(cut, first, last)
     assert members(without(joined, cut)) == members(some) - members(others)
+
+
+def test_what_a_record_names_that_no_gateway_took_is_lost_with_it() -> None:
+    outbox = _filled(14, 1010)
+    record = outbox.add(b"record", False, outbox.loss_to_write())
+    while _held(outbox)[0] != 15:
+        _take(outbox, S)
+        outbox.receive_acknowledgement(_held(outbox)[0], [], S)
+    assert outbox.untaken() == [1, 15, 1, 14], "a restart takes the record along"
+    outbox.taken(record, S)
+    assert outbox.untaken() is None, "the gateway has it"
