@@ -169,16 +169,34 @@ def test_what_a_device_says_is_text(opens: Opens, fleet: CollectedFleet) -> None
     page.goto(f"{page.url.partition('#')[0]}#{author.author}")
     expect(page.locator("#values tr")).to_have_count(6)
     expect(page.get_by_role("rowheader", name=_HOSTILE)).to_be_visible()
+    is_readable(page)
     assert page.title().startswith("field-00000")
     assert page.locator("#values img").count() == 0
     page.goto(f"{page.url.partition('#')[0]}#0123")
     expect(page.locator("#connection")).to_contain_text("there is no such device")
+    is_readable(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_fleet_of_nobody_is_readable_and_says_how_to_begin(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    alone = Gateway(tmp_path, "alone")
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 390, "height": 844})
+    try:
+        page = context.new_page()
+        page.goto(_link(alone, "127.0.0.1:0"))
+        expect(page.locator("#summary")).to_contain_text("no other device yet")
+        expect(page.locator("#troubles")).to_contain_text("covey join CODE, or covey group create")
+        is_readable(page)
+    finally:
+        context.close()
+        alone.end()
 
 
 def test_a_page_without_its_server_says_so_and_how_to_go_on(opens: Opens, served: Gateway) -> None:
     page = opens()
     served.kill()
     expect(page.locator("#connection")).to_contain_text("no connection since")
+    is_readable(page)
     expect(page.locator("#summary")).to_have_text(_SUMMARY)
     link = _link(served, page.url.removeprefix("http://").partition("/")[0])
     expect(page.locator("#connection")).to_contain_text("open the link that covey dashboard has printed")
