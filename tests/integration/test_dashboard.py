@@ -177,10 +177,12 @@ def test_what_a_device_says_is_text(opens: Opens, fleet: CollectedFleet) -> None
     is_readable(page)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_fleet_of_nobody_is_readable_and_says_how_to_begin(browser: Browser, tmp_path: Path, scheme: str) -> None:
+@pytest.mark.parametrize("how", [{"color_scheme": "light"}, {"color_scheme": "dark"}])
+def test_a_fleet_of_nobody_is_readable_and_says_how_to_begin(
+    browser: Browser, tmp_path: Path, how: dict[str, Any]
+) -> None:
     alone = Gateway(tmp_path, "alone")
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 390, "height": 844})
+    context = browser.new_context(viewport={"width": 390, "height": 844}, **how)
     try:
         page = context.new_page()
         page.goto(_link(alone, "127.0.0.1:0"))
