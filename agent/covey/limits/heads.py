@@ -13,6 +13,9 @@ HEADS_US = 15_000_000
 HEADS_US_MAX = 3_600_000_000
 """What that pause doubles up to while both sides stay as they are: two that cannot agree speak of it once an hour."""
 
+GIVEN_AFTER = 2
+"""How often a member is heard to hold less, and told of that, before it is given what it lacks without a request."""
+
 HEADS_ROUND_US = 600_000_000
 """Between two reports to members of whom nothing, or nothing of late, is known: of a group of 50 each has heard from
 everybody after some four hours, for 200 bytes a minute."""

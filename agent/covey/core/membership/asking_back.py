@@ -8,7 +8,8 @@ the others lack, by a life of its issuer that is lost. The members list it, and 
 member, by the last manifest held, says something in the group, that one is asked for the manifests since then, and is
 given those held here: then both know the same. Whoever does not list the device does not hear it. One is asked every
 `PULL_US_MAX`, and has an address for `VISIT_US`, as a visitor has; not one with which another group is shared: what it
-never takes would wait for it for ever.
+never takes would wait for it for ever. That one hears how the groups stand here, and gives what is lacking (`heads.py`,
+rule 7).
 
 The other way round, a device may have been let in again by a life of a member that is lost, and nobody else have heard
 of it. No member hears anything of it but how its groups stand, and answers that with its removal (`former_members.py`).

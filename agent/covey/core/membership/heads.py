@@ -14,6 +14,8 @@
 6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
    a removal also where it speaks with nobody but the device that was removed. Who was asked comes after those who were
    not, as it may have gone for good.
+7. A member that has told of a lower version `GIVEN_AFTER` times, and goes on, is given what follows that, the secret
+   with it: it may hold that it was removed, and have lost with its state what let it in again. Then it asks nobody.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
 from covey.core.wire.message import NO_GROUP, Message, MessageType, read_message
 from covey.limits.group import BUNDLE_MANIFESTS
-from covey.limits.heads import HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, QUICK_ROUNDS
+from covey.limits.heads import GIVEN_AFTER, HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, QUICK_ROUNDS
 
 _NEWS = (MessageClass.CONTROL, MessageClass.HISTORY)
 """What waits for a device may be the news."""
@@ -297,8 +299,10 @@ class HeadsExchange:
             return []
         if not self._lists(trust, device):
             return self._former.notice(head, device, now) if head.digest != own.digest else []
-        differs = own.digest != head.digest and head.version >= own.version
-        manifests = self._ask(head, own, device, now) if differs else []
+        manifests: list[GroupSend] = []
+        if own.digest != head.digest:
+            bring = self._ask if head.version >= own.version else self._give
+            manifests = bring(head, own, device, now)
         return [*manifests, *self._ask_history(head, own, device, now)]
 
     def _ask_history(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
@@ -319,7 +323,7 @@ class HeadsExchange:
         now_us = now.monotonic_us
         if tokens.wait_us(now_us) or not self._pacing.pauses.ready(key, own.digest, now_us):
             return []
-        although_waiting = not self._asked(device)
+        although_waiting = not self._waits(device, MessageType.GROUP_PULL)
         if not self._may_say(key, device, own.digest, now_us, although_waiting=although_waiting):
             return []
         tokens.spend(1, now.monotonic_us)
@@ -328,9 +332,27 @@ class HeadsExchange:
         body = pull_to_wire(max(1, from_version))
         return [GroupSend(device, MessageType.GROUP_PULL, own.group_id, body)]
 
-    def _asked(self, device: DeviceKey) -> bool:
+    def _give(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
+        """Give what follows what a device holds, and in turn from further and further back on (rule 7)."""
+        key, group_id = ("give", device, own.group_id), own.group_id
+        times = self._pacing.pauses.times(key, head.digest)
+        although_waiting = not self._waits(device, MessageType.GROUP_MANIFEST)
+        if not self._may_say(key, device, head.digest, now.monotonic_us, although_waiting=although_waiting):
+            return []
+        if times < GIVEN_AFTER:  # as mostly: it asks
+            return []
+        back = 4 ** min(times - GIVEN_AFTER, 16) - 1
+        following = self._records.groups.manifests_from(group_id, max(1, head.version - back), BUNDLE_MANIFESTS)
+        fitting = first_within(following, self._carriage.maximum_payload)
+        if not fitting:
+            return []
+        secret = self._groups.secret(group_id)
+        body = Bundle(fitting, () if secret is None else (secret,)).to_wire()
+        return [GroupSend(device, MessageType.GROUP_MANIFEST, group_id, body)]
+
+    def _waits(self, device: DeviceKey, kind: MessageType) -> bool:
         waiting = self._records.outbox.control_messages(device)
-        return any(read_message(raw, verify=False).type is MessageType.GROUP_PULL for _, raw in waiting)
+        return any(read_message(raw, verify=False).type is kind for _, raw in waiting)
 
     def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the REVOKE of a group, after the manifests that it may rest on."""
