@@ -438,6 +438,11 @@ class Device:
         current = None if trust is None else trust.current
         return current is not None and current.member(self.identity.signing_public) is None
 
+    def epoch_of(self, group_id: GroupId) -> int:
+        """Return the epoch that the next manifest of a group follows, as far as the running node knows."""
+        assert self._runtime is not None
+        return self._runtime.node.groups.trust(group_id).epoch
+
     def sends_what_is_gone(self) -> bool:
         """Say whether the running node goes on sending what its queue does not hold."""
         windows = self._runtime.node.state.windows.in_flight() if self._runtime is not None else []

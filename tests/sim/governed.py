@@ -228,7 +228,8 @@ class Governed:
             for each in [vote for vote in kept if vote.voter == own and view is not None]:
                 assert view is not None
                 state = GroupState.of(view)
-                voters = voted_for(state, view.epoch, self.group_id, each.action, each.target, kept)
+                epoch = device.epoch_of(self.group_id)
+                voters = voted_for(state, epoch, self.group_id, each.action, each.target, kept)
                 check(len(voters) < majority(state), f"{device.name} keeps votes that decide")
             manifests = [read_manifest(raw) for raw in device.store.groups.manifests_from(self.group_id, 1)]
             for manifest in manifests:

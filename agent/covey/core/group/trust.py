@@ -95,6 +95,14 @@ class GroupTrust:
         """Say whether no manifest yet says what the heads come to; `current` is then unsigned."""
         return self.current is not None and not self.current.raw
 
+    @property
+    def epoch(self) -> int:
+        """The highest epoch that the next manifest follows: the one that votes to keep somebody out name.
+
+        That of a head that lost may be above the one of the head that says what holds.
+        """
+        return max(head.manifest.epoch for head in self._graph.heads.values())
+
     def heads(self) -> list[GroupManifest]:
         """Return the manifests that none follows, by hash."""
         return [head.manifest for _, head in sorted(self._graph.heads.items())]

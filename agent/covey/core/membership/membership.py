@@ -127,8 +127,7 @@ class Membership:
         manifest = sign_manifest(unsigned, self._identity)
         everybody = [member for each in (*trust.heads(), before) for member in each.members]
         audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
-        if manifest.member(self._own) and not all(map(manifest.member, audience)):
-            self.removals.append(manifest)
+        removes = manifest.member(self._own) is not None and not all(map(manifest.member, audience))
         for void in trust.void_members():  # rule 5 has notified them
             audience.pop(void, None)
         try:
@@ -139,6 +138,8 @@ class Membership:
             self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
         news = trust.news_of(manifest)
         self._save(manifest, now_us)
+        if removes:
+            self.removals.append(manifest)
         self._accepted(trust, before, [manifest], now_us)
         strangers = [member for key, member in audience.items() if not (manifest.member(key) or before.member(key))]
         self.groups.addresses.part_from(strangers)

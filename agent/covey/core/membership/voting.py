@@ -9,7 +9,6 @@ from covey.core.group.manifest import GroupManifest, Member, Mode
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import (
     Action,
-    Vote,
     admins,
     majority,
     read_vote,
@@ -61,18 +60,19 @@ def vote(
         LocalError: this device is no admin, or votes about itself, or there is nothing to vote about.
     """
     state, group_id, own = GroupState.of(manifest), manifest.group_id, identity.signing_public
+    epoch = membership.groups.trust(group_id).epoch
     if own not in admins(state):
         raise LocalError("only an admin may vote in this group")
     if own == target:
         raise LocalError("nobody votes about itself", hint="covey group leave")
-    since = target_since(state, manifest.epoch, action, target)
+    since = target_since(state, epoch, action, target)
     if since is None:
         raise LocalError("there is no such member, or no such ban")
     ours = sign_vote(group_id, action, target, since, identity)
     kept = {
         each.voter: each
         for each in map(read_vote, records.of_group(group_id))
-        if _counts(manifest, state, each, action, target)
+        if voted_for(state, epoch, group_id, action, target, [each])
     }
     kept[own] = ours
     voting = Voting(len(kept), majority(state))
@@ -105,19 +105,16 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
     manifest = groups.group(message.group_id)
     if manifest.mode not in VOTING_MODES or cast.group_id != message.group_id or cast.voter == cast.target:
         raise VoteError("a vote that does not count here")
-    state = GroupState.of(manifest)
-    if not _counts(manifest, state, cast, cast.action, cast.target):
-        since = target_since(state, manifest.epoch, cast.action, cast.target)
-        newest = manifest.epoch if cast.action is Action.KEEP_OUT else manifest.version
+    state, epoch = GroupState.of(manifest), groups.trust(message.group_id).epoch
+    about = message.group_id, cast.action, cast.target
+    if not voted_for(state, epoch, *about, [cast]):
+        since = target_since(state, epoch, cast.action, cast.target)
+        newest = epoch if cast.action is Action.KEEP_OUT else manifest.version
         if cast.since > newest or (cast.since == since and cast.voter not in admins(state)):
             raise AheadError("a vote for which a manifest is missing")
         raise VoteError("a vote that does not count here")
     records.save(message.group_id, cast.raw)
-    alike = {
-        each.voter
-        for each in map(read_vote, records.of_group(message.group_id))
-        if _counts(manifest, state, each, cast.action, cast.target)
-    }
+    alike = voted_for(state, epoch, *about, list(map(read_vote, records.of_group(message.group_id))))
     return VoteCast(message.group_id, cast.action, cast.target, cast.voter, len(alike), majority(state))
 
 
@@ -126,13 +123,9 @@ def own_votes(groups: Groups, records: VoteRecords, own: DeviceKey) -> list[Vote
     found = []
     for manifest in (group for group in groups.joined() if group.mode in VOTING_MODES):
         state, kept = GroupState.of(manifest), list(map(read_vote, records.of_group(manifest.group_id)))
-        for ours in kept:
-            if ours.voter == own and _counts(manifest, state, ours, ours.action, ours.target):
-                group_id, epoch = manifest.group_id, manifest.epoch
-                voters = voted_for(state, epoch, group_id, ours.action, ours.target, kept)
-                found.append(VoteCast(group_id, ours.action, ours.target, own, len(voters), majority(state)))
+        epoch = groups.trust(manifest.group_id).epoch
+        for ours in (each for each in kept if each.voter == own):
+            about = manifest.group_id, ours.action, ours.target
+            if voted_for(state, epoch, *about, [ours]):
+                found.append(VoteCast(*about, own, len(voted_for(state, epoch, *about, kept)), majority(state)))
     return found
-
-
-def _counts(manifest: GroupManifest, state: GroupState, cast: Vote, action: Action, target: DeviceKey) -> bool:
-    return bool(voted_for(state, manifest.epoch, manifest.group_id, action, target, [cast]))

@@ -12,7 +12,7 @@ from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role
 from covey.core.group.policy import Action, sign_vote
 from covey.core.ids import DeviceKey, EpochId, GroupId
-from covey.core.membership.events import VoteCast
+from covey.core.membership.events import GroupChanged, VoteCast
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from tests.fleet import Device, admit, carry, found, identity
@@ -66,6 +66,43 @@ def test_a_vote_that_comes_again_is_one_event(group: Group) -> None:
     for _ in range(3):
         _cast(ben, ann, GroupId(group_id), dan, 4)
     assert len(_votes(ann, 0)) == 1
+
+
+def test_a_removal_that_the_group_refuses_leaves_nothing_behind(group: Group) -> None:
+    group_id, ann, ben, cem, dan = group
+    with pytest.raises(LocalError, match="does not let this device"):
+        _change(dan, GroupId(group_id), lambda draft: draft.removing(cem.key, EpochId(bytes(32))))
+    dan.events()
+    _change(ann, GroupId(group_id), lambda draft: draft.changing(replace(draft.members[0], label="pump")))
+    carry(ann, ben, cem, dan)
+    assert [event for event in dan.events() if not isinstance(event, GroupChanged)] == []
+    assert dan.node.groups.group(GroupId(group_id)).hash == ann.node.groups.group(GroupId(group_id)).hash
+
+
+def test_votes_to_keep_somebody_out_decide_where_a_branch_that_lost_is_of_a_later_epoch(group: Group) -> None:
+    group_id, ann, ben, cem, dan = GroupId(group[0]), *group[1:]
+    stranger = DeviceKey(b"stranger" * 4)
+
+    def bans(voter: Device, by: Device, target: Device) -> None:
+        member = ann.node.groups.group(group_id).member(target.key)
+        assert member is not None
+        raw = sign_vote(group_id, Action.BAN, target.key, member.since, voter.identity).raw
+        with by.store.transaction():
+            by.store.votes.save(group_id, raw)
+            assert by.node.actions.vote(group_id, Action.BAN, target.key, by.now).decided
+
+    bans(cem, ben, ann)
+    bans(cem, ann, dan)
+    bans(ben, ann, cem)
+    carry(ann, ben, cem, dan)
+    assert not ben.node.groups.trust(group_id).conflict
+    assert len(ben.node.groups.trust(group_id).heads()) == 2
+    for voter in (ben, cem):
+        with voter.store.transaction():
+            voting = voter.node.actions.vote(group_id, Action.KEEP_OUT, stranger, voter.now)
+        carry(ben, cem)
+    assert voting.decided
+    assert ben.node.groups.group(group_id).ban(stranger) is not None
 
 
 def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 003.34, 003.36
