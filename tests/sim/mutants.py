@@ -34,6 +34,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
 from covey.core.group.revocation import Revoke
+from covey.core.group.trust import GroupTrust
 from covey.core.group_actions import GroupActions
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import lanes as lanes_module
@@ -53,6 +54,7 @@ from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.gathering import Gathering
+from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
@@ -268,6 +270,11 @@ def _what_is_held(joining: Joining, invite: OpenInvite, newcomer: Member, now_us
 _let_in = Joining.let_in
 
 
+def _epoch_that_holds(trust: GroupTrust) -> int:
+    assert trust.current is not None
+    return trust.current.epoch
+
+
 def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
     """Let prevail, of all that wait, whom nobody wants out, known or not."""
     attacking = 0
@@ -429,6 +436,8 @@ MUTANTS = (
     Mutant(
         "votes that become enough decide nothing", {(group_messages_module, "own_votes"): lambda *_: []}, 40_002_023
     ),
+    Mutant("a vote names the epoch of what holds", {(GroupTrust, "epoch"): property(_epoch_that_holds)}, 970_030_525),
+    Mutant("who stays behind is left to ask", {(HeadsExchange, "_give"): lambda *_: []}, 970_016_134),
     Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant(
         "what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 40_003_999
