@@ -18,6 +18,7 @@ from covey.app.operations.boards import Board
 from covey.app.operations.serial_ports import SerialPort, pick_port, scan_ports
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.interruption import explained_interruption
 from covey.cli.terminal import ask, print_json, print_table
 from covey.core.ids import labelled_name, printable
 from covey.errors import LocalError, UsageError
@@ -211,7 +212,9 @@ def _reset(device: Device, options: argparse.Namespace) -> None:
 
 def _flash(device: Device, options: argparse.Namespace) -> None:
     port = pick_port(device, options.port)
-    flashed = boards.flash(device, port, lambda line: print(line, file=sys.stderr, flush=True))
+    stays = f"the board may have some of the files; 'covey mcu flash {port}' writes those that it lacks"
+    with explained_interruption(lambda: stays):
+        flashed = boards.flash(device, port, lambda line: print(line, file=sys.stderr, flush=True))
     print(f"{flashed.written} of {flashed.files} files written, all verified", file=sys.stderr)
     _show_answering(flashed.board, options)
 

@@ -15,6 +15,7 @@ from covey.app.operations.verifying import Verified, verify_state
 from covey.app.wording import count
 from covey.cli.device_options import device_api, open_device, state_folder
 from covey.cli.grammar import Parser, every_action, json_option
+from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.terminal import confirm, print_json, print_table
 from covey.core.ids import labelled_name
@@ -108,7 +109,8 @@ def _print_verified(found: Verified) -> None:
 def _export(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
     rows: list[dict[str, Any]] = []
-    with open_device(options) as device:
+    stays = f"files that are in {folder} are whole; everything stays queued here, and may be exported again"
+    with open_device(options) as device, explained_interruption(lambda: stays):
         for each in export_files.export_files(device, folder, options.to):
             rows.append({"recipient": each.recipient, "messages": each.messages, "files": each.files})
             _progress(options, f"{each.recipient}: {each.messages} messages")
@@ -127,7 +129,8 @@ def _import(options: argparse.Namespace) -> int:
     """Return 1 where none was for this device, or some were damaged."""
     total: Counter[str] = Counter()
     found = []
-    with open_device(options) as device:
+    stays = "what was read so far is taken; the same files may be imported again"
+    with open_device(options) as device, explained_interruption(lambda: stays):
         for each in export_files.import_files(device, options.files):
             total.update(each.counts)
             found.append(each)

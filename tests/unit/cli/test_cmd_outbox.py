@@ -1,0 +1,30 @@
+"""Who ends an export or an import by Ctrl-C reads what stays of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from covey.cli.main import INTERRUPTED
+from tests.command import Here
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [
+        ("export", "interrupted: files that are in {} are whole; everything stays queued here"),
+        ("import", "interrupted: what was read so far is taken; the same files may be imported again"),
+    ],
+)
+def test_what_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, says: str) -> None:
+    def interrupt(*_: object) -> Iterator[object]:
+        raise KeyboardInterrupt
+        yield
+
+    here = Here(tmp_path, "hub")
+    monkeypatch.setattr(f"covey.app.operations.export_files.{action}_files", interrupt)
+    ended = here.covey("outbox", action, str(tmp_path / "stick"))
+    assert ended.code == INTERRUPTED
+    assert ended.stderr.startswith(says.format(tmp_path / "stick"))
