@@ -169,11 +169,6 @@ class Collector:
         """Return every value of the counter that telemetry brought, in order of link and batch."""
         return [value for values in self.runs() for value in values]
 
-    def lacking(self):
-        """Say, for each start of the board, whether a message before its last one is under way, or told as lost."""
-        links = self.links.values()
-        return [not all(taken.get(number) for number in range(1, max(taken, default=0))) for taken in links]
-
     def runs(self):
         """Return the same, for each start of the board by itself: what was under way may come after the next one."""
         found = []
