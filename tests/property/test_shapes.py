@@ -14,7 +14,7 @@ from covey.core.ids import Incarnation, LinkSeq
 from covey.core.telemetry import decoding
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
-from covey.core.wire import cbor, message, shapes
+from covey.core.wire import cbor, envelope, message, shapes
 from covey.core.wire.deflate import inflate
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import RemoteError
@@ -104,6 +104,20 @@ def test_a_message_is_read_alike(
         assert quick == message._read_strictly(raw)
     elif not changes:
         pytest.fail("an honest message was left to the strict reader")
+
+
+@given(st.booleans(), numbers, st.binary(max_size=300), harm)
+def test_an_envelope_is_read_alike(
+    linked: bool, counter: int, content: bytes, changes: list[tuple[str, int, int]]
+) -> None:
+    fields = [2, bytes(16), counter, content] if linked else [1, bytes(32), bytes(24), content]
+    raw = _harmed(cbor.encode(fields), changes)
+    quick = envelope._read_quickly(raw)
+    if quick is not None:
+        assert quick == envelope._read_strictly(raw)
+        assert quick.ciphertext == envelope._read_strictly(raw).ciphertext
+    elif not changes:
+        pytest.fail("an honest envelope was left to the strict reader")
 
 
 @given(rows, numbers, numbers, harm)

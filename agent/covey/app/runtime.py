@@ -8,6 +8,7 @@ node write in one transaction, commits, and only then answers the relay and publ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from queue import Empty, Queue
 from typing import Protocol
 
@@ -96,6 +97,9 @@ class ConditionTable(Protocol):
 
 class RuntimeStore(Transactions, Protocol):
     """The store as the loop needs it."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Read the state as it is now until the end: what others commit meanwhile may show after it."""
 
     def changed_elsewhere(self) -> bool:
         """Say whether another process has committed since the last call."""
@@ -350,14 +354,15 @@ class Runtime:
         if not self._relays.connected or self._relays.full(now.monotonic_us):
             return
         too_large: list[Outgoing] = []
-        for outgoing in self.node.envelopes_to_send(now):
-            retries = self.node.retries(outgoing)
-            result = self._relays.send(outgoing, retries, now.monotonic_us)
-            if result is PublishRefusal.TOO_LARGE:
-                too_large.append(outgoing)
-            elif isinstance(result, PublishRefusal):
-                break
-            self.node.sent(outgoing, now, result if isinstance(result, str) else "")
+        with self._store.reading():
+            for outgoing in self.node.envelopes_to_send(now):
+                retries = self.node.retries(outgoing)
+                result = self._relays.send(outgoing, retries, now.monotonic_us)
+                if result is PublishRefusal.TOO_LARGE:
+                    too_large.append(outgoing)
+                elif isinstance(result, PublishRefusal):
+                    break
+                self.node.sent(outgoing, now, result if isinstance(result, str) else "")
         for outgoing in too_large:
             self._set_aside(outgoing, now)
 

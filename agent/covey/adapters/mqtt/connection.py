@@ -22,12 +22,10 @@
 from __future__ import annotations
 
 import enum
-import itertools
 import logging
 import re
 import selectors
 import socket
-import ssl
 import threading
 import time
 from collections import deque
@@ -40,6 +38,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from covey.adapters.mqtt.buffered_socket import BufferedSocket
 from covey.adapters.mqtt.lean_paho import host, paho
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, RelaySettings, plain_words, publish_bytes
 from covey.adapters.mqtt.states import (
@@ -78,7 +77,7 @@ DISCONNECT_S = 1.0
 """How long a clean disconnect may take: it only flushes a few packets."""
 
 _READ_AT_ONCE = 64
-"""Deliveries that are read before anything is written: a full inbox must not hold up its acknowledgements."""
+"""Packets that are read before anything is written: a full inbox must not hold up its acknowledgements."""
 
 _TICK_S = 5.0
 """How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
@@ -100,6 +99,13 @@ class _Acknowledge:
 class _Order(enum.Enum):
     RENEW_SUBSCRIPTION = enum.auto()
     CLOSE = enum.auto()
+
+
+class _Client(paho.Client):
+    """paho's client on a socket with buffers; where a later paho asks for its socket otherwise, it has none."""
+
+    def _create_socket(self) -> BufferedSocket:
+        return BufferedSocket(super()._create_socket(), DISCONNECT_S)  # type: ignore[arg-type] # its own Protocol
 
 
 class Connection:
@@ -216,7 +222,7 @@ class Connection:
         return state
 
     def _new_client(self) -> paho.Client:
-        client = paho.Client(
+        client = _Client(
             CallbackAPIVersion.VERSION2,
             client_id=self._settings.username,
             protocol=paho.MQTTv5,
@@ -264,43 +270,55 @@ class Connection:
         """Move bytes and posted work until paho has let go of the socket."""
         with selectors.DefaultSelector() as selector:
             connected = self._client.socket()
-            assert isinstance(connected, socket.socket)
+            assert connected is not None
+            if not isinstance(connected, BufferedSocket):
+                connected = BufferedSocket(connected, DISCONNECT_S)  # type: ignore[arg-type] # it is a socket
             selector.register(self._wake_reader, selectors.EVENT_READ)
             selector.register(connected, selectors.EVENT_READ)
             watched = selectors.EVENT_READ
             while not isinstance(self._state, Ended) and self._client.socket() is not None:
-                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._client.want_write() else 0)
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._has_unsent() else 0)
                 if wanted != watched:
                     selector.modify(connected, wanted)
                     watched = wanted
-                ready = {key.fileobj for key, _ in selector.select(self._patience_s())}
+                ready = {key.fileobj for key, _ in selector.select(0 if connected.holds else self._patience_s())}
                 if self._wake_reader in ready:
                     self._wake_reader.recv(64)
                     self._do_posted()
-                if connected in ready:
+                if connected in ready or connected.holds:
                     self._read(connected)
                 self._client.loop_write()
+                self._flush(connected)
                 self._client.loop_misc()
                 self._keep_deadlines()
 
     def _patience_s(self) -> float:
         return max(0.0, min(_TICK_S, self._settings.keepalive_s / 4, self._state.deadline_s - time.monotonic()))
 
-    def _read(self, connected: socket.socket) -> None:
-        """Read what is there, some packets at a time, including what TLS has decrypted and no selector sees."""
-        for number in itertools.count(1):
+    def _read(self, connected: BufferedSocket) -> None:
+        """Read what is there, some packets at a time."""
+        for _ in range(_READ_AT_ONCE):
             self._came = False
             self._client.loop_read()
-            more = _holds(connected) or (self._came and number < _READ_AT_ONCE)
-            if self._client.socket() is None or not more:
+            if self._client.socket() is None or not (connected.holds or self._came):
                 return
+
+    def _has_unsent(self) -> bool:
+        connected = self._client.socket()
+        return self._client.want_write() or (isinstance(connected, BufferedSocket) and connected.waits)
+
+    def _flush(self, connected: BufferedSocket) -> None:
+        try:
+            connected.flush()
+        except OSError:
+            self._end("the connection was lost")
 
     def _keep_deadlines(self) -> None:
         """Renew the subscription when we are up; give up on a server that is slow at anything else."""
         now = time.monotonic()
         unanswered_s = now - self._answered_at if self._handle_of else 0.0
         state = self._state
-        if unanswered_s > 2 * self._settings.keepalive_s and not self._client.want_write():
+        if unanswered_s > 2 * self._settings.keepalive_s and not self._has_unsent():
             self._end("the server does not answer publishes")
         elif now < state.deadline_s:
             return
@@ -454,11 +472,6 @@ def refusal_words(reason: ReasonCode) -> str:
     if reason.value in {0x86, 0x87}:
         return "the server refuses this user name and password"
     return f"the server refuses the connection: {reason}"
-
-
-def _holds(connected: socket.socket) -> bool:
-    """Say whether TLS has decrypted something that was not read yet."""
-    return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
 
 
 def _expiry(lifetime_s: int) -> Properties | None:

@@ -46,6 +46,8 @@ class Database:
         """Whether there is no room (`ReservedSpace`): what waits may leave, and only control messages come in."""
         self.within = False
         """Whether a transaction is open: then nobody else writes, and what was read still holds."""
+        self._looked = False
+        """Whether it is looked once, for all that follows, if somebody else has written (`reading`)."""
         self._overwrote = False
         """Whether the log may still hold what was overwritten since it was folded."""
         self._reserved = reserved
@@ -76,7 +78,17 @@ class Database:
 
     def holds(self) -> bool:
         """Say whether what is remembered for longer still holds: nobody else has written since."""
-        return self.within or self.one("PRAGMA data_version") == self._version
+        return self.within or self._looked or self.one("PRAGMA data_version") == self._version
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let what is remembered hold until the end, without asking each time whether somebody else has written."""
+        self._look_for_others()
+        self._looked = True
+        try:
+            yield
+        finally:
+            self._looked = False
 
     def before_commit(self, final: Callable[[], None]) -> None:
         """Let a table's class write at the very end of each transaction, when all others have written."""

@@ -60,10 +60,13 @@ class ImprintTable:
     def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of a number."""
         block, place = divmod(link_seq, _NUMBERS)
-        return next(self._entries((author, incarnation, block), [place]), None)
+        entries = self._read((author, incarnation, block))
+        return None if entries is None else _entry(block, entries, place)
 
     def before(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of the nearest lower number."""
+        if link_seq > 0 and (nearest := self.of(author, incarnation, LinkSeq(link_seq - 1))) is not None:
+            return nearest
         block, place = divmod(link_seq, _NUMBERS)
         lower = self._nearest("max(block)", "<", author, incarnation, block)
         rows = chain(
@@ -131,11 +134,17 @@ class ImprintTable:
 
 
 def _found(block: int, entries: bytes | bytearray, places: Iterable[int]) -> Iterator[Imprint]:
-    """Yield what stands at places of a row; nothing of one that is not of its length."""
-    if len(entries) != _ROW_BYTES:
-        return
+    """Yield what stands at places of a row."""
     for place in places:
-        entry = entries[place * _ENTRY_BYTES : (place + 1) * _ENTRY_BYTES]
-        seq = int.from_bytes(entry[:_SEQ_BYTES])
-        if seq:
-            yield Imprint(LinkSeq(block * _NUMBERS + place), seq, bytes(entry[_SEQ_BYTES:]))
+        entry = _entry(block, entries, place)
+        if entry is not None:
+            yield entry
+
+
+def _entry(block: int, entries: bytes | bytearray, index: int) -> Imprint | None:
+    """Return what stands at an index of a row; nothing of one that is not of its length."""
+    at = index * _ENTRY_BYTES
+    seq = int.from_bytes(entries[at : at + _SEQ_BYTES]) if len(entries) == _ROW_BYTES else 0
+    if not seq:
+        return None
+    return Imprint(LinkSeq(block * _NUMBERS + index), seq, bytes(entries[at + _SEQ_BYTES : at + _ENTRY_BYTES]))

@@ -31,16 +31,24 @@ class Landing:
         """Of what is not written yet, the link sequences of each link."""
         self._bytes: int | None = None
         """How much waits, once the open transaction has asked."""
+        self._waiting: set[tuple[DeviceKey, Incarnation]] | None = None
+        """The links of which something may wait in the table, as far as that is known."""
         database.remember(self._forget, self._flush)
+        database.remember_longer(self._forget_waiting)
 
     def _forget(self) -> None:
         self._unwritten.clear()
         self._of_link.clear()
         self._bytes = None
 
+    def _forget_waiting(self) -> None:
+        self._waiting = None
+
     def _flush(self) -> None:
         if self._unwritten:
             self._database.run_each(_INSERT, self._unwritten)
+            if self._waiting is not None:
+                self._waiting.update(self._of_link)
             self._database.run("UPDATE device SET landing_bytes = ?", (self._bytes,))
             self._unwritten.clear()
             self._of_link.clear()
@@ -112,9 +120,13 @@ class Landing:
 
     def unlanded(self, author: DeviceKey, incarnation: Incarnation) -> set[LinkSeq]:
         """Return the link sequences of a link that wait for the vault."""
+        link = author, incarnation
+        if self._waiting is None or not self._database.holds():
+            links = self._database.run("SELECT DISTINCT author, incarnation FROM landing WHERE link_seq > 0")
+            self._waiting = {(DeviceKey(row[0]), Incarnation(row[1])) for row in links}
         query = "SELECT link_seq FROM landing WHERE author = ? AND incarnation = ? AND link_seq > 0"
-        written = {row[0] for row in self._database.run(query, (author, incarnation))}
-        return written | self._of_link.get((author, incarnation), set()) - {LinkSeq(0)}
+        written = {row[0] for row in self._database.run(query, link)} if link in self._waiting else set[LinkSeq]()
+        return written | self._of_link.get(link, set()) - {LinkSeq(0)}
 
     def of_author(self, author: DeviceKey) -> tuple[int, int, int | None]:
         """Return how many messages of an author wait for the vault, their bytes, and when the oldest came."""
@@ -184,7 +196,7 @@ class Landing:
     def finish(self, plan: LandingPlan, manifest_seq: int) -> None:
         """Forget a plan and its messages: they are in the vault, listed by that manifest."""
         self._flush()
-        self._bytes = None
+        self._bytes = self._waiting = None
         size = self._database.one("SELECT coalesce(sum(size), 0) FROM landing WHERE id <= ?", plan.last_id)
         self._database.run("DELETE FROM landing WHERE id <= ?", (plan.last_id,))
         self._database.run("UPDATE device SET landing_bytes = landing_bytes - ?", (size,))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import drop_oldest
 from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.link.link_keys import KeptKey
 from covey.limits.link_key import LINK_KEY_KEPT_US, LINK_KEYS_KEPT
+from covey.limits.storage import LINKS_REMEMBERED
 
 
 class LinkKeys:
@@ -16,18 +18,23 @@ class LinkKeys:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._kept: dict[bytes, KeptKey] = {}
-        """What the open transaction has read."""
-        database.remember(self._kept.clear)
+        """What was read lately, sealed as it lies in the table."""
+        database.remember_longer(self._kept.clear, self._bound)
+
+    def _bound(self) -> None:
+        drop_oldest(self._kept, LINKS_REMEMBERED)
 
     def find(self, tag: bytes) -> KeptKey | None:
         """Return the key that goes by a tag."""
-        if self._database.within and tag in self._kept:
+        if tag in self._kept and self._database.holds():
             return self._kept[tag]
         rows = self._database.run("SELECT author, tag, noise_public, sealed FROM link_key WHERE tag = ?", (tag,))
         if not rows:
             return None
-        self._kept[tag] = KeptKey(*rows[0])
-        return self._kept[tag]
+        found = KeptKey(*rows[0])
+        if self._database.within:
+            self._kept[tag] = found
+        return found
 
     def save(self, key: KeptKey, now_us: int) -> None:
         """Keep a key, unless its tag is in use; the author's oldest may go."""

@@ -209,6 +209,10 @@ class SqliteStore:
         """Open a write transaction; commit durably at the end, roll back on any exception."""
         return self.database.transaction()
 
+    def reading(self) -> AbstractContextManager[None]:
+        """Read the state as it is now until the end: what others commit meanwhile may show after it."""
+        return self.database.reading()
+
     def after_commit(self, change: Callable[[], None]) -> None:
         """Make a change of memory once the open transaction is committed; never where it is rolled back."""
         self.database.after_commit(change)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain
 from typing import Protocol
 
@@ -97,6 +97,9 @@ class ArrivedOrders(Protocol):
 
 class LandingStore(RecallStore, Protocol):
     """The store as this role needs it."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Read the state as it is now until the end: what others commit meanwhile may show after it."""
 
     @property
     def operations(self) -> ArrivedOrders:
@@ -288,8 +291,9 @@ class Collector:
             if not message.link_seq:
                 continue
             links[message.author, message.incarnation].add(message.link_seq)
-        for (author, incarnation), link_seqs in links.items():
-            node.landing.landed(author, incarnation, link_seqs, now)
+        with self._store.reading():
+            for (author, incarnation), link_seqs in links.items():
+                node.landing.landed(author, incarnation, link_seqs, now)
         return None
 
     def _plan(self, now: Now) -> LandingPlan | None:

@@ -12,8 +12,7 @@ A state that was restored, and does not know it, gives numbers once more that it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ReceiveLink
@@ -23,8 +22,7 @@ from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_REPEATED, MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_IMPRINTS
 
 
-@dataclass(frozen=True, slots=True)
-class Imprint:
+class Imprint(NamedTuple):
     """What is kept of a message that has come."""
 
     link_seq: LinkSeq

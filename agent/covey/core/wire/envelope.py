@@ -16,7 +16,7 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.ids import KEY_BYTES, NoisePublic
-from covey.core.wire import cbor
+from covey.core.wire import cbor, shapes
 from covey.errors import DecryptionError, LimitError, MalformedError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
 
@@ -141,6 +141,10 @@ def read_envelope(raw: bytes) -> SealedEnvelope | LinkEnvelope:
         LimitError: larger than any envelope; nothing was parsed.
         MalformedError: not an envelope of a known version.
     """
+    return _read_quickly(raw) or _read_strictly(raw)
+
+
+def _read_strictly(raw: bytes) -> SealedEnvelope | LinkEnvelope:
     fields: Any = cbor.decode(raw, MAXIMUM_ENVELOPE_BYTES)
     ciphertext = cbor.octets_to(MAXIMUM_ENVELOPE_BYTES)
     if isinstance(fields, list) and fields[:1] == [LINKED]:
@@ -153,3 +157,28 @@ def read_envelope(raw: bytes) -> SealedEnvelope | LinkEnvelope:
     if version != SEALED:
         raise MalformedError(f"envelope version {version}: a newer Covey?")
     return SealedEnvelope(*sealed)
+
+
+_SHAPES = {
+    SEALED: shapes.shape(rb"\x84\x01\x58\x20(.{32})\x58\x18(.{24})(%(octets)b)" % {b"octets": shapes.OCTETS}),
+    LINKED: shapes.shape(
+        rb"\x84\x02\x50(.{16})(%(uint)b)(%(octets)b)" % {b"uint": shapes.UINT, b"octets": shapes.OCTETS}
+    ),
+}
+"""By an envelope's number, which is its second byte."""
+
+
+def _read_quickly(raw: bytes) -> SealedEnvelope | LinkEnvelope | None:
+    """Return what `_read_strictly` does, or None where it has to judge."""
+    if len(raw) > MAXIMUM_ENVELOPE_BYTES or raw[1:2] not in (b"\x01", b"\x02"):
+        return None
+    found = _SHAPES[raw[1]].match(raw)
+    if found is None:
+        return None
+    first, second, head = found.groups()
+    ciphertext = raw[found.end() :]
+    if shapes.length(head) != len(ciphertext):
+        return None
+    if raw[1] == SEALED:
+        return SealedEnvelope(first, second, ciphertext)
+    return LinkEnvelope(first, shapes.uint(second), ciphertext)

@@ -10,6 +10,7 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
+from covey.core.vault.landing import LandingPlan
 from covey.core.wire.message import Message, MessageType
 from covey.errors import DiskFullError
 from covey.limits.units import MIB
@@ -59,3 +60,37 @@ def test_the_bound_holds_within_a_transaction(store: SqliteStore, monkeypatch: p
         assert not store.landing.land(_message(3), 5)
         assert store.landing.land(_message(1), 5)
     assert store.landing.size() == 9
+
+
+def test_what_another_process_lands_and_what_has_landed_shows_in_what_is_unlanded(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    with store.transaction():
+        assert store.landing.unlanded(BEN, THEIRS) == set()
+        store.landing.land(_message(1), 5)
+    assert store.landing.unlanded(BEN, THEIRS) == {1}
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
+        with beside.transaction():
+            beside.landing.land(_message(2), 5)
+        assert store.landing.unlanded(BEN, THEIRS) == {1, 2}
+    plan = LandingPlan(1, Incarnation(b"incarnat"), 1, 5, bytes(24))
+    with store.transaction():
+        store.landing.begin(plan)
+        assert store.landing.unlanded(BEN, THEIRS) == {1, 2}
+        store.landing.finish(plan, 1)
+        assert store.landing.unlanded(BEN, THEIRS) == {2}
+        store.landing.land(_message(3), 6)
+    assert store.landing.unlanded(BEN, THEIRS) == {2, 3}
+    assert store.landing.unlanded(CAT, THEIRS) == set()
+
+
+def test_what_was_rolled_back_leaves_what_waits_known(store: SqliteStore) -> None:
+    with store.transaction():
+        store.landing.land(_message(1), 5)
+        assert store.landing.unlanded(BEN, THEIRS) == {1}
+    plan = LandingPlan(1, Incarnation(b"incarnat"), 1, 5, bytes(24))
+    with suppress(DiskFullError), store.transaction():
+        store.landing.begin(plan)
+        store.landing.finish(plan, 1)
+        raise DiskFullError("no room")
+    assert store.landing.unlanded(BEN, THEIRS) == {1}

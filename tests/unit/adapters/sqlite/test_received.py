@@ -42,6 +42,21 @@ def test_what_another_process_has_taken_is_seen(store: SqliteStore, tmp_path: Pa
         assert beside.received.of(BEN, THEIRS) == SequenceSet(2)
 
 
+def test_what_another_process_takes_while_the_state_is_read_is_seen_after_it(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    _take(store, ONE)
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
+        with store.reading():
+            _take(beside, OTHER)
+            assert store.received.of(BEN, THEIRS) == SequenceSet(1)
+            assert store.imprints.of(BEN, THEIRS, LinkSeq(1)) == ONE
+        assert store.received.of(BEN, THEIRS) == SequenceSet(2)
+        with store.reading():
+            assert store.received.of(BEN, THEIRS) == SequenceSet(2)
+            assert store.imprints.before(BEN, THEIRS, LinkSeq(3)) == OTHER
+
+
 def test_what_was_rolled_back_is_forgotten(store: SqliteStore) -> None:
     _take(store, ONE)
     with suppress(DiskFullError), store.transaction():

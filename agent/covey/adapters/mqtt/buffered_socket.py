@@ -1,0 +1,95 @@
+"""A socket for paho that moves many packets with one call of the kernel.
+
+paho reads a packet's first bytes one by one and writes each packet by itself: nine calls for a message that is
+answered, and at each of them another thread takes the interpreter.
+
+1. What has come is read in large pieces, and given out as it is asked for.
+2. What is to go is taken at once and waits for `flush`, or until it is as much as one piece. Of more than that nothing
+   is taken before the socket takes some.
+3. `close` writes what waits, for a moment: the packet that says goodbye is the last of it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+
+_PIECE_BYTES = 65_536
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class BufferedSocket:
+    """A connected socket with buffers in front; what it has of a socket is what paho and selectors ask for."""
+
+    def __init__(self, connected: socket.socket, close_s_max: float) -> None:
+        self._socket = connected
+        self._close_s_max = close_s_max
+        self._came = b""
+        self._given = 0
+        self._unsent = bytearray()
+
+    @property
+    def holds(self) -> bool:
+        """Whether something has come that no selector sees: here, or decrypted by TLS."""
+        if self._given < len(self._came):
+            return True
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is still to go."""
+        return bool(self._unsent)
+
+    def recv(self, most: int) -> bytes:
+        """Return what has come, of so many bytes at most; nothing where the other side has ended it."""
+        if self._given == len(self._came):
+            self._came, self._given = self._socket.recv(max(most, _PIECE_BYTES)), 0
+        piece = self._came[self._given : self._given + most]
+        self._given += len(piece)
+        return piece
+
+    def send(self, packet: bytes | bytearray) -> int:
+        """Take a packet, whole (rule 2).
+
+        Raises:
+            BlockingIOError: the socket has to take some of what waits first.
+            OSError: the connection is lost.
+        """
+        if len(self._unsent) >= _PIECE_BYTES:
+            self.flush()
+            if len(self._unsent) >= _PIECE_BYTES:
+                raise BlockingIOError
+        self._unsent += packet
+        return len(packet)
+
+    def flush(self) -> None:
+        """Write what waits, as far as the socket takes it.
+
+        Raises:
+            OSError: the connection is lost.
+        """
+        with suppress(*_LATER):
+            while self._unsent:
+                sent = self._socket.send(self._unsent)
+                del self._unsent[:sent]
+
+    def close(self) -> None:
+        """Write what waits and close."""
+        with suppress(OSError):
+            if self._unsent:
+                self._socket.settimeout(self._close_s_max)
+                self._socket.sendall(self._unsent)
+        self._unsent.clear()
+        self._socket.close()
+
+    def fileno(self) -> int:
+        """Return the socket's number; -1 once it is closed."""
+        return self._socket.fileno()
+
+    def setblocking(self, blocking: bool) -> None:
+        """Have calls wait, or not."""
+        self._socket.setblocking(blocking)
