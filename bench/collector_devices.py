@@ -125,17 +125,26 @@ class _Speakers:
         self._unanswered += 1
         self._client.publish(topic, envelope, qos=1)
 
+    def _send(self, each: Speaker, now_s: float) -> None:
+        """Publish what a speaker has to send now."""
+        for envelope, again in each.envelopes(int(now_s * 1e6)):
+            self.repeated += again
+            self.envelope_bytes = len(envelope)
+            self._publish(self._topic, envelope)
+
     def _receive(self) -> None:
         wall_us = time.time_ns() // 1_000
         while self._came:
             topic, envelope = self._came.popleft()
-            freed, answer = self._by_topic[topic].receive(envelope, wall_us)
-            now_s = time.monotonic()
+            now_s, speaker = time.monotonic(), self._by_topic[topic]
+            freed, answer = speaker.receive(envelope, int(now_s * 1e6), wall_us)
             for made_s in freed:
                 self._times.extend((made_s, now_s))
             self.acknowledged += len(freed)
             if answer is not None:
                 self._publish(self._topic, answer)
+            if speaker.waiting:
+                self._send(speaker, now_s)
 
     def _repeat(self, now_s: float) -> None:
         """Say again what is left unanswered; looked for once a second."""
@@ -143,9 +152,8 @@ class _Speakers:
             return
         self._repeats_at_s = now_s + 1
         for each in self._speakers:
-            for envelope in each.repeats(now_s) if each.waiting else ():
-                self.repeated += 1
-                self._publish(self._topic, envelope)
+            if each.waiting:
+                self._send(each, now_s)
 
     def _turn(self) -> float:
         self._receive()
@@ -172,14 +180,15 @@ class _Speakers:
         self._times = array("d")
         self.repeated = self.acknowledged = 0
 
-    def _say_to_all(self, envelope: Callable[[Speaker], bytes]) -> None:
+    def _say_to_all(self, say: Callable[[Speaker], None]) -> None:
         """Let each speaker say one thing, in turn, and wait until all is acknowledged."""
         began_s = time.monotonic()
         for place, each in enumerate(self._speakers):
             while time.monotonic() < began_s + place / self._orders.a_second:
                 self._turn()
                 time.sleep(_LOOK_S)
-            self._publish(self._topic, envelope(each))
+            say(each)
+            self._send(each, time.monotonic())
         while self.waits:
             self._turn()
             time.sleep(_LOOK_S)
@@ -193,9 +202,9 @@ class _Speakers:
             while said < due and self._unanswered < _UNANSWERED:
                 made_s = began_s + said / orders.a_second
                 batch = self._batches[said % len(self._batches)]
-                envelope = self._speakers[said % len(self._speakers)].say(batch, made_s, time.time_ns() // 1_000)
-                self.envelope_bytes = len(envelope)
-                self._publish(self._topic, envelope)
+                speaker = self._speakers[said % len(self._speakers)]
+                speaker.say(batch, made_s, time.time_ns() // 1_000)
+                self._send(speaker, now_s)
                 said += 1
             time.sleep(_LOOK_S)
         until_s = time.monotonic() + orders.drains_s

@@ -1,30 +1,31 @@
 """Devices that speak to one collector, thousands in a process: real envelopes, and no store of their own.
 
-A speaker signs and seals as a device does, keeps what is not acknowledged, says it again, opens what it is told, and
-takes and acknowledges a link key. It writes under a link key of its own from the start, as a device does once it has
-said eight messages within an hour. What a device compares of its groups, speakers pass over.
+A speaker signs and seals as a device does, keeps what is not acknowledged, says it again as the product's own
+`SendLink` paces it, opens what it is told, and takes and acknowledges a link key. It writes under a link key of its own
+from the start, as a device does once it has said eight messages within an hour. What a device compares of its groups,
+speakers pass over.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 import secrets
+from collections import deque
 from collections.abc import Iterator
 
 from bench.readings import readings
 from covey.core.crypto import Identity, Secret
 from covey.core.group.manifest import Member
-from covey.core.ids import KEY_BYTES, BatchNumber, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic
+from covey.core.ids import KEY_BYTES, BatchNumber, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
 from covey.core.link.link_keys import KeptKey, LinkKey, open_envelope
+from covey.core.link.send_window import SendLink
 from covey.core.telemetry.batch import BOOT_ID_BYTES, BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.wire.envelope import TAG_BYTES, seal, seal_by_link
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
 
-RETRY_S = 5.0
-"""Before any round trip was measured (`limits/link.py`); doubled with each try."""
-RETRY_S_MAX = 300.0
 _BATCHES = 64
 
 
@@ -55,49 +56,58 @@ def _drawn_key() -> tuple[bytes, Secret]:
     return secrets.token_bytes(TAG_BYTES), Secret(secrets.token_bytes(KEY_BYTES))
 
 
-class _Waiting:
-    """A message that is not acknowledged yet; times are in seconds since some start."""
-
-    __slots__ = ("made_s", "message", "next_s", "retry_s")
-
-    def __init__(self, message: bytes, made_s: float) -> None:
-        self.message = message
-        self.made_s = made_s
-        self.next_s = made_s + RETRY_S
-        self.retry_s = RETRY_S
-
-
 class Speaker:
     """One device."""
 
     def __init__(self, place: int, group_id: GroupId, collector: tuple[DeviceKey, NoisePublic]) -> None:
         self.identity = speaker_identity(place)
-        self.waiting: dict[int, _Waiting] = {}
-        self.said = self._acknowledged = 0
+        self.waiting: dict[int, tuple[float, bytes]] = {}
+        """When each message was made that is not acknowledged, in seconds since some start, and its imprint."""
+        self.said = 0
         self._group_id = group_id
         self._collector, self._noise = collector
         self._incarnation = Incarnation(secrets.token_bytes(8))
         self._link = LinkKey(self.identity.signing_public, *_drawn_key())
-        self._counter = 0
+        self._link_place = 0
+        self._counter = self._numbers = 0
+        self._queued: deque[tuple[Place, bytes]] = deque()
+        self._sending = SendLink(self._collector)
         self._kept: dict[bytes, KeptKey] = {}
 
-    def begin(self, now_s: float, wall_us: int) -> bytes:
-        """Return the envelope that gives the collector a link key."""
-        return self._seal(self._queue(MessageType.LINK, self._link.to_wire(), NO_GROUP, now_s, wall_us))
+    def begin(self, made_s: float, wall_us: int) -> None:
+        """Give the collector a link key."""
+        self._link_place = self._numbers + 1
+        self._queue(MessageType.LINK, self._link.to_wire(), NO_GROUP, made_s, wall_us)
 
-    def say(self, batch: bytes, now_s: float, wall_us: int) -> bytes:
-        """Return the envelope of a new batch."""
+    def say(self, batch: bytes, made_s: float, wall_us: int) -> None:
+        """Queue a new batch."""
         self.said += 1
-        body = numbered(BatchNumber(self.said), batch)
-        message = self._queue(MessageType.TELEMETRY, body, self._group_id, now_s, wall_us)
+        self._queue(MessageType.TELEMETRY, numbered(BatchNumber(self.said), batch), self._group_id, made_s, wall_us)
+
+    def _queue(self, kind: MessageType, body: bytes, group_id: GroupId, made_s: float, wall_us: int) -> None:
+        self._numbers += 1
+        message = self._write(kind, body, group_id, self._numbers, wall_us)
+        self.waiting[self._numbers] = made_s, imprint_of(message)
+        self._queued.append((Place(self._numbers), message))
+        self._sending.queue_grew()
+
+    def envelopes(self, now_us: int) -> Iterator[tuple[bytes, bool]]:
+        """Yield what is to go now, and whether it goes once more: as the product paces it."""
+        self._sending.handle_deadline(now_us, random.randint)
+        wanted = self._sending.wanted()
+        if wanted is not None:
+            count = min(wanted.messages, len(self._queued))
+            self._sending.offer([self._queued.popleft() for _ in range(count)], wanted)
+        for entry in self._sending.messages_to_send():
+            again = entry.sends > 0
+            self._sending.sent(entry, now_us)
+            yield self._envelope(entry.message, sealed=again or entry.place == self._link_place), again
+
+    def _envelope(self, message: bytes, *, sealed: bool) -> bytes:
+        if sealed:
+            return self._seal(message)
         self._counter += 1
         return seal_by_link(message, self._link.key.reveal(), self._link.tag, self._counter)
-
-    def _queue(self, kind: MessageType, body: bytes, group_id: GroupId, now_s: float, wall_us: int) -> bytes:
-        number = len(self.waiting) + self._acknowledged + 1
-        message = self._write(kind, body, group_id, number, wall_us)
-        self.waiting[number] = _Waiting(message, now_s)
-        return message
 
     def _write(self, kind: MessageType, body: bytes, group_id: GroupId, number: int, wall_us: int) -> bytes:
         link_seq = LinkSeq(number)
@@ -108,15 +118,7 @@ class Speaker:
     def _seal(self, message: bytes) -> bytes:
         return seal(message, self._noise, secrets.token_bytes(32), secrets.token_bytes(24))
 
-    def repeats(self, now_s: float) -> Iterator[bytes]:
-        """Yield, sealed, what was left unanswered for too long."""
-        for each in self.waiting.values():
-            if each.next_s <= now_s:
-                each.retry_s = min(RETRY_S_MAX, 2 * each.retry_s)
-                each.next_s = now_s + each.retry_s
-                yield self._seal(each.message)
-
-    def receive(self, envelope: bytes, wall_us: int) -> tuple[list[float], bytes | None]:
+    def receive(self, envelope: bytes, now_us: int, wall_us: int) -> tuple[list[float], bytes | None]:
         """Take an envelope; return when each message was made that it acknowledges, and an answer to it."""
         message = read_message(open_envelope(envelope, self.identity.noise, self).message)
         if message.type is MessageType.LINK:
@@ -129,15 +131,14 @@ class Speaker:
         if message.type is not MessageType.ACK:
             return [], None
         said = Acknowledgement.from_wire(message.body)
-        return [self._free(number) for number in list(self.waiting) if self._is_named(said, number)], None
-
-    def _is_named(self, said: Acknowledgement, number: int) -> bool:
-        named = (said.imprints or {}).get(number)
-        return number in said.received and named == imprint_of(self.waiting[number].message)
-
-    def _free(self, number: int) -> float:
-        self._acknowledged += 1
-        return self.waiting.pop(number).made_s
+        named = said.imprints or {}
+        freed = [
+            number
+            for number, (_, imprint) in self.waiting.items()
+            if number in said.received and named.get(number) == imprint
+        ]
+        self._sending.receive_acknowledgement(SequenceSet().including((each, each) for each in freed), now_us)
+        return [self.waiting.pop(number)[0] for number in freed], None
 
     def find(self, tag: bytes) -> KeptKey | None:
         """Return the collector's link key of a tag (`LinkKeyRecords`)."""
