@@ -1,11 +1,12 @@
 """Is each reading in the tables once, whatever is killed? `python -m tests.spark.harness --minutes 480 --seed 7`
 
-A real broker, an agent that measures, a collector, and two ingests that follow its vault, one into Parquet and one into
-Delta tables. At moments that the seed decides something fails: a driver (alone, or with its JVM), a Python worker, the
-collector, the store (read-only, slow, failing puts, unplugged, not mounted). A store fails for some seconds, in which
-other things fail, too. What ends by itself is started again, as systemd would. In the end another implementation
-(`tests/outside`) reads vault and tables: the vault must hold as many readings as the agent says that it published, and
-each table just these, once, and each as it was signed.
+A real broker, an agent that measures, a collector, and ingests that follow its vault: into Parquet tables, into Delta
+tables, and into Delta tables in an object store. At moments that the seed decides something fails: a driver (alone, or
+with its JVM), a Python worker, the collector, the vault's store (read-only, slow, failing puts, unplugged, not
+mounted), the tables' store (it refuses, cuts connections, or does what it was asked and does not say so). A store fails
+for some seconds, in which other things fail, too. What ends by itself is started again, as systemd would. In the end
+another implementation (`tests/outside`) reads vault and tables: the vault must hold as many readings as the agent says
+that it published, and each table just these, once, and each as it was signed.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 
+from deltalake.exceptions import DeltaError
+
 from covey.adapters.files import locked_folder
-from covey_ingest.tables import Sink
 from demo.device import Device
 from demo.fleet import Fleet
 from demo.quick_spark import quick_spark
+from tests.failing_s3 import FailingS3, Order
 from tests.outside.audit import Audit, audit, read_members
 from tests.outside.holdings import Holdings
 from tests.outside.tables import READINGS, rows_of
@@ -51,6 +55,14 @@ _GONE = {"the store is unplugged": "vault.none", NOT_MOUNTED: "vault.empty"}
 Say = Callable[[str], None]
 
 
+class Where(StrEnum):
+    """As what an ingest keeps its tables, and where: in folders, or as Delta tables in an object store."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    STORE = "store"
+
+
 class FailedError(Exception):
     """Not each reading is in the tables once, or something did not get there in time."""
 
@@ -58,15 +70,18 @@ class FailedError(Exception):
 class Ingest:
     """The job as a process that is started again whenever it ends."""
 
-    def __init__(self, folder: Path, vault: Path, key_file: Path, sink: Sink, master: str | None) -> None:
-        self.tables = folder / f"tables-{sink}"
-        self.log = folder / f"ingest-{sink}.log"
+    def __init__(self, folder: Path, vault: Path, key_file: Path, where: Where, master: str | None) -> None:
+        self.name = f"tables-{where}"
+        in_store = where is Where.STORE
+        self.tables = f"s3://bucket/{self.name}" if in_store else str(folder / self.name)
+        self.log = folder / f"ingest-{where}.log"
         self.starts = 0
         program = [sys.executable, "-m", "covey_ingest"]
         if master is not None:
             submit = str(Path(sys.executable).parent / "spark-submit")
             program = [submit, "--master", master, str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py")]
-        self._command = [*program, str(vault), str(self.tables), "--key-file", str(key_file), "--sink", str(sink)]
+        self._command = [*program, str(vault), self.tables, "--key-file", str(key_file)]
+        self._command += [] if in_store else ["--sink", str(where)]
         self._command += ["--trigger-seconds", "0.5", "--max-segments-per-trigger", "16"]
         self._environment = os.environ | quick_spark()
         self._environment |= {
@@ -132,7 +147,14 @@ class Harness:
     """One run. Use `running`."""
 
     def __init__(
-        self, folder: Path, seed: int, master: str | None, sinks: Sequence[Sink], say: Say, longest_pause: float
+        self,
+        folder: Path,
+        seed: int,
+        master: str | None,
+        sinks: Sequence[Where],
+        store: FailingS3,
+        say: Say,
+        longest_pause: float,
     ) -> None:
         self._longest_pause = longest_pause
         self._dice = random.Random(seed)
@@ -140,6 +162,9 @@ class Harness:
         self._folder = folder
         self._fault = folder / "fault"
         self._whole_at = math.inf
+        self._store_whole_at = 0.0
+        self._requests = random.Random(seed)
+        store.orders = self._order
         self.struck: Counter[str] = Counter()
         self.fleet = Fleet(folder, agents=1)
         (self.agent,) = self.fleet.agents
@@ -147,7 +172,7 @@ class Harness:
         key_file = self.collector.state / "vault.key"
         self.ingests = [Ingest(folder, self.fleet.vault, key_file, sink, master) for sink in sinks]
         self._strikes: dict[str, Callable[[], int]] = {
-            f"{what} ({ingest.tables.name})": strike
+            f"{what} ({ingest.name})": strike
             for ingest in self.ingests
             for what, strike in (
                 ("driver", ingest.kill_driver),
@@ -157,6 +182,8 @@ class Harness:
         }
         self._strikes["collector"] = self._restart_collector
         self._strikes |= {name: lambda name=name: self._fail(name) for name in (*Fault, *_GONE)}
+        if Where.STORE in sinks:
+            self._strikes["the tables' store"] = self._fail_requests
 
     def set_up(self) -> None:
         """Start everything, and return when the first readings are in the tables."""
@@ -167,7 +194,7 @@ class Harness:
         self.fleet.collector.end()
         self.collector.begin()
         self.agent.start("run")
-        self._wait("the first readings", lambda: all((each.tables / "readings").is_dir() for each in self.ingests))
+        self._wait("the first readings", lambda: min(self._rows()) > 0)
 
     def close(self) -> None:
         """End every process."""
@@ -204,6 +231,7 @@ class Harness:
         """
         self.agent.end()
         self.agent.start("run", "--no-sensors")
+        self._store_whole_at = 0.0
         self._wait("the delivery", self._is_delivered)
         published = self._published()
         with suppress(FailedError):
@@ -250,6 +278,16 @@ class Harness:
             order.replace(self._fault)
         self._whole_at = time.monotonic() + self._longest_pause * self._dice.uniform(2 / 3, 4 / 3)
         return 1
+
+    def _fail_requests(self) -> int:
+        """Let requests to the tables' store fail for some seconds."""
+        self._store_whole_at = time.monotonic() + self._longest_pause * self._dice.uniform(2 / 3, 4 / 3)
+        return 1
+
+    def _order(self, _method: str, _key: str) -> Order:
+        if time.monotonic() > self._store_whole_at:
+            return Order.OBEY
+        return self._requests.choice([Order.OBEY, Order.REFUSE, Order.CUT, Order.LOSE])
 
     def _mend(self) -> None:
         self._fault.unlink(missing_ok=True)
@@ -304,10 +342,10 @@ class Harness:
         return "\n".join(lines)
 
 
-def _rows(tables: Path) -> int:
+def _rows(tables: str) -> int:
     try:
-        return int(rows_of(str(tables), "readings", READINGS).count_rows())
-    except (OSError, ValueError):
+        return int(rows_of(tables, "readings", READINGS).count_rows())
+    except (OSError, ValueError, DeltaError):
         return 0  # files were merged meanwhile
 
 
@@ -318,16 +356,32 @@ def running(
     say: Say,
     *,
     master: str | None = None,
-    sinks: Sequence[Sink] = tuple(Sink),
+    sinks: Sequence[Where] = tuple(Where),
     longest_pause: float = LONGEST_PAUSE_SECONDS,
 ) -> Iterator[Harness]:
     """Set everything up, and end every process after. `longest_pause`: seconds between two strikes, at most."""
-    harness = Harness(folder, seed, master, sinks, say, longest_pause)
+    with FailingS3().running() as store, _in_environment(store.environment):
+        harness = Harness(folder, seed, master, sinks, store, say, longest_pause)
+        try:
+            harness.set_up()
+            yield harness
+        finally:
+            harness.close()
+
+
+@contextmanager
+def _in_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let this process and those that it starts know a store."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
-        harness.set_up()
-        yield harness
+        yield
     finally:
-        harness.close()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def main() -> int:
@@ -340,7 +394,11 @@ def main() -> int:
     )
     parser.add_argument("--master", help='through spark-submit: "local[2,4]", "local-cluster[2,1,1024]", spark://…')
     parser.add_argument(
-        "--sink", type=Sink, choices=list(Sink), action="append", help="tables of this kind alone (default: each kind)"
+        "--sink",
+        type=Where,
+        choices=list(Where),
+        action="append",
+        help="tables of this kind, there, alone (default: each)",
     )
     parser.add_argument(
         "--keep", type=Path, help="a new folder for everything (default: one that only a failure keeps)"
@@ -354,7 +412,7 @@ def main() -> int:
             options.seed,
             _print,
             master=options.master,
-            sinks=options.sink or tuple(Sink),
+            sinks=options.sink or tuple(Where),
             longest_pause=options.pause,
         ) as harness:
             harness.strike_for(60 * options.minutes)

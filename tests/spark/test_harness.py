@@ -9,9 +9,8 @@ import pytest
 
 pytest.importorskip("deltalake", reason="the delta extra is not installed")
 
-from covey_ingest.tables import Sink
 from tests.spark.failing_store import Fault
-from tests.spark.harness import running
+from tests.spark.harness import Where, running
 from tests.spark.processes import working_in
 from tests.waiting import Patience
 
@@ -23,7 +22,7 @@ STRIKES = ("Python worker (tables-delta)", Fault.FAILING, "driver (tables-delta)
 
 def test_each_reading_once_whatever_fails(tmp_path: Path) -> None:
     said: list[str] = []
-    with running(tmp_path, SEED, said.append, sinks=[Sink.DELTA]) as harness:
+    with running(tmp_path, SEED, said.append, sinks=[Where.DELTA]) as harness:
         for name in STRIKES:
             harness.strike(name)
         assert harness.audit() > 0, said
