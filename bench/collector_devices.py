@@ -127,8 +127,8 @@ class _Speakers:
 
     def _send(self, each: Speaker, now_s: float) -> None:
         """Publish what a speaker has to send now."""
-        for envelope, again in each.envelopes(int(now_s * 1e6)):
-            self.repeated += again
+        for envelope, repeated in each.envelopes(int(now_s * 1e6)):
+            self.repeated += repeated
             self.envelope_bytes = len(envelope)
             self._publish(self._topic, envelope)
 

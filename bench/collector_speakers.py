@@ -99,9 +99,9 @@ class Speaker:
             count = min(wanted.messages, len(self._queued))
             self._sending.offer([self._queued.popleft() for _ in range(count)], wanted)
         for entry in self._sending.messages_to_send():
-            again = entry.sends > 0
+            repeated = entry.sends > 0
             self._sending.sent(entry, now_us)
-            yield self._envelope(entry.message, sealed=again or entry.place == self._link_place), again
+            yield self._envelope(entry.message, sealed=repeated or entry.place == self._link_place), repeated
 
     def _envelope(self, message: bytes, *, sealed: bool) -> bytes:
         if sealed:
