@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.history.orders import Scalar
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.settings.obedience import RELAY_SILENT, Desired, Obedience, Objection
@@ -73,8 +74,8 @@ class OrderedSettings:
         self._look_at_us = 0
         self._restart_wanted = False
         self._owes_report = True
-        self._tried_here: set[OperationId] = set()
-        """What was on trial when this process began: what has come since holds from the next one on."""
+        self._tried_here: set[tuple[str, Scalar | None]] = set()
+        """Keys and values on trial when this process began, whoever orders them: others hold from the next one on."""
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Do what is due; return when to be called next, in monotonic microseconds."""
@@ -89,7 +90,8 @@ class OrderedSettings:
             desired = self._orders.desired(node)
             changed += self._within(lambda: self._obedience.obey(desired, now.wall_us, rejudge=first))
             self._owes_report = True
-        tried = {given.operation for given in self._records.all() if given.state is SettingState.TRIED}
+        on_trial = (given for given in self._records.all() if given.state is SettingState.TRIED)
+        tried = {(given.key, given.held and given.held.value) for given in on_trial}
         if first:
             self._tried_here = tried
         trial = bool(tried) and tried <= self._tried_here  # else this process speaks with another relay

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest
+from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.bodies import Body, GroupProfile, Merge, read_profile
@@ -27,7 +27,7 @@ from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.history.records import HistoryRecords, Remains
+from covey.core.history.records import Held, HistoryRecords, Remains
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
@@ -161,7 +161,8 @@ class History:
         """Say, under each manifest by which this device removed somebody, what was known then (rule 3)."""
         while removals:
             try:
-                self._write(removals.popleft(), Merge(), now)
+                removal = removals.popleft()
+                self._write(removal, removal, Merge(), now)
             except LocalError:  # nobody keeps more of us: the removal stands all the same
                 self._records.counters.count("removals_not_written")
 
@@ -174,9 +175,10 @@ class History:
         """
         if len(body.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
             raise LocalError(f"an operation holds at most {MAXIMUM_OPERATION_BODY_BYTES} bytes")
-        return self._write(self._manifest_to_name(group_id), body, now)
+        newest = self._newest_manifest(group_id)
+        return self._write(self._manifest_of_last(newest) or newest, newest, body, now)
 
-    def _write(self, manifest: GroupManifest, body: Body, now: Now) -> Operation:
+    def _write(self, manifest: GroupManifest, hearers: GroupManifest, body: Body, now: Now) -> Operation:
         group_id = manifest.group_id
         heads = self._heads_to_follow(group_id, manifest)
         written: list[Operation] = []
@@ -185,7 +187,7 @@ class History:
             written.append(merge)
             heads = [merge.id, *heads[MAXIMUM_PARENTS:]]
         operation = self._append(group_id, manifest, heads, body, now)
-        self.exchange.announcing.announce(manifest, operation.log, operation.number - len(written), now)
+        self.exchange.announcing.announce(hearers, operation.log, operation.number - len(written), now)
         return operation
 
     def is_known(self, group_id: GroupId) -> bool:
@@ -210,7 +212,25 @@ class History:
     def _log(self) -> Log:
         return Log(self._own, self._records.incarnations.present())
 
-    def _manifest_to_name(self, group_id: GroupId) -> GroupManifest:
+    def _manifest_of_last(self, newest: GroupManifest) -> GroupManifest | None:
+        """Return the manifest that this device named last, where that is of a later version: its branch has lost since.
+
+        What is written follows what was written before, and must name no manifest before that one's.
+        """
+        records, group_id = self._records.operations, newest.group_id
+        end = records.end_of(group_id, self._log())
+        last = None if end is None else records.held(group_id, end.last)
+        if end is None or last is None or last.manifest_version <= newest.version:
+            return None
+        said = records.raw(group_id, end.last)
+        raw = (
+            None
+            if said is None
+            else self._records.groups.manifest(group_id, read_operation(said, verify=False).manifest)
+        )
+        return None if raw is None else read_manifest(raw, verify=False)
+
+    def _newest_manifest(self, group_id: GroupId) -> GroupManifest:
         """Return the newest manifest that lists this device: what holds, or in a conflict the highest of the heads."""
         current = self._groups.group(group_id)
         if current.raw:
@@ -225,10 +245,34 @@ class History:
     def _heads_to_follow(self, group_id: GroupId, manifest: GroupManifest) -> list[OperationId]:
         """Return the heads, of what counts, that an operation under a manifest may follow (acceptance, rule 6)."""
         records = self._records.operations
-        heads = [(each, records.held(group_id, each)) for each in self.standing(group_id).heads]
-        held_heads = [(held.height, each, held) for each, held in heads if held is not None]
-        highest_first = sorted(held_heads, key=lambda head: head[:2], reverse=True)
-        return [each for _, each, held in highest_first if held.manifest_version <= manifest.version]
+        heads = {each: records.held(group_id, each) for each in self.standing(group_id).heads}
+        if any(held is not None and held.manifest_version > manifest.version for held in heads.values()):
+            heads = self._heads_below(group_id, manifest)
+        highest_first = sorted(((held.height, each) for each, held in heads.items() if held is not None), reverse=True)
+        return [each for _, each in highest_first]
+
+    def _heads_below(self, group_id: GroupId, manifest: GroupManifest) -> dict[OperationId, Held | None]:
+        """Return what may be followed under a manifest where heads name later ones: of a branch that has lost since.
+
+        Reads from the last operation down, as far as such ones follow others.
+        """
+        records, standing = self._records.operations, self.standing(group_id)
+        heads: dict[OperationId, Held | None] = {}
+        looked_at, followed = set(standing.heads), set[OperationId]()
+        for shape in records.shapes(group_id):
+            if not looked_at:
+                break
+            held = records.held(group_id, shape.id) if shape.id in looked_at and shape.id not in followed else None
+            looked_at.discard(shape.id)
+            if shape.id in followed:
+                followed.discard(shape.id)
+                followed.update(shape.parents)
+            elif held is not None and held.manifest_version <= manifest.version and shape.id not in standing.avoided:
+                heads[shape.id] = held
+                followed.update(shape.parents)
+            elif held is not None:
+                looked_at.update(shape.parents)
+        return heads
 
     def _append(
         self, group_id: GroupId, manifest: GroupManifest, parents: Iterable[OperationId], body: Body, now: Now

@@ -25,10 +25,14 @@ from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Which operations of a group are void, and which a new one follows: all it may that no other of them follows."""
+    """Which operations of a group are void, and which a new one follows: all it may that no other of them follows.
+
+    `avoided` is what it may not follow, of what is not void as well (rule 3).
+    """
 
     void: frozenset[OperationId]
     heads: tuple[OperationId, ...]
+    avoided: frozenset[OperationId] = frozenset()
 
 
 @dataclass(slots=True)
@@ -133,7 +137,8 @@ class _Weighing:
         avoided = void | (self.late & self.unvouched.keys())  # rule 3
         to_follow = (what for each, what in self.unvouched.items() if each not in avoided)
         followed = {parent for what in to_follow for parent in what.parents}
-        return Standing(frozenset(void), tuple(sorted({*heads, *self.above_unvouched} - avoided - followed)))
+        heads_to_follow = sorted({*heads, *self.above_unvouched} - avoided - followed)
+        return Standing(frozenset(void), tuple(heads_to_follow), frozenset(avoided))
 
     def _judge(self, operation: OperationShape, bit: int, found: _Above) -> None:
         """Note whether an operation is unvouched, and add to what is known above it what it knows itself."""

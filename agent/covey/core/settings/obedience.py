@@ -187,7 +187,8 @@ class Obedience:
         if same or effect is Effect.AT_ONCE:
             return replace(found, held=new)
         state = SettingState.TRIED if effect is Effect.ON_TRIAL else SettingState.RESTARTING
-        return replace(found, state=state, held=new, before=held)
+        goes_on = given is not None and given.unproven and (given.held and given.held.value) == (new and new.value)
+        return replace(found, state=state, held=new, before=held, tries=given.tries if given and goes_on else 0)
 
     def _revert(self, given: OrderedSetting, objection: Objection, now_us: int) -> None:
         given_back = replace(given, state=SettingState.REVERTED, held=given.before, before=None, tries=0)

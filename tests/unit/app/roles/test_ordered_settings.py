@@ -240,6 +240,20 @@ def test_a_relay_that_is_silent_goes_back_by_itself(agent: Agent) -> None:
         assert not process.restart_asked, "the same order is not tried again"
 
 
+def test_a_silent_relay_that_is_ordered_again_goes_back_all_the_same(agent: Agent) -> None:
+    with agent.process() as process:
+        process.run()
+        agent.orders.give("relay.url", "mqtt://nobody.invalid")
+        process.run()
+    with agent.process() as process:
+        process.run()
+        agent.orders.give("relay.url", "mqtt://nobody.invalid")  # nobody who waits for an answer sees why it lacks
+        process.run()
+        assert process.state("relay.url") == ("TRIED", "")
+        process.run(RELAY_TRIAL_US / 1e6 + 1)
+        assert process.state("relay.url") == ("REVERTED", RELAY_SILENT)
+
+
 def test_a_relay_with_which_the_power_goes_again_and_again_goes_back_as_well(agent: Agent) -> None:
     agent.orders.give("relay.url", "mqtt://127.0.0.2")
     with agent.process() as process:

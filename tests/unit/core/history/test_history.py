@@ -56,6 +56,33 @@ def test_a_note_reaches_every_member_and_its_author_sees_it(  # accepts: 003.02,
     assert HistoryGrew(group_id, ann.key, 1) in ben.events()
 
 
+def test_who_wrote_in_a_branch_that_lost_since_goes_on_writing(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    carry(ann, ben, cem)
+    remove(ann, ben, group_id)
+    for label in ("pump", "pump 3"):
+        relabel(ben, ben, label, group_id)
+        carry(ben, cem)
+    for text in ("it rattles", "it leaks"):
+        write_note(cem, group_id, text)
+    carry(ann, cem)
+    group = cem.node.groups.group(group_id)
+    assert group.raw
+    assert group.version < max(each.version for each in cem.node.groups.trust(group_id).heads())
+    write_note(cem, group_id, "it runs")
+    carry(ann, cem)
+    maintain(ann, cem)
+    assert read_notes(ann, group_id) == ["it rattles", "it leaks", "it runs"]
+    last = write_note(ann, group_id, "it stops")
+    held = [ann.store.operations.held(group_id, each) for each in last.parents]
+    assert [each.log.author for each in held if each is not None] == [ann.key], "not what names a later version"
+    carry(ann, cem)
+    maintain(ann, cem)
+    assert read_notes(cem, group_id) == read_notes(ann, group_id)
+    assert len(read_notes(cem, group_id)) == 4
+
+
 def test_a_board_is_sent_nothing_of_a_history(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
