@@ -144,12 +144,13 @@ class Groups:
 
     def left(self) -> list[GroupManifest]:
         """Return the groups that this device has left by its own word."""
-        return [group for group in self.removed_from() if self._has_left(group.group_id)]
+        return [group for group in self.removed_from() if self.has_left(group.group_id)]
 
-    def _has_left(self, group_id: GroupId) -> bool:
-        """Say whether a manifest of this device's does not list it, and nothing that follows the last such one does.
+    def has_left(self, group_id: GroupId) -> bool:
+        """Say whether this device has left a group that it is out of by its own word.
 
-        Others' may have settled it: who has let somebody in meanwhile brings both together, and tells this device, too.
+        A manifest of this device's does not list it, and nothing that follows the last such one does. Others' may have
+        settled it: who has let somebody in meanwhile brings both together, and tells this device, too.
         """
         lowest = self.trust(group_id).held()[0].version
         leaving: set[ManifestHash] = set()

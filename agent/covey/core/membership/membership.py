@@ -373,8 +373,8 @@ class Membership:
         leaves = any(each.issuer == self._own and each.member(self._own) is None for each in news)
         if is_out and leaves:  # an earlier one of ours may come back to a restored state
             self.groups.addresses.keep_notifying(after.members)  # that we leave
-        else:  # whoever removed us hears nothing of whom we have removed
-            self.groups.addresses.welcome(listed)
+        elif not (is_out and self.groups.has_left(trust.group_id)):  # else others have changed it meanwhile
+            self.groups.addresses.welcome(listed)  # whoever removed us hears nothing of whom we have removed
         self.groups.readdress()
         if is_out:
             if before is None or self._own in known:

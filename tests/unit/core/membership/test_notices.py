@@ -365,6 +365,21 @@ def test_a_group_is_erased_by_who_has_left_though_others_have_gone_on_from_that(
     assert mal.store.database.run("SELECT count(*) FROM epoch_secret") == [(0,)]
 
 
+def test_two_that_leave_at_once_are_both_known_to_have_left(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    carry(ann, ben, cid)
+    for each in (ben, cid):
+        with each.store.transaction():
+            each.node.actions.leave(group_id, each.now)
+    carry(ben, cid)  # ann is away
+    for each in (ben, cid):
+        each.wait(600)
+        each.maintain()
+    carry(ann, ben, cid)
+    assert [member.keys.signing_public for member in ann.node.groups.group(group_id).members] == [ann.key]
+
+
 def test_who_was_let_in_again_and_removed_since_has_not_left(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
