@@ -221,7 +221,7 @@ def _ends_no_turn(self: Fetch) -> None:
 MISTAKES: dict[str, tuple[tuple[object, str], Callable[..., Any]]] = {
     "a chunk is kept unverified": ((FileProgress, "_chunks"), _believes_what_comes),
     "a part is taken for the next one wherever it begins": ((Fetch, "take"), _takes_any_position),
-    "a liar's turn never ends": ((Fetch, "_end_turn"), _ends_no_turn),
+    "a liar's turn never ends": ((Fetch, "end_turn"), _ends_no_turn),
     "a restart forgets what was kept": ((Fetch, "_position"), property(lambda _: 0)),  # type: ignore[dict-item]
     "what came last before a crash is never taken for whole": ((ContentExchange, "maintain"), lambda *_: []),
 }

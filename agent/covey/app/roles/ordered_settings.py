@@ -90,8 +90,8 @@ class OrderedSettings:
             desired = self._orders.desired(node)
             changed += self._within(lambda: self._obedience.obey(desired, now.wall_us, rejudge=first))
             self._owes_report = True
-        on_trial = (given for given in self._records.all() if given.state is SettingState.TRIED)
-        tried = {(given.key, given.held and given.held.value) for given in on_trial}
+        on_trial = (each for each in self._records.all() if each.state is SettingState.TRIED)
+        tried = {(each.key, None if each.held is None else each.held.value) for each in on_trial}
         if first:
             self._tried_here = tried
         trial = bool(tried) and tried <= self._tried_here  # else this process speaks with another relay

@@ -108,6 +108,11 @@ class ContentExchange:
         assert self._fetches is not None, "just looked"
         return self._fetches
 
+    def _open_fetches(self) -> list[Fetch]:
+        """Return what is fetched now: of the groups that this device is in."""
+        open_now = (each for each in self._current().values() if not each.is_complete)
+        return [each for each in open_now if self._holds(each.wanted.group_id)]
+
     def _holds(self, group_id: GroupId) -> bool:
         return any(each.group_id == group_id for each in self._groups.joined())
 
@@ -120,9 +125,9 @@ class ContentExchange:
 
     def due(self, now: Now) -> Iterator[tuple[DeviceKey, GroupId, MessageType, bytes]]:
         """Yield (member, group, type, body) of what is to be sent. Where the caller stops, that one comes once more."""
-        for fetch in self._current().values():
-            if fetch.is_complete:
-                continue
+        for fetch in self._open_fetches():
+            if fetch.holder is not None and not self._is_member(fetch.holder, fetch.wanted.group_id):  # any more
+                fetch.end_turn()
             pull = fetch.ask(lambda fetch=fetch: self._candidates(fetch.wanted), now)  # type: ignore[misc]
             if pull is not None and fetch.holder is not None:
                 yield fetch.holder, fetch.wanted.group_id, MessageType.CONTENT_PULL, pull.to_wire()
@@ -147,17 +152,17 @@ class ContentExchange:
 
     def next_deadline(self) -> int | None:
         """Return when `due` has something to say, if nothing comes before, in monotonic microseconds."""
-        found = [fetch.deadline_us for fetch in self._current().values() if not fetch.is_complete]
+        found = [fetch.deadline_us for fetch in self._open_fetches()]
         found += [served.bucket.next_us() for served in self._served.values() if served.portions]
         return min(found, default=None)
 
     def _candidates(self, wanted: WantedFile) -> Iterator[DeviceKey]:
         """Yield whom to ask: who offered the file, collectors, then the others, in an order of this device's own."""
-        if wanted.author != self._own:  # which lacks it: its disk has changed it, or it let go of it
-            yield wanted.author
         group = self._groups.group(wanted.group_id)
         collectors = {each.keys.signing_public for each in group.with_capability(COLLECTOR)}
         members = {each.keys.signing_public for each in group.members if not each.is_board}
+        if wanted.author in members - {self._own}:  # this device lacks its own: its disk has changed it, or it let go
+            yield wanted.author
 
         def place(key: DeviceKey) -> tuple[bool, bytes]:
             return key not in collectors, hashlib.blake2b(self._own + wanted.hash + key, digest_size=8).digest()

@@ -167,7 +167,7 @@ class Fetch:
             WrongContentError: it is not of the file.
         """
         if part.content is None:
-            self._end_turn()
+            self.end_turn()
             return True
         progress = self.progress
         if part.position != self._position + len(self._open) or part.hash != progress.hash or not part.content:
@@ -189,7 +189,7 @@ class Fetch:
         try:
             kept = self.progress.keep([chunk], now.monotonic_us)
         except WrongContentError:
-            self._end_turn()
+            self.end_turn()
             raise
         self._chunk_since_us = now.monotonic_us
         if not kept:
@@ -219,7 +219,8 @@ class Fetch:
         self._rest(now)
         return False
 
-    def _end_turn(self) -> None:
+    def end_turn(self) -> None:
+        """Have the next holder asked: this one has not what it should, or is no member any more."""
         self._gives, self._waits_until_us = False, 0
 
     def _rest(self, now: Now) -> None:

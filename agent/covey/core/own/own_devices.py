@@ -317,7 +317,6 @@ class OwnDevices:
             destroyed = found.holding is not Holding.ERASED and self._groups.is_revoked(found.group_id)
             if (gone and found.author == self._own) or destroyed:
                 self._write(personal, OwnGroup(found.group_id, Holding.ERASED, found.title), now)
-            if destroyed:
                 self._erase(found.group_id, now)
 
     def _is_forgotten(self, personal: GroupManifest, group_id: GroupId) -> bool:

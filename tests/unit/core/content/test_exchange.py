@@ -460,6 +460,23 @@ def test_nobody_who_is_no_member_is_given_anything(members: Members, make: Make)
     assert cat.key not in _given(ann, members)
 
 
+def test_nobody_who_is_no_member_any_more_is_asked_for_anything(members: Members) -> None:
+    """Whoever offered the file and was removed gives nothing, and learns nothing of who lacks it."""
+    ann, ben, cat = members.all
+    offer = members.put(_bytes(4 * CHUNK_BYTES), by=cat)
+    members.settle()
+    members.want(ben, offer.content)
+    carry(*members.all)
+    members.want(ann, offer.content, cat)
+    assert _asked(ann, members) == [cat.key], "it offers the file"
+    with ann.store.transaction():
+        ann.node.actions.change(members.group_id, lambda draft, epoch_id: draft.removing(cat.key, epoch_id), ann.now)
+    assert _asked(ann, members) == [ben.key]
+    for _ in range(4):
+        members.wait(FETCH_REST_US / 1e6)
+        assert cat.key not in _asked(ann, members)
+
+
 def test_what_a_member_is_owed_is_bounded(members: Members) -> None:
     ann, ben, cat = members.all
     offer = members.put(_bytes(40 * CHUNK_BYTES))

@@ -483,6 +483,21 @@ def test_who_destroys_a_group_has_nothing_of_it_when_it_is_said_to_be_erased(mak
     assert fleet not in joined(other), "it is told all the same"
 
 
+def test_a_group_of_own_devices_alone_is_erased_before_any_of_these_has_heard_of_the_leaving(make: Make) -> None:
+    laptop, phone = make("laptop"), make("phone")
+    linked(laptop, phone)
+    fleet = create(laptop)
+    write(laptop, fleet, b"what nobody has heard by then " * 60)
+    settle(laptop, phone)
+    leave(laptop, fleet)
+    settle(laptop)  # the phone is away, and what goes is lost
+    assert state(laptop).groups[fleet].holding is Holding.ERASED
+    assert has_nothing_of(laptop, fleet)
+    for _ in range(8):
+        settle(laptop, phone)
+    assert has_nothing_of(phone, fleet)
+
+
 def test_who_destroys_a_group_keeps_no_word_for_who_has_not_heard_of_it(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
