@@ -27,6 +27,5 @@ def test_an_agent_signs_what_it_comes_to_itself(new_gateway: Callable[[str], Gat
     assert (proposed["code"], proposed["settings"]) == ("checkpoint_minority", 1)
     for each in (kim, shed):
         wait_until(lambda each=each: each.json("history", "checkpoint", "--list")[0]["counts"], "both have signed")
-        assert f"checkpoint {proposed['id'][:8]} by {proposed['author']}: signed by 2 of 2" in each.ok(
-            "history", "verify"
-        )
+        who = f"{proposed['author']} {proposed['label']}"
+        assert f"checkpoint {proposed['id'][:8]} by {who}: signed by 2 of 2" in each.ok("history", "verify")

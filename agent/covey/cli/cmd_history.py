@@ -196,7 +196,11 @@ def _import(device: Device, options: argparse.Namespace) -> int:
             f"group {found.group_id[:8]}: {count(found.taken, 'new operation')}, {found.known} known, "
             f"{found.refused} refused, {found.waiting} resting on what is not here"
         )
+        if found.waiting:
+            print("hint: import a later file: what rests on something is taken together with that", file=sys.stderr)
+        for each in found.refusals:
+            print(f"error: {count(each.count, each.what)} refused: {each.code}: {printable(each.why)}", file=sys.stderr)
     if found.complaint:
         print(f"error: {found.complaint}", file=sys.stderr)
         print("hint: copy it once more from where 'covey history export' has written it", file=sys.stderr)
-    return 1 if found.complaint or found.refused else 0
+    return 1 if found.complaint or found.refusals else 0

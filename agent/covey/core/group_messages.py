@@ -12,6 +12,7 @@ from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.events import InvitationState, VoteCast
+from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
@@ -64,6 +65,7 @@ class GroupMessages:
         asking_back: AskingBack,
         records: GroupMessageRecords,
         queue: SendQueue,
+        heads: HeadsExchange,
         decide: Callable[[VoteCast, Now], None],
     ) -> None:
         """`decide` hears of each vote that counts."""
@@ -77,6 +79,7 @@ class GroupMessages:
         self._asking_back = asking_back
         self._records = records
         self._queue = queue
+        self._heads = heads
         self._votes_seen = -1
         """The groups' generation in which it was looked whether votes that are kept decide."""
         self._tried: dict[GroupId, bytes | None] = dict.fromkeys(records.ahead.groups())
@@ -122,6 +125,8 @@ class GroupMessages:
         self._past.take(message.group_id, Bundle.from_wire(message.body).manifests, now)
         sends = self._membership.receive_manifests(message, now.wall_us)
         sends += self._maintenance.ask(self._groups, message.group_id, message.author, now)
+        if not any((each.recipient, each.type) == (message.author, MessageType.GROUP_PULL) for each in sends):
+            sends += self._heads.ask_on(message.group_id, message.author)
         sends += self._asking_back.answer(message, now)
         return HandlerOutcome(sends=tuple(sends))
 

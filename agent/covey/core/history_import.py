@@ -27,8 +27,10 @@ class HistoryImport:
         self._actions = actions
         self._counters = counters
 
-    def take_manifests(self, group_id: GroupId, raws: tuple[bytes, ...], now: Now) -> None:
+    def take_manifests(self, group_id: GroupId, raws: tuple[bytes, ...], now: Now) -> RemoteError | None:
         """Take manifests of a group that is held, each after what it follows; queue what others have to hear of it.
+
+        Return which rule one of them breaks, None where none does.
 
         Raises:
             UnknownGroupError: this device knows nothing of the group.
@@ -38,8 +40,9 @@ class HistoryImport:
             sends = self._membership.take(group_id, raws, now.wall_us)
         except RemoteError as error:
             self._counters.count(f"dropped_manifest_{error.code}")
-        else:
-            self._actions.queue_sends(sends, now)
+            return error
+        self._actions.queue_sends(sends, now)
+        return None
 
     def take_operations(self, group_id: GroupId, raws: tuple[bytes, ...], now: Now) -> Taken:
         """Take operations, each after what it follows; those that break a rule are counted, and left out."""

@@ -42,7 +42,7 @@ from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
 from covey.core.mailboxes import Mailboxes
 from covey.core.membership.asking_back import AskingBack
-from covey.core.membership.expiry import give_up, is_departure_notice
+from covey.core.membership.expiry import LeftGroups, give_up, is_departure_notice
 from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
@@ -136,17 +136,18 @@ class Node:
         self.history = history = History(identity, self.groups, records, exchange)
         self.newcomers = Newcomers(self.groups, history, records, pins)
         self.actions = GroupActions(identity, self.membership, self.joining, history, records, queue)
-        of_groups = self.membership, self.joining, maintenance, past, asking_back, records, queue
-        self._group_messages = GroupMessages(own, *of_groups, self.actions.decide)
         self.heads = HeadsExchange(own, self.groups, history, exchange.asking, records, jitter, state.heads, carriage)
+        of_groups = self.membership, self.joining, maintenance, past, asking_back, records, queue, self.heads
+        self._group_messages = GroupMessages(own, *of_groups, self.actions.decide)
         self.mailboxes = Mailboxes(self.groups, self._make_mailbox_exchange)
+        self._left = LeftGroups(self.groups)
         parts = ReceivingParts(
             *(state.rates, self.membership, self._links, imprints, link_keys, queue),
             *(self._acknowledgements, self.heartbeat),
             *(self.heads, asking_back),
             *(self.ephemeral, self.content),
             *(self.mailboxes, history),
-            self.routes,
+            *(self._left, self.routes),
         )
         self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
         self.setting_reports = SettingReporting(records.setting_reports, reports)
@@ -383,6 +384,7 @@ class Node:
             or self._collectors.has_work(now)
             or self._group_maintenance.has_work(self.membership, now)
             or self._group_messages.has_work
+            or self._left.may_go
             or self.history.exchange.has_work(now)
             or self.newcomers.has_work(now)
             or self.content.has_work()
@@ -393,10 +395,11 @@ class Node:
 
         Writes, so inside a transaction.
         """
-        if now.monotonic_us >= self._maintenance_at_us:
+        if now.monotonic_us >= self._maintenance_at_us or self._left.may_go:
             more = self._expire(now)
             self._maintenance_at_us = now.monotonic_us + (EXPIRE_NEXT_US if more else MAINTENANCE_US)
             self._events += give_up(self.membership, self._records, self._queue, now)
+            self._left.looked(self._records)
             self._queue.report_losses(now)
             self._forget_link_keys(now)
         self._links.reacknowledge(now)

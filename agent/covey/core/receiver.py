@@ -34,6 +34,7 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.mailboxes import Mailboxes
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.authorisation import UNANSWERED, authorise
+from covey.core.membership.expiry import LeftGroups
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
 from covey.core.membership.notices import came_before, keep_answerable, leaves_what_was_lost
@@ -56,6 +57,7 @@ from covey.errors import (
 from covey.limits.history import BUNDLE_OPERATION_BYTES
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
 
+_PULLS = frozenset({MessageType.HISTORY_PULL, MessageType.GROUP_PULL})
 _PERHAPS_LATER = (RateError, UnknownGroupError, NotAMemberError)
 """What another group manifest, or a while, may mend."""
 
@@ -100,6 +102,7 @@ class ReceivingParts:
     content: ContentExchange
     mailboxes: Mailboxes
     history: History
+    left: LeftGroups
     routes: BoardRoutes
 
 
@@ -272,6 +275,7 @@ class Receiver:
         if isinstance(found, Seen):
             self._note_seen(message.author)
             self._parts.history.exchange.announcing.acknowledged()
+            self._parts.left.acknowledged(message.author)
         if found is None or isinstance(found, Seen):
             return _Reception(seen=found, useful=found is not None)
         self._events.append(found)
@@ -348,9 +352,9 @@ class Receiver:
         if not outcome.lands_later:
             link.answer_soon(now.monotonic_us, message.link_seq)
             if 2 * len(message.body) > BUNDLE_OPERATION_BYTES and any(
-                (each.recipient, each.type) == (message.author, MessageType.HISTORY_PULL) for each in outcome.sends
+                each.recipient == message.author and each.type in _PULLS for each in outcome.sends
             ):
-                link.make_due(now.monotonic_us)  # who gives a history waits to hear that what it gave before was taken
+                link.make_due(now.monotonic_us)  # who gives much waits to hear that what it gave before was taken
         self._keep_answerable(message)
         return _Reception(seen=Seen(message.author, news=True), useful=True)
 

@@ -64,7 +64,7 @@ def test_a_checkpoint_is_proposed_shown_and_proved(ann: Here, tmp_path: Path) ->
     admin.ok("group", "profile", "--title", "Pumps")
     proposed = admin.json("history", "checkpoint")
     assert (proposed["counts"], proposed["code"], proposed["electors"], len(proposed["signers"])) == (True, "", 1, 1)
-    line = f"checkpoint {proposed['id'][:8]} by {proposed['author']}: signed by 1 of 1"
+    line = f"checkpoint {proposed['id'][:8]} by {proposed['author']} {proposed['label']}: signed by 1 of 1"
     assert line in admin.ok("history", "verify")
     assert line in admin.ok("history", "checkpoint", "--list")
     assert admin.json("history", "verify")["checkpoint"]["id"] == proposed["id"]

@@ -64,7 +64,11 @@ def attempts(device: Device, manifest: GroupManifest) -> Attempts:
     group_id, now_us = manifest.group_id, device.clock.wall_us()
     void = device.node.history.standing(group_id).void
     found = judgement.attempts(device.store.operations, group_id, pins(device, group_id), void)
-    entries, waits = [], False
+    if not found:
+        return Attempts((), open=False)
+    from covey.app.operations.groups import labels_in  # few groups have any: it spares the memory
+
+    labels, entries, waits = labels_in(device, manifest), [], False
     for (author, code), made in found.items():
         settled = len(made)
         if _SETTLES_US[code]:
@@ -73,10 +77,10 @@ def attempts(device: Device, manifest: GroupManifest) -> Attempts:
             )
         waits |= settled < len(made)
         if settled:
-            member, last = manifest.member(author), made[settled - 1].id
+            last = made[settled - 1].id
             entries.append(
                 AttemptEntry(
-                    *(author.hex(), device_name(author), member.label if member else "", code, WHY[code], settled),
+                    *(author.hex(), device_name(author), labels.label(author), code, WHY[code], settled),
                     *(_came_us(device, group_id, made[0].id), _came_us(device, group_id, last), last.hex()),
                 )
             )

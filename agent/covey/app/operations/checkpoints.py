@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from covey.app.device import Device
+from covey.app.operations.groups import labels_in
 from covey.app.pins import pins
 from covey.core.checkpoints.checkpoints import Checkpoint, Checkpoints
 from covey.core.checkpoints.covered import covered_by
 from covey.core.checkpoints.state import state_of
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history.bodies import Merge
 from covey.core.history.checkpoint import divided
 from covey.core.history.operation import Operation
-from covey.core.ids import GroupId, ManifestHash, device_name
+from covey.core.ids import GroupId, ManifestHash, device_name, labelled_name
 from covey.core.node import Node
 from covey.errors import LimitError, LocalError
 
@@ -29,6 +31,7 @@ class CheckpointEntry:
 
     id: str
     author: str
+    label: str
     signers: tuple[str, ...]
     electors: int
     counts: bool
@@ -54,13 +57,14 @@ def checkpoints(device: Device, node: Node, manifest: GroupManifest) -> Checkpoi
 
 def entries(device: Device, manifest: GroupManifest) -> list[CheckpointEntry]:
     """Return all checkpoints of a group, the last one first."""
-    return [_entry(each) for each in checkpoints(device, device.node, manifest).newest_first()]
+    labels = labels_in(device, manifest)
+    return [_entry(each, labels) for each in checkpoints(device, device.node, manifest).newest_first()]
 
 
 def last_that_counts(device: Device, manifest: GroupManifest) -> CheckpointEntry | None:
     """Return the checkpoint that holds; None where none does."""
-    counting = (_entry(each) for each in checkpoints(device, device.node, manifest).newest_first() if not each.code)
-    return next(counting, None)
+    newest_first = checkpoints(device, device.node, manifest).newest_first()
+    return next((_entry(each, labels_in(device, manifest)) for each in newest_first if not each.code), None)
 
 
 def propose(device: Device, manifest: GroupManifest) -> CheckpointEntry:
@@ -71,9 +75,8 @@ def propose(device: Device, manifest: GroupManifest) -> CheckpointEntry:
     """
     with device.store.transaction():
         last = _write(device, manifest.group_id)
-    return next(
-        _entry(each) for each in checkpoints(device, device.node, manifest).newest_first() if each.id == last.id
-    )
+    found = next(each for each in checkpoints(device, device.node, manifest).newest_first() if each.id == last.id)
+    return _entry(found, labels_in(device, manifest))
 
 
 def _write(device: Device, group_id: GroupId) -> Operation:
@@ -97,11 +100,12 @@ def _named(device: Device, group_id: GroupId, manifest_hash: ManifestHash) -> Gr
     return None if raw is None else read_manifest(raw, verify=False)
 
 
-def _entry(checkpoint: Checkpoint) -> CheckpointEntry:
+def _entry(checkpoint: Checkpoint, labels: DeviceLabels) -> CheckpointEntry:
     state = checkpoint.state
     return CheckpointEntry(
         checkpoint.id.hex(),
         device_name(checkpoint.author),
+        labels.label(checkpoint.author),
         tuple(sorted(map(device_name, checkpoint.signers))),
         len(checkpoint.electors),
         not checkpoint.code,
@@ -117,4 +121,4 @@ def _entry(checkpoint: Checkpoint) -> CheckpointEntry:
 def in_words(entry: CheckpointEntry) -> str:
     """Return one line that says what a checkpoint is worth."""
     signed = f"signed by {len(entry.signers)} of {entry.electors}"
-    return f"checkpoint {entry.id[:8]} by {entry.author}: " + (entry.why or signed)
+    return f"checkpoint {entry.id[:8]} by {labelled_name(entry.author, entry.label)}: " + (entry.why or signed)

@@ -15,7 +15,16 @@ from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
 from covey.core.group.resolver import Change, GroupState, difference
-from covey.core.ids import DeviceKey, EpochId, NoisePublic, device_name, key_from_text, printable, truncate_utf8
+from covey.core.ids import (
+    DeviceKey,
+    EpochId,
+    NoisePublic,
+    device_name,
+    key_from_text,
+    key_text,
+    printable,
+    truncate_utf8,
+)
 from covey.core.membership.invitations import check_capabilities
 from covey.core.membership.voting import VOTING_MODES
 from covey.core.pairing.group_uri import GroupUri
@@ -44,7 +53,7 @@ MODES = tuple(mode_name(mode) for mode in Mode if mode is not Mode.PERSONAL)
 
 
 def pick_member(manifest: GroupManifest, name: str) -> Member:
-    """Return the member that a person means: by the beginning of its key, or its label.
+    """Return the member that a person means: by its label, or its key, in hex its beginning.
 
     Raises:
         LocalError: none, or more than one.
@@ -84,7 +93,7 @@ _LISTED = {"author": "covey history"}
 
 
 def _one_of(keys: list[DeviceKey], name: str, what: str) -> DeviceKey:
-    matching = [key for key in keys if key.hex().startswith(name.lower())]
+    matching = [key for key in keys if key.hex().startswith(name.lower()) or name.lower() == key_text("sign", key)]
     if not matching:
         listed = _LISTED.get(what, "covey group show")
         raise LocalError(f"no {what} matches '{printable(name)}'", hint=f"'{listed}' lists them")

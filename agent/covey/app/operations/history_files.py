@@ -19,6 +19,8 @@ from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.history import BUNDLE_OPERATION_BYTES, BUNDLE_OPERATIONS
 
 _NONCE_BYTES = 24
+_REASONS = 20
+"""That are told, of why documents were refused: of a stick that somebody has made up there may be many."""
 _FOR_MEMBERS = "have a member write another one; whoever is no member asks for an invite: 'covey invite' there"
 
 
@@ -33,6 +35,16 @@ class HistoryExported:
 
 
 @dataclass(slots=True)
+class Refusal:
+    """Why some of a file's documents were refused: what they are, a code, a sentence, and how many."""
+
+    what: str
+    code: str
+    why: str
+    count: int = 1
+
+
+@dataclass(slots=True)
 class HistoryImported:
     """What became of a file's operations; `complaint` says why the rest of it could not be read."""
 
@@ -42,7 +54,16 @@ class HistoryImported:
     known: int = 0
     refused: int = 0
     waiting: int = 0
+    refusals: tuple[Refusal, ...] = ()
     complaint: str = ""
+
+    def note_refused(self, what: str, error: RemoteError) -> None:
+        """Note that one was refused."""
+        found = next((each for each in self.refusals if (each.what, each.why) == (what, str(error))), None)
+        if found is not None:
+            found.count += 1
+        elif len(self.refusals) < _REASONS:
+            self.refusals += (Refusal(what, error.code, str(error)),)
 
 
 def export_history(device: Device, manifest: GroupManifest, path: Path, names: list[str]) -> HistoryExported:
@@ -135,10 +156,14 @@ def _take(device: Device, part: Part, found: HistoryImported) -> None:
         )
     with device.store.transaction():
         if part.kind is PartKind.MANIFESTS:
-            device.node.history_import.take_manifests(part.group_id, part.documents, device.now())
+            error = device.node.history_import.take_manifests(part.group_id, part.documents, device.now())
+            if error is not None:
+                found.note_refused("version", error)
             return
         taken = device.node.history_import.take_operations(part.group_id, part.documents, device.now())
     rest = len(part.documents) - len(taken.accepted) - len(taken.refused)
+    for error in taken.refused:
+        found.note_refused("operation", error)
     found.taken += len(taken.accepted)
     found.refused += len(taken.refused)
     found.waiting += taken.waiting

@@ -30,7 +30,7 @@ from covey.core.ids import (
     OperationId,
 )
 from covey.core.wire import cbor, shapes
-from covey.errors import MalformedError
+from covey.errors import LimitError, MalformedError
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_OPERATION_BYTES, MAXIMUM_PARENTS
 from covey.limits.message import MAXIMUM_SEQUENCE
 
@@ -116,6 +116,18 @@ def sign_operation(operation: Operation, identity: Identity) -> Operation:
     return read_operation(raw, verify=False)
 
 
+def _bounded(read: cbor.Read[Any], bound: str) -> cbor.Read[Any]:
+    """Return a reader that says in words what is beyond a bound."""
+
+    def reads(value: object) -> Any:
+        try:
+            return read(value)
+        except LimitError as error:
+            raise LimitError(bound) from error
+
+    return reads
+
+
 _READERS = (
     cbor.uint(255),
     cbor.octets(GROUP_ID_BYTES),
@@ -123,12 +135,12 @@ _READERS = (
     cbor.octets(INCARNATION_BYTES),
     cbor.uint(MAXIMUM_SEQUENCE),
     cbor.optional(cbor.octets(ID_BYTES)),
-    cbor.many(cbor.octets(ID_BYTES), MAXIMUM_PARENTS),
+    _bounded(cbor.many(cbor.octets(ID_BYTES), MAXIMUM_PARENTS), f"it follows more than {MAXIMUM_PARENTS} others"),
     cbor.uint(MAXIMUM_SEQUENCE),
     cbor.octets(ID_BYTES),
     cbor.uint(),
     cbor.uint(255),
-    cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES),
+    _bounded(cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES), f"it says more than {MAXIMUM_OPERATION_BODY_BYTES:,} bytes"),
 )
 
 

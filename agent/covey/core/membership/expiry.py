@@ -1,4 +1,4 @@
-"""What has waited too long around groups, and is given up: now and then, as nothing of it is urgent.
+"""What has waited too long around groups, and is given up: now and then, as nothing of it is urgent but rule 4.
 
 1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
    Its telemetry stays until there is another collector for it (`collectors.py`). Where another group is shared with
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.records import MessageClass
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
@@ -58,6 +59,29 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
             membership.groups.refresh()
 
 
+class LeftGroups:
+    """Says when groups that this device has left are to be looked at: whenever another member has heard of that."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._informed: set[tuple[GroupId, DeviceKey]] = set()
+        self.may_go = False
+
+    def acknowledged(self, device: DeviceKey) -> None:
+        """Note that a device has acknowledged something that it had not before."""
+        about = (each.group_id for each in self._groups.left() if each.member(device) is not None)
+        self.may_go = self.may_go or any((group_id, device) not in self._informed for group_id in about)
+
+    def looked(self, records: ExpiryRecords) -> None:
+        """Note that what may go has gone, and who has heard: it brings nothing new."""
+        self.may_go = False
+        self._informed = {
+            (group.group_id, key)
+            for group in self._groups.left()
+            for key in {each.keys.signing_public for each in group.members} - _uninformed(group, records)
+        }
+
+
 def _leave_to_members(groups: Groups, records: ExpiryRecords) -> None:
     """End what this device owes to those who are out of a group that it is itself out of (rule 2)."""
     left_behind = {group.group_id: group for group in groups.removed_from()}
@@ -82,8 +106,7 @@ def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue
     erased = False
     for group in membership.groups.left():
         members = [member.keys.signing_public for member in group.members if not member.is_board]
-        waiting = set(members).intersection(records.outbox.recipients())
-        uninformed = {key for key in waiting if group.group_id in _notices(key, records)}
+        waiting, uninformed = set(members).intersection(records.outbox.recipients()), _uninformed(group, records)
         if members and len(uninformed) == len(members):
             continue
         records.groups.erase_content(group.group_id)
@@ -95,6 +118,14 @@ def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue
             erased = True
     if erased:
         membership.groups.refresh()
+
+
+def _uninformed(group: GroupManifest, records: ExpiryRecords) -> set[DeviceKey]:
+    """Return the members of a group that this device has left for whom that waits still."""
+    members = {member.keys.signing_public for member in group.members if not member.is_board}
+    return {
+        key for key in members.intersection(records.outbox.recipients()) if group.group_id in _notices(key, records)
+    }
 
 
 def is_departure_notice(groups: Groups, message: Message) -> bool:

@@ -34,6 +34,8 @@ class Groups:
         self._parted: list[tuple[GroupId, DeviceKey]] = []
         self._collectors: tuple[object, list[DeviceKey]] = ((), [])
         """Where this device's telemetry goes, and of which groups and silent ones that was said."""
+        self._left: tuple[int, list[GroupManifest]] = (-1, [])
+        """The groups that this device has left, and of which generation that was said."""
         self.generation = 0
         """Rises whenever anything of a group may have changed."""
 
@@ -144,7 +146,9 @@ class Groups:
 
     def left(self) -> list[GroupManifest]:
         """Return the groups that this device has left by its own word."""
-        return [group for group in self.removed_from() if self.has_left(group.group_id)]
+        if self._left[0] != self.generation:
+            self._left = self.generation, [each for each in self.removed_from() if self.has_left(each.group_id)]
+        return self._left[1]
 
     def has_left(self, group_id: GroupId) -> bool:
         """Say whether this device has left a group that it is out of by its own word.

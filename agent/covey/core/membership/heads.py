@@ -4,7 +4,8 @@
    is heard is another than ours, its author is sent a HEADS report, which tells how each of these groups stands here.
 2. Whoever is told of a higher version, or of other heads of the same, asks for it (GROUP_PULL), whoever told it.
    Whoever is told of a lower one, or of less groups than it shares with the author, answers with a report of its own.
-   So two that differ exchange two reports at most, and one request each for a group.
+   So two that differ exchange two reports at most, and one request each for a group; where one answer does not hold
+   all that a member has said that it has, the next one is asked for as soon as it has come.
 3. A member that still believes in a group that was destroyed is sent the REVOKE; one that was removed the manifests up
    to its removal, and nothing later (`former_members.py`). Nothing else is heard of who shares no group with us.
 4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
@@ -38,7 +39,7 @@ from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
 from covey.core.wire.message import NO_GROUP, Message, MessageType, read_message
 from covey.limits.group import BUNDLE_MANIFESTS
-from covey.limits.heads import GIVEN_AFTER, HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, QUICK_ROUNDS
+from covey.limits.heads import GIVEN_AFTER, HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, PACED, QUICK_ROUNDS
 
 _NEWS = (MessageClass.CONTROL, MessageClass.HISTORY)
 """What waits for a device may be the news."""
@@ -121,6 +122,8 @@ class HeadsExchange:
         """By the groups that are shared: most members share the same ones with this device."""
         self._shared: dict[DeviceKey, tuple[GroupTrust, ...]] = {}
         """The groups that each other member of any is in together with this device, boards apart."""
+        self._ahead: dict[tuple[GroupId, DeviceKey], tuple[int, int]] = {}
+        """Of whom was asked, the version that it has said it has, and from which one on it was asked."""
 
     # -- what this device says ----------------------------------------------------------------------------------------
 
@@ -329,8 +332,27 @@ class HeadsExchange:
         tokens.spend(1, now.monotonic_us)
         back = 4 ** min(times - 1, 16) if times % 2 else 0
         from_version = own.version + (head.version > own.version) - back
-        body = pull_to_wire(max(1, from_version))
-        return [GroupSend(device, MessageType.GROUP_PULL, own.group_id, body)]
+        return self._pull(own.group_id, device, max(1, from_version), head.version)
+
+    def _pull(self, group_id: GroupId, device: DeviceKey, from_version: int, version: int) -> list[GroupSend]:
+        self._ahead.pop((group_id, device), None)
+        while len(self._ahead) >= PACED:
+            del self._ahead[next(iter(self._ahead))]
+        self._ahead[group_id, device] = version, from_version
+        return [GroupSend(device, MessageType.GROUP_PULL, group_id, pull_to_wire(from_version))]
+
+    def ask_on(self, group_id: GroupId, device: DeviceKey) -> list[GroupSend]:
+        """Ask on who was asked, where what has come from there brought something, and not all that it has (rule 2)."""
+        trust, (version, from_version) = self._groups.trust_of(group_id), self._ahead.get((group_id, device), (0, 0))
+        if not version or trust is None or not self._shares(trust, device):
+            return []
+        self._follow()
+        own = self._head(trust)
+        if own.version >= version:
+            del self._ahead[group_id, device]
+        if not from_version <= own.version < version:
+            return []
+        return self._pull(group_id, device, own.version + 1, version)
 
     def _give(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Give what follows what a device holds, and in turn from further and further back on (rule 7)."""

@@ -6,8 +6,9 @@
    the heads after a random wait, and if none does, by anybody after a longer one (000.17).
 3. Whoever lacks the secret of the epoch asks for it in the same way.
    An asker gets two answers, for what follows and for what that follows, and then as often as it may ask: an answer is
-   up to 2,500 times its question. It gets as much as a relay carries, and none while not even the first fits; where it
-   asks for the same again, what follows: of rivals more may have the same version than one answer carries.
+   up to 2,500 times its question. Who asks for what comes behind all that it was given before goes on at once.
+   It gets as much as a relay carries, and none while not even the first fits; where it asks for the same again, what
+   follows: of rivals more may have the same version than one answer carries.
    Who has asked so often for nothing asks half as often each time, down to once an hour, until something has come.
    Whoever has asked in vain `SECRET_PULLS` times for the secret, and may do so, begins another epoch: it was lost with
    the device that had drawn it, and without one the group neither says nor writes anything.
@@ -83,6 +84,8 @@ class GroupMaintenance:
         self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
         self._given: dict[tuple[DeviceKey, GroupId, int], int] = {}
         """How many manifests the answers to a request had so far, where there are more."""
+        self._ends: dict[tuple[DeviceKey, GroupId], int] = {}
+        """The highest version that an asker was given."""
         self._looked = False
         if any(each.request is not None for each in records.invites.all()):
             self.gathering()
@@ -105,7 +108,8 @@ class GroupMaintenance:
         asker, since_us = (message.author, message.group_id), now.monotonic_us - PULL_US // 2
         answered = {key: [each for each in at_us if each > since_us] for key, at_us in self._answered.items()}
         self._answered = {key: at_us for key, at_us in answered.items() if at_us}
-        rests = len(self._answered.get(asker, ())) >= PULLS_ANSWERED
+        goes_on = from_version > self._ends.get(asker, from_version)
+        rests = len(self._answered.get(asker, ())) >= PULLS_ANSWERED and not goes_on
         if rests or self._records.outbox.waiting_bytes(message.author, MessageClass.CONTROL) > BUNDLE_BYTES:
             self._records.counters.count("pulls_unanswered")
             return []
@@ -114,10 +118,19 @@ class GroupMaintenance:
             self._records.counters.count("pulls_too_large")
             return []
         self._answered.setdefault(asker, []).append(now.monotonic_us)
+        self._note_end(asker, manifests)
         inside = message.group_id in {group.group_id for group in groups.joined()}
         secret = groups.secret(message.group_id) if inside else None
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
+
+    def _note_end(self, asker: tuple[DeviceKey, GroupId], manifests: tuple[bytes, ...]) -> None:
+        """Note up to which version an asker was given manifests."""
+        version = read_manifest(manifests[-1], verify=False).version if manifests else 0
+        version = max(version, self._ends.pop(asker, 0))
+        if len(self._ends) >= PACED:
+            del self._ends[next(iter(self._ends))]
+        self._ends[asker] = version
 
     def _next_answer(self, asker: tuple[DeviceKey, GroupId], from_version: int) -> tuple[tuple[bytes, ...], bool]:
         """Return what the answer to a request has, and whether there was anything that it could have.

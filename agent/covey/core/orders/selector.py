@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from covey.core.group.manifest import Member
-from covey.core.ids import KEY_BYTES, DeviceKey, device_name, fingerprint
+from covey.core.ids import KEY_BYTES, DeviceKey, device_name, fingerprint, key_text
 from covey.core.wire import cbor
 from covey.errors import MalformedError, UsageError
 from covey.limits.group import MAXIMUM_CAPABILITY_BYTES, MAXIMUM_LABEL_BYTES
@@ -94,8 +94,8 @@ _READERS: dict[int, cbor.Read[object]] = {
 def read_selector(text: str, members: Iterable[Member]) -> Selector:
     """Return what a person writes as a selector: `all`, `label:NAME`, `capability:NAME`, or devices between commas.
 
-    A device is written as its name, its fingerprint or its key in hexadecimal digits; or as its label, where nothing is
-    called so and no other device has it; of a board and a device with one label that means the board.
+    A device is written as its name, its fingerprint or its key, as a text or in hexadecimal digits; or as its label,
+    where nothing is called so and no other device has it; of a board and a device with one label that means the board.
 
     Raises:
         UsageError: it is none, or nobody is selected by it.
@@ -116,7 +116,7 @@ def read_selector(text: str, members: Iterable[Member]) -> Selector:
 
 def _device(text: str, members: Iterable[Member]) -> DeviceKey:
     listed = [(member, member.keys.signing_public) for member in members] if text else []
-    found = [key for _, key in listed if text in {device_name(key), key.hex(), fingerprint(key)}]
+    found = [key for _, key in listed if text in {device_name(key), key.hex(), fingerprint(key), key_text("sign", key)}]
     found = found or [key for member, key in listed if member.is_board and member.label == text]
     found = found or [key for member, key in listed if member.label == text]
     if len(found) == 1:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covey.app.device import find_state, open_device
+from covey.core import crypto
+from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import Note
+from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval
 from covey.core.ids import OperationId
+from covey.core.wire import cbor
+from covey.core.wire.history_file import HistoryFileWriter, Part, PartKind
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
 from tests.command import Here
 
 
@@ -164,3 +171,92 @@ def test_a_stick_between_who_forgot_and_who_keeps(pair: tuple[Here, Here], tmp_p
     found = _imported(ann, later)
     assert (found["taken"], found["waiting"], found["refused"]) == (1, 0, 0)
     assert ann.json("history", "forget", "--keep", "0")["forgotten"] == 5
+
+
+# What somebody has made up
+
+
+def _made(here: Here, other: Here, file: Path, *make: Callable[[Operation, Identity], bytes]) -> None:
+    """Write a stick with a note of somebody's, and what is made of that."""
+    here.ok("note", "an honest one")
+    with open_device(find_state(str(here.state))) as device:
+        group_id = device.pick_group(None).group_id
+        recipient = device.pick_group(None).members
+        honest = read_operation(device.store.operations.in_order(group_id)[-1].raw)
+        raws = (honest.raw, *(each(honest, device.node.identity) for each in make))
+    writer = HistoryFileWriter(bytes(range(32)), bytes(range(1, 33)), bytes(24))
+    keys = [(each.keys.signing_public, each.keys.noise_public) for each in recipient]
+    parts = [Part(group_id, PartKind.OPERATIONS, (raw,)) for raw in raws]
+    last = Part(group_id, PartKind.OPERATIONS, (), last=True)
+    file.write_bytes(writer.header(keys) + b"".join(map(writer.part, (*parts, last))))
+
+
+def _next(honest: Operation, identity: Identity, **other: Any) -> bytes:
+    """Return the operation of its author after one, with something that no honest device would write."""
+    following = replace(
+        honest, number=2, previous=honest.id, parents=(honest.id,), height=2, body=Note("text/plain", b"no").to_wire()
+    )
+    it = replace(following, **other)
+    document = cbor.encode(
+        [
+            *(1, it.group_id, it.author, it.log.incarnation, it.number, it.previous, list(it.parents), it.height),
+            *(it.manifest, it.made_at_us, it.kind, it.body),
+        ]
+    )
+    return cbor.encode([crypto.sign(b"covey/1 operation", document, identity), document])
+
+
+def _unknown(count: int) -> tuple[OperationId, ...]:
+    return tuple(OperationId(bytes([number + 1]) * 32) for number in range(count))
+
+
+_WORSE: dict[str, tuple[Callable[[Operation, Identity], bytes], str]] = {
+    "nine parents": (
+        lambda honest, identity: _next(honest, identity, parents=_unknown(9), height=2),
+        "1 operation refused: limit: signed operation: field 6: it follows more than 8 others",
+    ),
+    "a height that lies": (
+        lambda honest, identity: _next(honest, identity, height=7),
+        "1 operation refused: malformed: an operation is one higher than the highest that it follows",
+    ),
+    "64 KiB and one": (
+        lambda honest, identity: _next(honest, identity, body=bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
+        "1 operation refused: limit: signed operation: field 11: it says more than 65,536 bytes",
+    ),
+    "a kind that nobody knows": (
+        lambda honest, identity: _next(honest, identity, kind=200),
+        "1 operation refused: malformed: operation of kind 200: a newer Covey?",
+    ),
+    "somebody else's signature": (
+        lambda honest, identity: _next(honest, identity)[:10] + b"!" + _next(honest, identity)[11:],
+        "1 operation refused: signature: ",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", _WORSE)
+def test_of_a_stick_that_somebody_has_made_up_it_is_said_what_was_refused_and_why(
+    pair: tuple[Here, Here], tmp_path: Path, lie: str
+) -> None:
+    ann, ben = pair
+    make, said = _WORSE[lie]
+    _made(ann, ben, tmp_path / "stick", make)
+    ended = ben.covey("history", "import", str(tmp_path / "stick"))
+    assert (ended.code, said in ended.stderr) == (1, True), ended
+    assert "1 new operation, 0 known, 1 refused, 0 resting on what is not here" in ended.stdout
+    assert _texts(ben) == ["an honest one"]
+
+
+@pytest.mark.slow
+def test_what_follows_what_nobody_has_or_itself_is_said_to_rest_on_that(
+    pair: tuple[Here, Here], tmp_path: Path
+) -> None:
+    """Ids are hashes, so who pretends to a circle names what nobody can have."""
+    ann, ben = pair
+    stick = tmp_path / "stick"
+    _made(ann, ben, stick, lambda honest, identity: _next(honest, identity, parents=_unknown(1), height=2))
+    ended = ben.covey("history", "import", str(stick))
+    assert ended.code == 0
+    assert "1 new operation, 0 known, 0 refused, 1 resting on what is not here" in ended.stdout
+    assert "hint: import a later file" in ended.stderr

@@ -199,6 +199,26 @@ def test_a_group_that_was_left_is_erased_when_somebody_knows(make: Make) -> None
     assert secret not in files
 
 
+def test_a_group_that_was_left_is_erased_as_soon_as_somebody_knows(make: Make) -> None:
+    """Not at the next of the rounds that come every ten minutes."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    other = found(ann, cid)
+    _later(ann, 600_000_000)
+    epoch_id = ann.node.groups.group(group_id).epoch_id
+    _leave(ann, group_id)
+    _later(ann, 1_000_000)
+    assert _keeps(ann, group_id)[1], "nobody has heard that it left"
+    carry(ann, ben)
+    _later(ann, 1_000_000)
+    assert ann.store.groups.secret(group_id, epoch_id) is None
+    _later(ann, 60_000_000)  # it goes again to who was away
+    carry(ann, cid)
+    _later(ann, 1_000_000)
+    assert _keeps(ann, group_id) == (False, False)
+    assert [each.group_id for each in ann.node.groups.joined()] == [other]
+
+
 def test_a_device_comes_back_to_a_group_that_it_has_erased(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.core.events import EnvelopeDropped
-from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, pull_from_wire
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.sealer import Outgoing
@@ -20,8 +20,9 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.heads import GroupHead, HeadsReport
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
+from covey.limits.group import BUNDLE_BYTES
 from covey.limits.heads import FORMER_LOOK_SECONDS, FORMER_LOOKS_SAVED, HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
-from tests.fleet import Device, admit, carry, found, settled
+from tests.fleet import Device, admit, carry, found, identity, settled
 
 Make = Callable[..., Device]
 _HOUR_S = 3_600
@@ -398,6 +399,30 @@ def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None
     for other in others:
         _report(other, ann, GroupHead(group_id, 10_000, b"\1" * 16))
     assert 1 <= ann.store.outbox.totals()[0] <= 4, "a few are asked, whoever offers"
+
+
+def test_who_was_away_is_in_step_at_once_however_much_has_changed(make: Make) -> None:
+    """What it lacks is several times as much as one answer carries."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = GroupId(settled(ann, ben, cid))
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, _with_many_more, ann.now)
+    carry(ann, cid)
+    for number in range(40):
+        _rename(ann, group_id, f"ann {number}")
+        carry(ann, cid)
+    lacking = cid.store.groups.manifests_from(group_id, ben.node.groups.group(group_id).version + 1)
+    assert sum(map(len, lacking)) > 2 * BUNDLE_BYTES
+    with cid.store.transaction():
+        cid.node.send_blob(group_id, b"you are back", cid.now, to=ben.key)
+    _meet(ben, cid, seconds=30)
+    assert ben.node.groups.group(group_id).hash == ann.node.groups.group(group_id).hash
+
+
+def _with_many_more(draft: GroupManifest, _epoch: bytes) -> GroupManifest:
+    for number in range(200):
+        draft = draft.adding(Member(identity(f"member {number}").keys))
+    return draft
 
 
 def test_an_honest_pair_says_no_more_than_two_reports_and_a_request(make: Make) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import BOARD, COLLECTOR, Member
-from covey.core.ids import device_name, fingerprint
+from covey.core.ids import device_name, fingerprint, key_text
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind, read_selector
 from covey.errors import RemoteError, UsageError
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, MALLORY
@@ -33,6 +33,7 @@ _MEMBERS = (PUMP, ROOF, OFFICE, BOARD_MEMBER)
         ("capability:collector", [OFFICE]),
         (device_name(BOB.signing_public), [ROOF]),
         (BOB.signing_public.hex(), [ROOF]),
+        (key_text("sign", BOB.signing_public), [ROOF]),
         (device_name(MALLORY.signing_public), [BOARD_MEMBER]),  # a board by itself, and with nobody else
         ("pump", [BOARD_MEMBER]),
         ("roof", [ROOF]),
