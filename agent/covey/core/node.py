@@ -395,13 +395,14 @@ class Node:
 
         Writes, so inside a transaction.
         """
-        if now.monotonic_us >= self._maintenance_at_us or self._left.may_go:
+        if now.monotonic_us >= self._maintenance_at_us:
             more = self._expire(now)
             self._maintenance_at_us = now.monotonic_us + (EXPIRE_NEXT_US if more else MAINTENANCE_US)
             self._events += give_up(self.membership, self._records, self._queue, now)
-            self._left.looked(self._records)
             self._queue.report_losses(now)
             self._forget_link_keys(now)
+        if self._left.may_go:
+            self._left.erase(self._records, self._queue, now)
         self._links.reacknowledge(now)
         self._sender.begin_links(lambda device: may_link(self.groups, device), now)
         self.actions.queue_sends(self._group_maintenance.handle_deadline(self.membership, now), now)

@@ -1,4 +1,4 @@
-"""What has waited too long around groups, and is given up: now and then, as nothing of it is urgent but rule 4.
+"""What has waited too long around groups, and is given up: now and then, as nothing of it is urgent.
 
 1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
    Its telemetry stays until there is another collector for it (`collectors.py`). Where another group is shared with
@@ -9,8 +9,8 @@
    for a device that has no address here any more, as nothing can be sealed for it; but what programs gave.
 3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
    it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
-4. A group that this device has left is erased: its secrets and its history when one member has acknowledged the
-   leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group;
+4. A group that this device has left is erased: its secrets and its history at once when one member has acknowledged
+   the leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group;
    what waits in it for the others goes with them.
 5. The news that two devices share a group no more waits though no relay is large enough for it, until rule 1 ends it:
    it would count as known if it were set aside.
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey, GroupId, ManifestHash
 from covey.core.link.records import MessageClass
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import JoinExpired
@@ -60,26 +60,31 @@ def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, no
 
 
 class LeftGroups:
-    """Says when groups that this device has left are to be looked at: whenever another member has heard of that."""
+    """Erases what was said in groups that this device has left as soon as another member has acknowledged that.
+
+    The manifests stay for the next round (rule 4): who has the notice may lack what it follows, and ask for that.
+    """
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._informed: set[tuple[GroupId, DeviceKey]] = set()
+        self._erased: set[tuple[GroupId, ManifestHash]] = set()
+        """How those stood of which it is done."""
         self.may_go = False
 
     def acknowledged(self, device: DeviceKey) -> None:
         """Note that a device has acknowledged something that it had not before."""
-        about = (each.group_id for each in self._groups.left() if each.member(device) is not None)
-        self.may_go = self.may_go or any((group_id, device) not in self._informed for group_id in about)
+        fresh = (group for group in self._groups.left() if (group.group_id, group.hash) not in self._erased)
+        self.may_go = self.may_go or any(group.member(device) is not None for group in fresh)
 
-    def looked(self, records: ExpiryRecords) -> None:
-        """Note that what may go has gone, and who has heard: it brings nothing new."""
+    def erase(self, records: ExpiryRecords, queue: SendQueue, now: Now) -> None:
+        """Erase what may go. Writes, so inside a transaction."""
         self.may_go = False
-        self._informed = {
-            (group.group_id, key)
-            for group in self._groups.left()
-            for key in {each.keys.signing_public for each in group.members} - _uninformed(group, records)
-        }
+        left = {(group.group_id, group.hash): group for group in self._groups.left()}
+        self._erased &= left.keys()
+        for key in sorted(left.keys() - self._erased):
+            if _is_known(left[key], records):
+                _erase_words(left[key], self._groups, records, queue, now)
+                self._erased.add(key)
 
 
 def _leave_to_members(groups: Groups, records: ExpiryRecords) -> None:
@@ -105,13 +110,11 @@ def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue
     """Erase groups that this device has left (rule 4)."""
     erased = False
     for group in membership.groups.left():
-        members = [member.keys.signing_public for member in group.members if not member.is_board]
-        waiting, uninformed = set(members).intersection(records.outbox.recipients()), _uninformed(group, records)
-        if members and len(uninformed) == len(members):
+        if not _is_known(group, records):
             continue
-        records.groups.erase_content(group.group_id)
-        withdraw_secrets(membership.groups.own, group.group_id, records.outbox, queue, now)
-        if not uninformed and not any(map(membership.groups.shares_nothing_with, waiting)):
+        _erase_words(group, membership.groups, records, queue, now)
+        waiting = _members(group).intersection(records.outbox.recipients())
+        if not _uninformed(group, records) and not any(map(membership.groups.shares_nothing_with, waiting)):
             for key in sorted(waiting):  # another group is shared with it by now
                 queue.withdraw_of_group(key, group.group_id, now, TAKEN_OF_STRANGERS)
             records.groups.forget(group.group_id)
@@ -120,12 +123,25 @@ def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue
         membership.groups.refresh()
 
 
+def _erase_words(group: GroupManifest, groups: Groups, records: ExpiryRecords, queue: SendQueue, now: Now) -> None:
+    records.groups.erase_content(group.group_id)
+    withdraw_secrets(groups.own, group.group_id, records.outbox, queue, now)
+
+
+def _is_known(group: GroupManifest, records: ExpiryRecords) -> bool:
+    """Say whether another member has acknowledged that this device has left; so, too, where there is none."""
+    members = _members(group)
+    return not members or _uninformed(group, records) < members
+
+
+def _members(group: GroupManifest) -> set[DeviceKey]:
+    return {member.keys.signing_public for member in group.members if not member.is_board}
+
+
 def _uninformed(group: GroupManifest, records: ExpiryRecords) -> set[DeviceKey]:
     """Return the members of a group that this device has left for whom that waits still."""
-    members = {member.keys.signing_public for member in group.members if not member.is_board}
-    return {
-        key for key in members.intersection(records.outbox.recipients()) if group.group_id in _notices(key, records)
-    }
+    waiting = _members(group).intersection(records.outbox.recipients())
+    return {key for key in waiting if group.group_id in _notices(key, records)}
 
 
 def is_departure_notice(groups: Groups, message: Message) -> bool:

@@ -425,6 +425,7 @@ def test_an_agent_that_ends_over_and_over_on_trial_falls_back(machine: Machine) 
         machine.restart()
     assert machine.phase() is InstallationPhase.TRIAL
     machine.restart()
+    assert machine.phase() is InstallationPhase.ROLLING_BACK
     result = machine.settle()
     assert (result.code, machine.version) == (results.ROLLED_BACK, "old")
 
@@ -440,6 +441,8 @@ def test_another_boot_begins_the_time_once_more_and_another_process_does_not(mac
     assert machine.phase() is InstallationPhase.TRIAL
     machine.restart(boots=False)
     machine.now_us += 1
+    machine.turn()
+    assert machine.phase() is InstallationPhase.ROLLING_BACK
     assert machine.settle().code == results.ROLLED_BACK
 
 

@@ -220,6 +220,18 @@ def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
     assert len(read_notes(ann, group_id)) == FORKS_OF_ONE + 2
 
 
+def test_whoever_follows_what_follows_a_third_rival_makes_it_wanted(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    rivals = [forge(ben, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
+    own = forge(ben, group_id, 2, "its author's own word for it", rivals[-1])
+    send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, bundle_of(*rivals[:-1]))
+    send_as_it_is(ben, cem, group_id, MessageType.OPERATIONS, bundle_of(rivals[-1], own))
+    answer = write_note(cem, group_id, "to that")
+    send_as_it_is(cem, ann, group_id, MessageType.OPERATIONS, bundle_of(rivals[-1], own, answer))
+    assert len(read_notes(ann, group_id)) == FORKS_OF_ONE + 3
+
+
 def test_the_history_of_a_group_goes_with_it(make: Make) -> None:  # accepts: 003.51
     ann = make("ann")
     with ann.store.transaction():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,23 @@ def test_a_former_member_whose_words_are_void_removes_nobody(make: Make) -> None
     _hand_over(mal, ann, group_id)
     assert ann.node.groups.group(group_id).member(cem.key) is None
     assert _notes(ann, group_id) == {"early": True}, "mal alone has ever said that he was out"
+
+
+def test_what_was_written_under_a_rival_of_the_removal_is_void(make: Make) -> None:
+    """It names a version as high as the removal's, and no higher one."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    own = ben.node.groups.group(group_id).member(ben.key)
+    assert own is not None
+    with ben.store.transaction():
+        ben.node.actions.change(group_id, lambda draft, _: draft.changing(replace(own, label="Ben")), ben.now)
+    _take_manifests(ben, mal, group_id)
+    _write(mal, group_id, "late")
+    _take_manifests(ann, ben, group_id)
+    for giver in (ann, mal):
+        _hand_over(giver, ben, group_id)
+    assert _notes(ben, group_id) == {"late": False}
 
 
 @pytest.mark.slow

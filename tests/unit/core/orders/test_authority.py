@@ -82,6 +82,17 @@ def test_what_operators_approve_of_somebody_who_is_none_counts_for_nobody() -> N
     assert _counting(_weighed([by_carol, *approvals], two)) == []
 
 
+def test_what_somebody_said_before_it_knew_that_it_is_an_operator_needs_more_than_the_others_agreement() -> None:
+    two = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
+    added = said(ALICE, adds(CAROL))
+    agreed = said(BOB, Approval(added.id), added)
+    by_carol = said(CAROL, order())
+    approvals = [said(each, Approval(by_carol.id), by_carol, agreed) for each in (ALICE, BOB)]
+    found = _weighed([added, agreed, by_carol, *approvals], two)
+    assert CAROL.signing_public in found.operators
+    assert _counting(found) == []
+
+
 def test_what_is_void_signs_nothing() -> None:
     bob = said(ALICE, adds(BOB))
     by_bob = said(BOB, order(), bob)

@@ -11,10 +11,11 @@ import pytest
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.history.orders import SettingOrder
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
+from covey.core.orders import sealing
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.settings.secrets import SealedValue, seal_value
 from covey.core.wire import cbor
-from covey.errors import DecryptionError, RemoteError, SettingError
+from covey.errors import DecryptionError, MalformedError, RemoteError, SettingError
 from covey.limits.group import MAXIMUM_MEMBERS
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
 from covey.limits.orders import MAXIMUM_SEALED_BYTES, MAXIMUM_SECRET_BYTES
@@ -70,6 +71,32 @@ def test_neither_its_length_nor_its_recipients_show() -> None:
     assert sealed.find(_BEN.current.public) == -1
     first, second = cbor_of(sealed)[1:], cbor_of(_sealed("hunter2", seed=2))[1:]
     assert not set(first) & set(second), "nothing is used twice"
+
+
+def test_each_sealing_draws_its_own_key() -> None:
+    def sealed(*drawn: bytes) -> list[bytes]:
+        draws = iter(drawn)
+        return cbor_of(seal_value("a", [_BEN.current.public], _GROUP, _AUTHOR, _KEY, EVERYBODY, lambda _: next(draws)))
+
+    first, second = sealed(b"e" * 32, b"1" * 32), sealed(b"e" * 32, b"2" * 32)
+    assert first[1] == second[1]
+    assert not set(first[2:]) & set(second[2:])
+
+
+def test_the_boxes_stand_in_the_order_of_the_keys() -> None:
+    low, high = sorted((_BEN, _MIA), key=lambda keys: keys.current.public)
+    first = _with(2, lambda boxes: boxes[:48])
+    assert _open(first, low) == "hunter2"
+    with pytest.raises(DecryptionError):
+        _open(first, high)
+
+
+def test_what_is_sealed_to_a_length_of_its_own_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sealing, "_BUCKETS_BYTES", (100,))
+        sealed = _sealed("hunter2")
+    with pytest.raises(MalformedError):
+        _open(sealed)
 
 
 @pytest.mark.parametrize("vector", vectors("orders", "secrets"))

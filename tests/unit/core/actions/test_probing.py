@@ -1,0 +1,39 @@
+"""`covey.core.actions.probing`: what is on trial is acknowledged by a member, and by nobody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.wire.message import MessageType, read_message
+from covey.limits.actions import PROBED_MEMBERS
+from tests.fleet import Device, carry, settled
+
+
+def _probe(device: Device, author: Device, group_id: GroupId) -> dict[DeviceKey, Place]:
+    with device.store.transaction():
+        return device.node.probes.send(device.node.groups.group(group_id), author.key, device.now)
+
+
+def test_one_member_that_acknowledges_is_enough_and_nothing_less_is(tmp_path: Path) -> None:
+    ann, ben, cid = (Device(name, tmp_path) for name in ("ann", "ben", "cid"))
+    group_id = GroupId(settled(ann, ben, cid))
+    assert not ann.node.probes.are_acknowledged({})
+    sent = _probe(ann, ben, group_id)
+    assert sent.keys() == {ben.key, cid.key}
+    assert (ann.node.probes.are_acknowledged(sent), ann.node.probes.wait(sent)) == (False, True)
+    ann.sends()
+    assert not ann.node.probes.are_acknowledged(sent), "a relay has taken it, and no member"
+    ann.wait(60)
+    carry(ann, cid)
+    assert ann.node.probes.are_acknowledged(sent)
+
+
+def test_so_many_are_asked_and_who_gave_the_order_first(tmp_path: Path) -> None:
+    ann, *others = (Device(f"device {number}", tmp_path) for number in range(PROBED_MEMBERS + 3))
+    group_id = GroupId(settled(ann, *others))
+    for author in (others[0], others[-1]):
+        sent = _probe(ann, author, group_id)
+        assert (len(sent), author.key in sent) == (PROBED_MEMBERS, True)
+    [(_, raw), *_] = ann.store.outbox.queued(others[0].key, Place(0), 1, 100_000)
+    assert read_message(raw, verify=False).type is MessageType.HISTORY_PULL
