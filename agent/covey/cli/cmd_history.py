@@ -66,7 +66,9 @@ def _log(options: argparse.Namespace) -> None:
     since_us = 0
     if options.since:
         since_us = max(0, time.time_ns() // 1_000 - read_us("--since", options.since, _LONGEST_US))
-    query = HistoryQuery(options.group, options.type or "", options.author or "", since_us, max(0, options.last))
+    if options.last < 0:
+        raise UsageError(f"--last: {options.last} is less than nothing", hint="--last 20 shows the last twenty")
+    query = HistoryQuery(options.group, options.type or "", options.author or "", since_us, options.last)
     with device_api(options) as device:
         for each in device.history(query, follow=options.follow):
             if options.json:

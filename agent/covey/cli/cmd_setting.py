@@ -16,10 +16,12 @@ from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import one_line_less, print_json, print_table, read_secret, read_text_file
-from covey.config.settings import toml_value
+from covey.config.ordered import APPLICATION_PREFIX
+from covey.config.settings import nearest, settings, toml_value
 from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 
+_ACTIONS = ("set", "unset", "get", "diff", "history")
 _SHOWN = 40
 """Characters of a value in a table."""
 
@@ -119,6 +121,7 @@ def _get(device: Device, options: argparse.Namespace) -> None:
         print_json([asdict(each) for each in found])
         return
     if not found:
+        _check_beginning(options.setting)
         what = printable(options.setting) or "anything"
         print(f"no operator has set {what} on this device")
         return
@@ -128,6 +131,17 @@ def _get(device: Device, options: argparse.Namespace) -> None:
         for each in found
     ]
     print_table(["setting", "value", "state", "by", "why"], rows)
+
+
+def _check_beginning(name: str) -> None:
+    """Refuse what no setting begins with: a word that was to say what to do, as a rule."""
+    known = (*settings(), APPLICATION_PREFIX)
+    if not name.startswith(APPLICATION_PREFIX) and not any(key.startswith(name) for key in known):
+        near = nearest(name, (*_ACTIONS, *settings()), 1)
+        raise UsageError(
+            f"'{printable(name)}' is no setting, nor the beginning of one",
+            hint=f"did you mean '{near[0]}'?" if near else "'covey config list' shows all",
+        )
 
 
 def _diff(device: Device, options: argparse.Namespace) -> None:

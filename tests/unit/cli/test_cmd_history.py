@@ -40,16 +40,18 @@ def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.04, 003.24,
     first = ann.json("note", "pump 3 rattles")["id"]
     second = ann.json("note", "oiled", "--react", first[:8])["id"]
     ann.ok("note", "pump 4 rattles", "--edit", first[:8])
-    assert [each["text"] for each in _entries(ann)] == ["pump 3 rattles", "oiled", "pump 4 rattles"]
-    assert [each["about"] for each in _entries(ann)] == [None, first, None]
+    ann.ok("note", "oiled well", "--edit", second[:8])
+    assert _entries(ann)[3]["about"] == first, "what it is about stays"
+    assert [each["text"] for each in _entries(ann)] == ["pump 3 rattles", "oiled", "pump 4 rattles", "oiled well"]
+    assert [each["about"] for each in _entries(ann)] == [None, first, None, first]
     assert _entries(ann)[2]["replaces"] == first
-    assert [each["text"] for each in _entries(ann, "--last", "2")] == ["oiled", "pump 4 rattles"]
+    assert [each["text"] for each in _entries(ann, "--last", "2")] == ["pump 4 rattles", "oiled well"]
     assert _entries(ann, "--type", "merge") == []
-    assert len(_entries(ann, "--since", "1h", "--author", "ann")) == 3
+    assert len(_entries(ann, "--since", "1h", "--author", "ann")) == 4
     assert f"(about {first[:8]}) oiled" in ann.ok("history")
     assert ann.ok("history", "show", second[:8], "--raw") == "oiled"
     assert f"instead of    {first}" in ann.ok("history", "show", _entries(ann)[2]["id"])
-    assert ann.ok("history", "verify").startswith("3 operations by 1 author, and 1 version of the group")
+    assert ann.ok("history", "verify").startswith("4 operations by 1 author, and 1 version of the group")
     assert ann.json("history", "verify")["complaints"] == []
 
 
@@ -149,7 +151,10 @@ def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 00
         (["history", "show", "nothing"], 1, "is not the beginning of an id"),
         (["history", "log", "--author", "nobody"], 1, "no author matches 'nobody'"),
         (["history", "log", "--since", "yesterday"], 2, "is not a quantity"),
+        (["history", "log", "--last", "-3"], 2, "--last: -3 is less than nothing"),
         (["history", "verify", "--follow"], 2, "--follow is an option of 'covey history log'"),
+        (["orders", "nothing"], 1, "'covey orders' shows ids"),
+        (["session", "end", "https://meet.example"], 1, "'covey session list' shows ids"),
     ],
 )
 def test_mistakes(ann: Here, words: list[str], code: int, complaint: str) -> None:
@@ -230,6 +235,7 @@ def test_a_check_says_who_wrote_two_under_one_number(ann: Here) -> None:
 @pytest.mark.slow
 def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> None:
     ann.ok("note", "nobody signs it")
+    assert ann.json("history", "checkpoint")["code"] == "checkpoint_minority"
     assert "no checkpoint counts here" in ann.fails("history", "forget", "--keep", "0", code=1)
     kim = Here(tmp_path, "kim")
     kim.ok("group", "create", "--mode", "admin-invites")

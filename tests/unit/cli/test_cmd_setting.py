@@ -101,6 +101,12 @@ def test_what_nobody_has_set_is_not_taken_back(kim: Here) -> None:
         kim.ok("setting", "unset", "app.mode")
 
 
+def test_a_word_that_is_no_setting_is_taken_for_no_setting(kim: Here) -> None:
+    assert "did you mean 'diff'?" in kim.fails("setting", "dif", code=2)
+    assert kim.ok("setting", "telemetry") == "no operator has set telemetry on this device\n"
+    assert kim.ok("setting", "app.mode") == "no operator has set app.mode on this device\n"
+
+
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "no operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)

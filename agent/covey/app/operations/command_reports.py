@@ -104,7 +104,7 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
     Raises:
         LocalError: no operator has ordered that, or it is not clear which is meant.
     """
-    operation = pick_operation(device, manifest.group_id, name)
+    operation = pick_operation(device, manifest.group_id, name, "covey orders")
     entry, order = judged(device, manifest, operation), read_body(operation)
     if not isinstance(order, CommandOrder):
         return entry

@@ -38,8 +38,8 @@ _SHORTEST_ID = 4
 _BEGINNING = (0, b"")
 
 
-def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
-    """Return the operation that a person means, by the beginning of its id.
+def pick_operation(device: Device, group_id: GroupId, name: str, shown_by: str = "covey history log") -> Operation:
+    """Return the operation that a person means, by the beginning of its id, which a command shows.
 
     Raises:
         LocalError: none, or more than one; or too few digits.
@@ -48,7 +48,7 @@ def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
     if len(digits) < _SHORTEST_ID or len(digits) > 2 * ID_BYTES or not set(digits) <= set("0123456789abcdef"):
         raise LocalError(
             f"'{name[:70]}' is not the beginning of an id",
-            hint=f"{_SHORTEST_ID} digits of 0-9 and a-f or more; 'covey history log' shows ids",
+            hint=f"{_SHORTEST_ID} digits of 0-9 and a-f or more; '{shown_by}' shows ids",
         )
     first, last = (bytes.fromhex(digits.ljust(2 * ID_BYTES, end)) for end in "0f")
     found = device.store.operations.beginning_with(group_id, first, last)
@@ -60,7 +60,7 @@ def pick_operation(device: Device, group_id: GroupId, name: str) -> Operation:
         )
     if len(found) != 1:
         what = "no operation's id begins" if not found else f"{len(found)} operations' ids begin"
-        raise LocalError(f"{what} with {digits}", hint="'covey history log' shows ids")
+        raise LocalError(f"{what} with {digits}", hint=f"'{shown_by}' shows ids")
     raw = device.store.operations.raw(group_id, found[0])
     assert raw is not None, "its id was just read"
     return read_operation(raw, verify=False)

@@ -47,6 +47,8 @@ def write_note(
         edited.author != device.node.identity.signing_public or edited.kind != OperationKind.NOTE
     ):
         raise LocalError(f"{edited.id.hex()[:8]} is no note of this device", hint="--react comments what others wrote")
+    if edited is not None and commented is None:
+        commented = Note.from_wire(edited.body).about  # it goes on being about the same
     note = Note(mime, content, commented, edited.id if edited else None)
     return write(device, manifest, note)
 

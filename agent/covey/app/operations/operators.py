@@ -150,7 +150,8 @@ def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
     Raises:
         LocalError: this device is no operator, has signed it, or it is not clear which is meant.
     """
-    operation, own = pick_operation(device, manifest.group_id, name), device.node.identity.signing_public
+    operation = pick_operation(device, manifest.group_id, name, "covey orders")
+    own = device.node.identity.signing_public
     shown = operation.id.hex()[:8]
     check_operator(device, manifest)
     if own in _found(device, manifest, operation).signers:
@@ -179,7 +180,7 @@ def _found(device: Device, manifest: GroupManifest, operation: Operation) -> Wei
             return each
     raise LocalError(
         f"{operation.id.hex()[:8]} is no order of an operator",
-        hint="'covey orders' shows the orders; a device looks at so many changes of operators: CHANGES_OF_A_LOG",
+        hint="'covey orders' shows those that an operator gave, 'covey orders refused' who gave others",
     )
 
 

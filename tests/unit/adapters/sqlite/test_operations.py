@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from covey.adapters.sqlite.salvage import salvage
+from covey.adapters.sqlite.store import empty_history
 from covey.core.history.bodies import Body, Note
 from covey.core.history.operation import Log, Operation
 from covey.core.history.orders import Approval, OperatorChange, SettingOrder
@@ -14,6 +15,8 @@ from covey.core.ids import GroupId, Incarnation, OperationId
 from covey.core.orders.selector import EVERYBODY
 from covey.limits.storage import OUTBOX_BYTES
 from tests.fleet import Device, carry, found
+from tests.vectors.makers.cast import ALICE, GROUP_ID
+from tests.vectors.makers.orders import said
 
 
 def _write(device: Device, group_id: GroupId, text: str) -> Operation:
@@ -82,3 +85,10 @@ def test_a_log_that_is_not_here_has_no_end(tmp_path: Path) -> None:
     nobody = Log(ann.key, Incarnation(bytes(8)))
     assert ann.store.operations.end_of(GroupId(bytes(32)), nobody) is None
     assert ann.store.operations.totals(GroupId(bytes(32))).logs == 0
+
+
+def test_the_last_operation_of_a_log_is_not_forgotten() -> None:
+    with empty_history() as tables:
+        tables.add(said(ALICE, Note("text/plain", b"the last")), 1, 0)
+        [shape] = tables.shapes(GROUP_ID)
+        assert tables.forgotten.take([shape.arrival]) == 0

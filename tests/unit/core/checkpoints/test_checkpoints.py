@@ -104,6 +104,22 @@ def test_a_state_has_what_holds_for_somebody_and_nothing_that_is_sealed() -> Non
     assert CheckpointState.from_wire(state.to_wire()) == state
 
 
+def test_of_a_key_a_state_has_only_what_can_hold_for_somebody() -> None:
+    history = [first]
+    for author, key, value, selector in (
+        (BOB, "app.mode", 1, _PUMPS),
+        (ALICE, "app.mode", 2, _PUMPS),
+        (BOB, "app.lamp", 1, _PUMPS),
+        (ALICE, "app.lamp", 2, EVERYBODY),
+    ):
+        history.append(said(author, SettingOrder(selector, key, value), history[-1]))
+    state = state_over(history, _PINS, _ADMINS)
+    assert {key: [each.value for each in kept] for key, kept in state.settings.items()} == {
+        "app.mode": [2],
+        "app.lamp": [2],
+    }
+
+
 def _joined(*heads: Operation) -> tuple[Operation, ...]:
     return *heads, said(CAROL, Note("text/plain", b""), *heads)
 
@@ -146,6 +162,17 @@ def test_a_false_state_counts_for_nobody_whoever_has_signed_it() -> None:
         assert "another state" in found.objection_text
 
 
+def test_a_state_is_named_by_its_digest_and_follows_what_it_covers_and_nothing_else() -> None:
+    merge, last = proposed(ALICE, _HISTORY, _PINS, _ADMINS)
+    body = read_body(last)
+    assert isinstance(body, CheckpointPart)
+    [unnamed] = _found([*_HISTORY, merge, said(ALICE, replace(body, digest=bytes(32)), merge)])
+    assert unnamed.code == PARTS
+    note = said(CAROL, Note("text/plain", b"after it"), merge)
+    [later] = _found([*_HISTORY, merge, note, said(ALICE, body, note)])
+    assert (later.code, later.objection) == (STATE, STATE)
+
+
 def test_what_stands_beside_a_checkpoint_changes_nothing_of_it() -> None:
     *parts, last = proposed(ALICE, _HISTORY, _PINS, _ADMINS)
     beside = _set("app.mode", "beside", titled)
@@ -180,6 +207,9 @@ def test_a_long_state_takes_several_parts_which_are_whole_or_count_for_nobody() 
         assert (refused.code, refused.state) == (PARTS, None)
     [stray] = _found([*history, said(ALICE, body, history[-1])])
     assert stray.code == PARTS
+    note = said(CAROL, Note("text/plain", b"beside it"))
+    [more] = _found([*history, *parts[:-1], note, said(ALICE, body, parts[1], note)])
+    assert more.code == PARTS, "each part follows the one before it, and nothing else"
     [others] = _found([*history, *parts[:-1], said(BOB, body, parts[1])])
     assert others.code == PARTS, "nobody finishes what somebody else has begun"
 

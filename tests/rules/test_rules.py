@@ -1,0 +1,73 @@
+"""Each rule of histories, orders, settings, commands and checkpoints in docs/protocol.md has a mistake that is noticed.
+
+Each mistake of `mutants.toml` is made by itself, and the test that it names fails then. What several devices come to
+after many faults, the worlds of `tests/sim` show, which have mistakes of their own.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.meta.source_tree import ROOT
+from tests.rules.mutation import Mutant, mistaken, run
+
+MUTANTS = [Mutant(**each) for each in tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())["mutant"]]
+
+_SECTIONS = ("History", "Orders", "Settings", "Commands", "Checkpoints")
+_UNNUMBERED = {"History: Which of them count", "History: Writing", "History: Spreading", "Orders: Attempts", "Settings"}
+_FAILED = 1
+"""pytest's exit code."""
+
+
+def _rules() -> set[str]:
+    """Return the rules that the sections number: `section: list number`."""
+    found, section, listed = set(), "", ""
+    for line in (ROOT / "docs/protocol.md").read_text().splitlines():
+        if heading := re.match(r"## \d+\. (.+)", line):
+            section, listed = heading[1], ""
+        elif bold := re.match(r"\*\*([^*]+?)\.?\*\*", line):
+            listed = f": {bold[1]}"
+        elif section in _SECTIONS and (number := re.match(r"(\d+)\. ", line)):
+            found.add(f"{section}{listed} {number[1]}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def _warm() -> None:
+    """Load the tests that are named, once for all the processes that are forked from this one."""
+    for name in sorted({each.test.partition("::")[0] for each in MUTANTS}):
+        import_module(name.removesuffix(".py").replace("/", "."))
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.usefixtures("_warm")
+@pytest.mark.parametrize("mutant", [pytest.param(each, id=f"{n}-{each.rule}") for n, each in enumerate(MUTANTS)])
+def test_a_mistake_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
+    code = run(mutant, mutant.test, log=tmp_path / "log")
+    said = (tmp_path / "log").read_text(errors="replace")
+    assert code == _FAILED, f"{mutant.test} does not notice {mutant.after!r} in place of {mutant.before!r}:\n{said}"
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.usefixtures("_warm")
+def test_without_a_mistake_the_same_tests_pass(tmp_path: Path) -> None:
+    tests = sorted({each.test for each in MUTANTS})
+    assert run(None, *tests, log=tmp_path / "log") == 0, (tmp_path / "log").read_text(errors="replace")
+
+
+def test_every_rule_has_a_mistake() -> None:
+    rules = _rules()
+    assert len(rules) > 70
+    assert {each.rule for each in MUTANTS} == rules | _UNNUMBERED
+
+
+def test_every_mistake_fits_the_code() -> None:
+    assert len(set(MUTANTS)) == len(MUTANTS)
+    assert all(mistaken(each) for each in MUTANTS)
