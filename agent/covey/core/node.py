@@ -139,8 +139,7 @@ class Node:
         self.heads = HeadsExchange(own, self.groups, history, exchange.asking, records, jitter, state.heads, carriage)
         of_groups = self.membership, self.joining, maintenance, past, asking_back, records, queue, self.heads
         self._group_messages = GroupMessages(own, *of_groups, self.actions.decide)
-        self.mailboxes = Mailboxes(self.groups, self._make_mailbox_exchange)
-        self._left = LeftGroups(self.groups)
+        self.mailboxes, self._left = Mailboxes(self.groups, self._make_mailbox_exchange), LeftGroups(self.groups)
         parts = ReceivingParts(
             *(state.rates, self.membership, self._links, imprints, link_keys, queue),
             *(self._acknowledgements, self.heartbeat),

@@ -35,7 +35,7 @@ class HistoryExported:
 
 
 @dataclass(slots=True)
-class Refusal:
+class RefusedOperation:
     """Why some of a file's documents were refused: what they are, a code, a sentence, and how many."""
 
     what: str
@@ -54,7 +54,7 @@ class HistoryImported:
     known: int = 0
     refused: int = 0
     waiting: int = 0
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RefusedOperation, ...] = ()
     complaint: str = ""
 
     def note_refused(self, what: str, error: RemoteError) -> None:
@@ -63,7 +63,7 @@ class HistoryImported:
         if found is not None:
             found.count += 1
         elif len(self.refusals) < _REASONS:
-            self.refusals += (Refusal(what, error.code, str(error)),)
+            self.refusals += (RefusedOperation(what, error.code, str(error)),)
 
 
 def export_history(device: Device, manifest: GroupManifest, path: Path, names: list[str]) -> HistoryExported:

@@ -178,12 +178,12 @@ def test_a_stick_between_who_forgot_and_who_keeps(pair: tuple[Here, Here], tmp_p
 
 def _made(here: Here, other: Here, file: Path, *make: Callable[[Operation, Identity], bytes]) -> None:
     """Write a stick with a note of somebody's, and what is made of that."""
-    here.ok("note", "an honest one")
+    here.ok("note", "a genuine one")
     with open_device(find_state(str(here.state))) as device:
         group_id = device.pick_group(None).group_id
         recipient = device.pick_group(None).members
-        honest = read_operation(device.store.operations.in_order(group_id)[-1].raw)
-        raws = (honest.raw, *(each(honest, device.node.identity) for each in make))
+        genuine = read_operation(device.store.operations.in_order(group_id)[-1].raw)
+        raws = (genuine.raw, *(each(genuine, device.node.identity) for each in make))
     writer = HistoryFileWriter(bytes(range(32)), bytes(range(1, 33)), bytes(24))
     keys = [(each.keys.signing_public, each.keys.noise_public) for each in recipient]
     parts = [Part(group_id, PartKind.OPERATIONS, (raw,)) for raw in raws]
@@ -191,10 +191,15 @@ def _made(here: Here, other: Here, file: Path, *make: Callable[[Operation, Ident
     file.write_bytes(writer.header(keys) + b"".join(map(writer.part, (*parts, last))))
 
 
-def _next(honest: Operation, identity: Identity, **other: Any) -> bytes:
-    """Return the operation of its author after one, with something that no honest device would write."""
+def _next(genuine: Operation, identity: Identity, **other: Any) -> bytes:
+    """Return the operation of its author after one, with something that no device of the product would write."""
     following = replace(
-        honest, number=2, previous=honest.id, parents=(honest.id,), height=2, body=Note("text/plain", b"no").to_wire()
+        genuine,
+        number=2,
+        previous=genuine.id,
+        parents=(genuine.id,),
+        height=2,
+        body=Note("text/plain", b"no").to_wire(),
     )
     it = replace(following, **other)
     document = cbor.encode(
@@ -212,23 +217,23 @@ def _unknown(count: int) -> tuple[OperationId, ...]:
 
 _WORSE: dict[str, tuple[Callable[[Operation, Identity], bytes], str]] = {
     "nine parents": (
-        lambda honest, identity: _next(honest, identity, parents=_unknown(9), height=2),
+        lambda genuine, identity: _next(genuine, identity, parents=_unknown(9), height=2),
         "1 operation refused: limit: signed operation: field 6: it follows more than 8 others",
     ),
     "a height that lies": (
-        lambda honest, identity: _next(honest, identity, height=7),
+        lambda genuine, identity: _next(genuine, identity, height=7),
         "1 operation refused: malformed: an operation is one higher than the highest that it follows",
     ),
     "64 KiB and one": (
-        lambda honest, identity: _next(honest, identity, body=bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
+        lambda genuine, identity: _next(genuine, identity, body=bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
         "1 operation refused: limit: signed operation: field 11: it says more than 65,536 bytes",
     ),
     "a kind that nobody knows": (
-        lambda honest, identity: _next(honest, identity, kind=200),
+        lambda genuine, identity: _next(genuine, identity, kind=200),
         "1 operation refused: malformed: operation of kind 200: a newer Covey?",
     ),
     "somebody else's signature": (
-        lambda honest, identity: _next(honest, identity)[:10] + b"!" + _next(honest, identity)[11:],
+        lambda genuine, identity: _next(genuine, identity)[:10] + b"!" + _next(genuine, identity)[11:],
         "1 operation refused: signature: ",
     ),
 }
@@ -245,7 +250,7 @@ def test_of_a_stick_that_somebody_has_made_up_it_is_said_what_was_refused_and_wh
     ended = ben.covey("history", "import", str(tmp_path / "stick"))
     assert (ended.code, said in ended.stderr) == (1, True), ended
     assert "1 new operation, 0 known, 1 refused, 0 resting on what is not here" in ended.stdout
-    assert _texts(ben) == ["an honest one"]
+    assert _texts(ben) == ["a genuine one"]
 
 
 @pytest.mark.slow
@@ -255,7 +260,7 @@ def test_what_follows_what_nobody_has_or_itself_is_said_to_rest_on_that(
     """Ids are hashes, so who pretends to a circle names what nobody can have."""
     ann, ben = pair
     stick = tmp_path / "stick"
-    _made(ann, ben, stick, lambda honest, identity: _next(honest, identity, parents=_unknown(1), height=2))
+    _made(ann, ben, stick, lambda genuine, identity: _next(genuine, identity, parents=_unknown(1), height=2))
     ended = ben.covey("history", "import", str(stick))
     assert ended.code == 0
     assert "1 new operation, 0 known, 0 refused, 1 resting on what is not here" in ended.stdout
