@@ -10,7 +10,8 @@ import pytest
 
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.ids import GroupId
-from covey.limits.group import SECRET_PULLS
+from covey.core.wire.message import MessageType, read_message
+from covey.limits.group import PULLS_ANSWERED, SECRET_PULLS
 from tests.fleet import Device, admit, carry, found
 
 Make = Callable[..., Device]
@@ -71,6 +72,20 @@ def test_a_secret_that_somebody_still_has_is_waited_for(make: Make) -> None:
     _live(ann, ben, cid, minutes=180)
     assert _secrets(group_id, ann, ben, cid) == {ann.node.groups.secret(group_id)} != {None}
     assert ben.node.groups.group(group_id).hash == before.hash
+
+
+def test_who_is_away_is_owed_few_requests_however_long(make: Make) -> None:
+    """More of them would have their turns before what was there first, as they were tried less."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    _lose_secret(group_id, ben)
+    for _ in range(6 * 60):
+        ben.wait(60)
+        ben.maintain()
+    waiting = [read_message(raw, verify=False).type for _, raw in ben.store.outbox.control_messages(ann.key)]
+    assert waiting.count(MessageType.GROUP_PULL) <= PULLS_ANSWERED
+    _live(ann, ben, minutes=10)
+    assert _secrets(group_id, ann, ben) == {ann.node.groups.secret(group_id)} != {None}
 
 
 @pytest.mark.slow
