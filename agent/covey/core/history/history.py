@@ -223,11 +223,9 @@ class History:
         if end is None or last is None or last.manifest_version <= newest.version:
             return None
         said = records.raw(group_id, end.last)
-        raw = (
-            None
-            if said is None
-            else self._records.groups.manifest(group_id, read_operation(said, verify=False).manifest)
-        )
+        if said is None:
+            return None
+        raw = self._records.groups.manifest(group_id, read_operation(said, verify=False).manifest)
         return None if raw is None else read_manifest(raw, verify=False)
 
     def _newest_manifest(self, group_id: GroupId) -> GroupManifest:

@@ -27,7 +27,7 @@ from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 class Standing:
     """Which operations of a group are void, and which a new one follows: all it may that no other of them follows.
 
-    `avoided` is what it may not follow, of what is not void as well (rule 3).
+    `avoided` is all that it may not follow: what is void, and what came late and nobody has vouched for (rule 3).
     """
 
     void: frozenset[OperationId]
