@@ -4,10 +4,10 @@
 2. Of that, what says nothing that anything is judged by: notes, sessions, merges, profiles but the one that the
    checkpoint holds, earlier checkpoints, and the approvals of these.
 3. Not what came too lately, by this device's clock; not the last operation of a log, nor two that prove a fork.
-4. Of orders those that the checkpoint settles (`covered.py`), if it names the operators that this device's owner has
-   pinned and a graph that says so, and covers all that was forgotten before: without the words of an order an earlier
-   checkpoint beside it cannot be made again, and is no proof any more. Of commands only what this device has nothing to
-   do with any more.
+4. Profiles and orders only if the checkpoint covers all that was forgotten before: without their words an earlier
+   checkpoint beside it cannot be made again, and is no proof any more. Of orders those that the checkpoint settles
+   (`covered.py`), if it names the operators that this device's owner has pinned and a graph that says so. Of commands
+   only what this device has nothing to do with any more.
 
 Of each there remain its id and its place in the graph, and whom it was for: so everybody with the same operations
 judges alike, and makes the same checkpoint, whoever has forgotten what.
@@ -62,12 +62,13 @@ def forgettable(
     covers, found = base.state.covers, array("q")
     covered = covered_by(records.nodes(group_id), records.frontier(group_id, covers))
     judged_by = _judged_by(covered, base.state)
-    orders = _settled_orders(records, group_id, covered, base)
+    proves_all = count_uncovered(records, group_id, [base]) == 0
+    orders = _settled_orders(records, group_id, covered, base) if proves_all else frozenset()
     for shape in followed_by(records.shapes(group_id), [covers]):
         if shape.id in void:
             return array("q")
         lately = shape.stored_at_us is None or shape.stored_at_us >= came_before_us
-        if lately or shape.id in judged_by:
+        if lately or shape.id in judged_by or (shape.kind == OperationKind.PROFILE and not proves_all):
             continue
         is_command = shape.kind == OperationKind.COMMAND
         if _may_go(shape) or (shape.id in orders and (not is_command or is_over(shape.id))):
@@ -94,8 +95,6 @@ def _settled_orders(
     """Return the orders whose words nobody needs any more who has nothing to do with them (rule 4)."""
     state = base.state
     if state is None or state.form is not GraphForm.TARGETS or base.objection:
-        return frozenset()
-    if count_uncovered(records, group_id, [base]):
         return frozenset()
     return settled(records, group_id, covered, weigh_covered(records, group_id, covered, state.pins))
 
