@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import smtplib
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, unquote
 
 from covey.adapters.exchange_deadline import ended_within
@@ -96,6 +97,28 @@ def _connection(url: SplitResult) -> HTTPConnection:
     return HTTPSConnection(url.hostname, url.port, timeout=ALERT_SEND_SECONDS, context=ssl.create_default_context())
 
 
+class _NamedServerContext(ssl.SSLContext):
+    """TLS with a server of this name: smtplib knows it only if it connects while it is made, and nobody could cut that.
+
+    Trusts what `ssl.create_default_context` does.
+    """
+
+    _name: str
+
+    @classmethod
+    def of(cls, name: str) -> Self:
+        """Return one for a server."""
+        context = cls(ssl.PROTOCOL_TLS_CLIENT)
+        context.verify_flags = ssl.create_default_context().verify_flags
+        context.load_default_certs()
+        context._name = name
+        return context
+
+    def wrap_socket(self, sock: socket.socket, *words: Any, **options: Any) -> ssl.SSLSocket:
+        """Begin TLS, whatever name is asked for."""
+        return super().wrap_socket(sock, *words, **{**options, "server_hostname": self._name})
+
+
 def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
     ports = {"smtp": 25, "smtps": 465}
     url = web_address(config.mail_server, "alerts.mail_server", ports)
@@ -105,7 +128,7 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
 
     def send(message: AlertMessage) -> None:
         assert url.hostname is not None
-        port, context = url.port or ports[url.scheme], ssl.create_default_context()
+        port, context = url.port or ports[url.scheme], _NamedServerContext.of(url.hostname)
         try:
             mail = _mail_of(message, sender, config.mail_to)
             server = (
@@ -113,8 +136,6 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
                 if url.scheme == "smtp"
                 else smtplib.SMTP_SSL(timeout=ALERT_SEND_SECONDS, context=context)
             )
-            # The name that its certificate has to have: nothing else sets that than to connect while it is made.
-            server._host = url.hostname  # type: ignore[attr-defined] # noqa: SLF001
             with ended_within(ALERT_SEND_SECONDS, lambda: server.sock), server:
                 server.connect(url.hostname, port)
                 if url.scheme == "smtp" and (url.username or not is_this_machine(url)):

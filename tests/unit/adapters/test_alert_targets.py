@@ -318,10 +318,16 @@ def test_mail_is_sent_with_a_password_after_starttls_alone(
         _target(tmp_path, mail_to=("ops@example.org",), mail_server=server, mail_password_file="mail.password")(
             _MESSAGE
         )
+        elsewhere = server.replace("localhost", "127.0.0.1")
+        with pytest.raises(AlertTargetError, match="certificate"):
+            _target(tmp_path, mail_to=("ops@example.org",), mail_server=elsewhere, mail_password_file="mail.password")(
+                _MESSAGE
+            )
     plain = base64.b64encode(b"\0hub@example.org\0s3cret").decode()
     assert (True, f"AUTH PLAIN {plain}") in _SecureMail.said
     assert (True, "data") in _SecureMail.said
-    assert [line.split()[0].upper() for secure, line in _SecureMail.said if not secure] == ["EHLO", "STARTTLS"]
+    assert [line.split()[0].upper() for secure, line in _SecureMail.said if not secure] == ["EHLO", "STARTTLS"] * 2
+    assert len([line for _, line in _SecureMail.said if line.startswith("AUTH PLAIN ")]) == 1
 
 
 def test_mail_by_tls_from_the_first_byte_needs_a_certificate_that_is_trusted(
@@ -336,6 +342,8 @@ def test_mail_by_tls_from_the_first_byte_needs_a_certificate_that_is_trusted(
         server = f"smtps://hub%40example.org@localhost:{port}"
         settings = {"mail_to": ("ops@example.org",), "mail_server": server, "mail_password_file": "mail.password"}
         _target(tmp_path, **settings)(_MESSAGE)
+        with pytest.raises(AlertTargetError, match="certificate"):
+            _target(tmp_path, **settings | {"mail_server": server.replace("localhost", "127.0.0.1")})(_MESSAGE)
         monkeypatch.delenv("SSL_CERT_FILE")
         with pytest.raises(AlertTargetError, match="certificate"):
             _target(tmp_path, **settings)(_MESSAGE)
