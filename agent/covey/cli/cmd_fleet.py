@@ -1,14 +1,17 @@
-"""`covey fleet`: every device of this device's groups on one screen, or one of them with its last values."""
+"""`covey fleet`: the devices of this device's groups on one screen, or one of them with its last values.
+
+Of a fleet that is too large for a screen it lists those that need a person first, and counts the others.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.documents import to_json
 from covey.app.operations import device_story, fleet
+from covey.app.operations.fleet import KINDS, Listed
 from covey.app.operations.fleet_devices import SELF
 from covey.app.operations.fleet_troubles import lost_in_words
 from covey.app.wording import count
@@ -22,7 +25,15 @@ from covey.core.ids import DeviceKey, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.fleet_documents import Fleet, FleetDevice, FleetFile, FleetOrder, FleetRelease, FleetValue
+    from covey.app.fleet_documents import (
+        Fleet,
+        FleetDevice,
+        FleetFile,
+        FleetGroup,
+        FleetOrder,
+        FleetRelease,
+        FleetValue,
+    )
     from covey.app.operations.device_story import Custody, HeldMessage, StoryLine
     from covey.app.operations.fleet import FleetView
 
@@ -39,6 +50,7 @@ _DEVICES_HEAD = (
     "series",
     "version",
 )
+_GROUPS_HEAD = ("group", "members", "here", "silent", "lost something", "waited for")
 _ORDERS_HEAD = ("order", "given", "by", "signed", "came to", "what")
 _RELEASES_HEAD = ("release", "begun", "by", "state", "devices", "what")
 _FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
@@ -52,12 +64,24 @@ _OUTBOX = 10
 """Messages that wait for one device, the oldest; 'covey outbox ls' has them all."""
 _TROUBLES = 10
 """Lines of what is wrong; --json has them all."""
+_DEVICES = 200
+"""Devices that are listed unless all are asked for, as on the page: those that are not well first."""
+_GROUPS = 12
+"""Groups that are counted, those with most that is not well; --json has them all."""
 
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument(
         "device", nargs="?", metavar="DEVICE", help="show one device with its last values: key or label"
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help=f"list all devices, not the first {_DEVICES} alone")
+    which.add_argument(
+        "--only",
+        choices=KINDS,
+        metavar="KIND",
+        help=f"list all devices that are of a kind, and no others: {', '.join(KINDS)}",
     )
     parser.add_argument("--since", metavar="TIME", default="1d", help="look so far back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
@@ -67,7 +91,13 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the fleet."""
+    """Show the fleet.
+
+    Raises:
+        UsageError: what is asked for does not go together.
+    """
+    if options.device is not None and (options.all or options.only):
+        raise UsageError("--all and --only list devices, and one is named")
     interval_s = read_interval(options.interval)
     if options.watch and options.json:
         raise UsageError("--watch is for people, --json for programs")
@@ -83,8 +113,15 @@ def run(options: argparse.Namespace) -> int:
         more["outbox"] = [to_json(each) for each in found.outbox]
         print_json({**to_json(found.device), **more})
     else:
-        print_json(to_json(found))
+        print_json(to_json(found.fleet))
     return 0
+
+
+class _Devices(NamedTuple):
+    """A fleet with the devices that are listed, and how many were asked for."""
+
+    fleet: Fleet
+    matching: int
 
 
 class _Device(NamedTuple):
@@ -95,33 +132,39 @@ class _Device(NamedTuple):
     story: list[StoryLine]
     custody: Custody
     outbox: list[HeldMessage]
+    gateway: FleetDevice | None
+    boards: list[str]
 
 
-def _look(options: argparse.Namespace, view: FleetView) -> Fleet | _Device:
+def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
     since_us = read_us("--since", options.since, _LONGEST_US)
     with open_device(options) as device:
-        found = view.look(device, options.vault, since_us, values=options.json and options.device is None)
         if options.device is None:
-            return found
-        picked = _picked(found, options.device)
+            kind = options.only or "all"
+            most = {} if options.all or options.only or options.json else {"most": _DEVICES}
+            found = view.look(device, options.vault, since_us, listed=Listed(kind, values=options.json, **most))
+            return _Devices(found, view.count(kind))
+        found = view.look(device, options.vault, since_us, listed=None)
+        picked = _picked(view, options.device)
         key = DeviceKey(bytes.fromhex(picked.key))
         return _Device(
             found,
-            replace(picked, values=view.values_of(key)),
+            picked,
             device_story.story(device, key, view.said_by(key)),
             device_story.custody(device, key),
             device_story.waiting_for(device, key, _OUTBOX),
+            view.device(DeviceKey(bytes.fromhex(picked.gateway))),
+            [_name(each) for each in view.boards_of(key)],
         )
 
 
-def _picked(found: Fleet, name: str) -> FleetDevice:
-    """Return the device that a person means.
+def _picked(view: FleetView, name: str) -> FleetDevice:
+    """Return the device that a person means, with its last values.
 
     Raises:
         LocalError: none, or more than one.
     """
-    labelled = [each for each in found.devices if each.label == name]
-    matching = labelled or [each for each in found.devices if each.key.startswith(name.lower())]
+    matching = view.called(name)
     if len(matching) != 1:
         raise LocalError(
             f"{len(matching) or 'no'} devices are called {printable(name, 64)!r}", hint="covey fleet lists them"
@@ -129,17 +172,26 @@ def _picked(found: Fleet, name: str) -> FleetDevice:
     return matching[0]
 
 
-def _lines(found: Fleet | _Device) -> Iterator[str]:
+def _lines(found: _Devices | _Device) -> Iterator[str]:
     if isinstance(found, _Device):
         yield from _device(found)
-        return
+    else:
+        yield from _fleet(found.fleet, found.matching)
+
+
+def _fleet(found: Fleet, matching: int) -> Iterator[str]:
     yield found.summary
     for trouble in found.troubles[:_TROUBLES]:
         yield f"  ! {printable(trouble.what)}: {trouble.hint}"
     if len(found.troubles) > _TROUBLES:
         yield f"  ! and {len(found.troubles) - _TROUBLES} more: --json shows all"
+    if len(found.groups) > 1:
+        yield ""
+        yield from _groups(found.groups)
     yield ""
     yield from table_lines(_DEVICES_HEAD, [_row(each, found.at_us) for each in found.devices])
+    if matching > len(found.devices):
+        yield f"and {matching - len(found.devices):,} more: --all lists them, --only away those that are not here"
     if not found.reads_vault:
         yield ""
         yield _NO_VAULT
@@ -155,6 +207,19 @@ def _lines(found: Fleet | _Device) -> Iterator[str]:
     if found.versions:
         yield ""
         yield "versions: " + ", ".join(f"{printable(each.version)} on {each.devices}" for each in found.versions)
+
+
+def _groups(groups: tuple[FleetGroup, ...]) -> Iterator[str]:
+    """Yield how each group is, those with most that is not well first."""
+    first = sorted(groups, key=lambda each: each.silent + each.lost, reverse=True)[:_GROUPS]
+    yield from table_lines(_GROUPS_HEAD, [_group(each) for each in first])
+    if len(groups) > _GROUPS:
+        yield f"and {len(groups) - _GROUPS} more groups: --json shows all"
+
+
+def _group(group: FleetGroup) -> tuple[object, ...]:
+    title = printable(group.title, 64) or group.group_id[:8]
+    return title, group.members, group.here, group.silent, group.lost, group.waiting
 
 
 def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
@@ -238,9 +303,9 @@ def _is(found: _Device) -> Iterator[str]:
     """Yield where a device hangs, and what it runs."""
     device = found.device
     if device.gateway:
-        yield f"behind    {_named(found.fleet, device.gateway)}"
-    if boards := [each for each in found.fleet.devices if each.gateway == device.key]:
-        yield f"boards    {', '.join(labelled_name(each.device, each.label) for each in boards)}"
+        yield f"behind    {device.gateway[:8] if found.gateway is None else _name(found.gateway)}"
+    if found.boards:
+        yield f"boards    {', '.join(found.boards)}"
     if device.version:
         yield f"version   {printable(device.version)}"
     if device.clock:
@@ -264,8 +329,8 @@ def _held(found: _Device) -> Iterator[str]:
         yield f"landing   {count(found.custody.landing, 'message')} not in the vault yet, the oldest for {since}"
 
 
-def _named(found: Fleet, key: str) -> str:
-    return next((labelled_name(each.device, each.label) for each in found.devices if each.key == key), key[:8])
+def _name(device: FleetDevice) -> str:
+    return labelled_name(device.device, device.label)
 
 
 def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from covey.app.device import find_state, open_device
+from covey.cli import cmd_fleet
 from covey.core.actions.results import ROLLED_BACK, CommandState, OrderResult
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, Obeying
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq, key_text
@@ -127,3 +129,36 @@ def test_a_board_stands_behind_its_gateway_and_what_waits_says_why(hub: Here) ->
     assert ": no relay is reached" in shown
     assert [each["kind"] for each in hub.json("fleet", "lee")["outbox"]]
     assert f"behind    {lee['device']} lee" in hub.ok("fleet", own[:12])
+
+
+@pytest.mark.slow
+def test_of_a_large_fleet_the_first_devices_stand_there_and_the_others_are_counted(
+    hub: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "more:" not in hub.ok("fleet")
+    monkeypatch.setattr(cmd_fleet, "_DEVICES", 1)
+    shown = hub.ok("fleet")
+    assert "unknown" in shown, "who is not well stands first"
+    assert "itself" not in shown
+    assert "and 1 more: --all lists them, --only away those that are not here\n" in shown
+    assert "itself" in hub.ok("fleet", "--all")
+    assert len(hub.json("fleet")["devices"]) == 2
+    for kind, listed in (("here", "itself"), ("away", "unknown"), ("lost", "")):
+        shown = hub.ok("fleet", "--only", kind)
+        assert "more:" not in shown
+        assert [each for each in ("itself", "unknown") if each in shown] == [listed] * bool(listed)
+        assert [each["presence"] for each in hub.json("fleet", "--only", kind)["devices"]] == [listed] * bool(listed)
+    assert "one is named" in hub.fails("fleet", "lee", "--all", code=2)
+
+
+@pytest.mark.slow
+def test_of_several_groups_each_is_counted_those_first_that_are_not_well(
+    hub: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "members" not in hub.ok("fleet")
+    hub.ok("group", "create")
+    lines = [re.split(r" {2,}", each) for each in hub.ok("fleet").splitlines()]
+    counted = lines[lines.index([*cmd_fleet._GROUPS_HEAD]) + 1 :][:2]
+    assert ["Orchard", "2", "1", "0", "0", "1"] in counted
+    monkeypatch.setattr(cmd_fleet, "_GROUPS", 1)
+    assert "and 1 more groups: --json shows all\n" in hub.ok("fleet")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from covey.adapters.sqlite.fleet_table import FleetTable, GroupCounts, Wanted
+from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, Wanted
 from covey.app.fleet_documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
 from covey.app.newest_readings import NewestOfDevice, NewestReadings
 from covey.app.operations.fleet_devices import HERE, SELF, FleetDevices, shown_device, value_of
@@ -37,6 +37,19 @@ _VERSIONS = 8
 """Versions that are named; of a fleet that runs more of them, those that most devices run."""
 _ALL = 2**31
 _NOTHING = NewestOfDevice()
+KINDS = tuple(each for each in CONDITIONS if each not in {"all", "overdue"})
+"""What devices may be asked for by, beside all of them."""
+
+
+class Listed(NamedTuple):
+    """Which devices a look lists: so many of a kind, or of all, and whether with their last values."""
+
+    kind: str = "all"
+    most: int = _ALL
+    values: bool = True
+
+
+_EVERYBODY = Listed()
 
 
 class FleetView:
@@ -56,15 +69,21 @@ class FleetView:
         self._own_node = ""
 
     def look(
-        self, device: Device, location: str | None, since_us: int, *, values: bool = True, always_us: int = ALWAYS_US
+        self,
+        device: Device,
+        location: str | None,
+        since_us: int,
+        *,
+        listed: Listed | None = _EVERYBODY,
+        always_us: int = ALWAYS_US,
     ) -> Fleet:
-        """Return the fleet with all its devices as it is now.
+        """Return the fleet with its devices as it is now.
 
         Args:
             device: whose groups are meant.
             location: of the vault; None for the configured one.
             since_us: how far back to look in the vault at most.
-            values: whether the devices have their last values.
+            listed: which devices it has; None for none.
             always_us: how far back to look although something of every device is found.
 
         Raises:
@@ -73,7 +92,7 @@ class FleetView:
         self.take_members(device)
         if device.folder.vault_key.exists():
             self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us)
-        return self.survey(device, devices=True, values=values)
+        return self.survey(device, listed=listed)
 
     def take_members(self, device: Device) -> None:
         """Take up who is in the device's groups, and which node of a vault the device itself is."""
@@ -121,8 +140,7 @@ class FleetView:
         device: Device,
         *,
         reads: bool = True,
-        devices: bool = False,
-        values: bool = False,
+        listed: Listed | None = None,
         overdue_most: int = _ALL,
     ) -> Fleet:
         """Return the fleet as it is now, as far as the vault was read.
@@ -130,8 +148,7 @@ class FleetView:
         Args:
             device: whose groups are meant.
             reads: whether the vault was read, where there is one.
-            devices: whether all devices are wanted.
-            values: whether these have their last values.
+            listed: which devices it has; none where nobody says.
             overdue_most: of how many, not heard for too long since the last look, it is taken up; the rest is next.
         """
         now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
@@ -146,7 +163,7 @@ class FleetView:
         return Fleet(
             now_us,
             _summary(self.table, now_us, in_group=bool(self._versions), reads_vault=has_keys and reads),
-            tuple(self._all(values=values)) if devices else (),
+            () if listed is None else tuple(self._shown(listed)),
             tuple(_groups(device, self.table)),
             self._orders.look(device),
             tuple(waiting_invitations(device)) if own.waiting_invitations else (),
@@ -160,9 +177,26 @@ class FleetView:
             versions=tuple(FleetVersion(*each) for each in self.table.versions(_VERSIONS)),
         )
 
-    def _all(self, *, values: bool) -> Iterator[FleetDevice]:
-        for each in self.table.window(Wanted(), 0, _ALL):
-            yield shown_device(each, self.values_of(each.found.device) if values else ())
+    def _shown(self, listed: Listed) -> Iterator[FleetDevice]:
+        for each in self.table.window(Wanted(listed.kind), 0, listed.most):
+            yield shown_device(each, self.values_of(each.found.device) if listed.values else ())
+
+    def count(self, kind: str) -> int:
+        """Return how many devices are of a kind, or how many there are: `all`."""
+        return self.table.count(Wanted(kind))
+
+    def called(self, name: str) -> list[FleetDevice]:
+        """Return the devices with this label, or else those whose keys begin so, with their last values."""
+        return [shown_device(each, self.values_of(each.found.device)) for each in self.table.called(name)]
+
+    def device(self, key: DeviceKey) -> FleetDevice | None:
+        """Return one device."""
+        row = self.table.device(key)
+        return None if row is None else shown_device(row)
+
+    def boards_of(self, gateway: DeviceKey) -> list[FleetDevice]:
+        """Return the boards behind a gateway."""
+        return [*map(shown_device, self.table.behind(gateway))]
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""

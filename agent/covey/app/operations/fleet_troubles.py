@@ -47,7 +47,7 @@ def troubles_of(
         lambda each: f"is {each.presence}",
         "are away, most of the fleet" if mostly else "are away",
         lambda _: "has it power and a network? there: covey check",
-        "look at the relay and its network first: covey check" if mostly else "covey fleet",
+        "look at the relay and its network first: covey check" if mostly else "covey fleet --only away",
     )
     yield from _some(
         table,
@@ -55,7 +55,7 @@ def troubles_of(
         lambda each: f"has lost {lost_in_words(each)}",
         "have lost something",
         lambda each: _AGAINST.get(max(each.lost, key=each.lost.__getitem__), _ELSE),
-        "covey fleet",
+        "covey fleet --only lost",
     )
     yield from _some(
         table,
@@ -63,7 +63,7 @@ def troubles_of(
         lambda _: "has a clock that no time source has set",
         "have a clock that no time source has set",
         lambda _: "there: timedatectl set-ntp true",
-        "covey fleet --json",
+        "covey fleet --only clock",
     )
     for node, code in newest.not_followed.items():
         writer = f" ({labelled_name(*writers[node])})" if node in writers else ""

@@ -15,7 +15,7 @@ from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.fleet_table import SaidSummary, Wanted
 from covey.app.device import Device, find_state, open_device
 from covey.app.fleet_documents import Fleet
-from covey.app.operations.fleet import FleetView
+from covey.app.operations.fleet import FleetView, Listed
 from covey.app.operations.fleet_devices import shown_device
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, EpochId, Incarnation
@@ -116,7 +116,7 @@ def _look(view: FleetView, world: _World) -> Fleet:
     view.take_members(world.device)
     members = {each.keys.signing_public for each in world.device.pick_group(None).members}
     view.table.keep_said([(key, said, "[0, 0, 0, [], {}, {}]") for key, said in world.said.items() if key in members])
-    return view.survey(world.device, devices=True, values=True)
+    return view.survey(world.device, listed=Listed())
 
 
 @pytest.fixture
