@@ -18,6 +18,7 @@ from covey.app.checks.findings import Examined, Level
 from covey.app.checks.local import CHECKS, clock, examine
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
+from tests.small_disk import anywhere, fill, mounted_disk
 from tests.waiting import wait_until
 
 _ELSEWHERE = {"clock"}
@@ -162,6 +163,25 @@ def test_no_room_for_the_outbox(alone: Gateway) -> None:
     assert found[0] == "warning"
     alone.ok(*found[2].partition("covey ")[2].split())  # the hint is a command that mends it
     assert _findings(alone, "--offline", code=0)["disk"][0] == "ok"
+
+
+def check_on_a_full_disk(folder: Path) -> None:
+    """Have a device's disk full, with nothing else wrong."""
+    with mounted_disk(folder):
+        alone = Gateway(folder, "alone")
+        alone.ok("group", "create")
+        fill(folder / "filler")
+        found = _findings(alone, "--offline", code=1)
+        wrong = [name for name, (level, _, _) in found.items() if level == "error"]
+        assert wrong == ["disk", "database"]
+        assert found["disk"] == ("error", "0 MiB free", "free some space; what is queued stays")
+        assert found["database"][1:] == ("no room on the disk to read the state database", "free some space")
+        (folder / "filler").unlink()
+        assert _findings(alone, "--offline")["database"][0] == "ok"
+
+
+def test_a_disk_that_is_merely_full_is_no_damage(tmp_path: Path) -> None:
+    anywhere(check_on_a_full_disk, tmp_path)
 
 
 @pytest.fixture

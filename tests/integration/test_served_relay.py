@@ -108,6 +108,14 @@ def test_one_command_makes_a_relay_that_lets_in_whom_it_enrols(machine: Callable
     wait_until(lambda: hub.finding("served_relay") == "ok", "the last account is in force")
     assert hub.log.count("Reloading config") >= 1
     stored = hub.device.state / "broker"
+    os.kill(hub.server.pid, signal.SIGSTOP)
+    try:
+        hub.device.ok("broker", "enrol", secrets.token_hex(32))
+        found = hub.device.covey("check", "--offline").stdout
+    finally:
+        os.kill(hub.server.pid, signal.SIGCONT)
+    assert "the broker has not been reloaded" in found
+    wait_until(lambda: hub.finding("served_relay") == "ok", "it is")
     assert stat.S_IMODE(stored.stat().st_mode) == 0o700
     assert password.strip() not in "".join(each.read_text() for each in stored.glob("*") if each.is_file())
 
