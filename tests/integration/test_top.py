@@ -1,4 +1,4 @@
-"""`covey top` on a terminal of its own, read from the screen as a person sees it."""
+"""`covey top` and `covey fleet --watch` on a terminal of their own, read from the screen as a person sees it."""
 
 from __future__ import annotations
 
@@ -130,6 +130,17 @@ def test_a_live_view(new_gateway: Callable[[str], Gateway], new_terminal: Callab
 def _rate(text: str, name: str) -> float:
     _, found, rest = text.partition(f"{name} ")
     return float(rest.partition("/s")[0]) if found else -1
+
+
+def test_the_fleet_is_drawn_anew(tmp_path: Path, new_terminal: Callable[..., _Terminal]) -> None:
+    alone = Gateway(tmp_path, "alone")
+    terminal = new_terminal("fleet", "--watch", "--interval", "0.2", "--state", str(alone.state))
+    wait_until(lambda: "this device is in no group" in terminal.text(), "there is nobody")
+    alone.ok("group", "create")
+    wait_until(lambda: "no other device yet (covey invite)" in terminal.text(), "the group is seen")
+    assert "this device is in no group" not in terminal.text()
+    terminal.type(b"q")
+    assert terminal.ended() == 0
 
 
 def test_boards_and_losses(tmp_path: Path, new_terminal: Callable[..., _Terminal]) -> None:
