@@ -8,7 +8,8 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,13 @@ pytestmark = pytest.mark.broker
 class Process:
     """A command that goes on, and the JSON documents that it prints."""
 
-    def __init__(self, gateway: Gateway, *words: str, stdin: int = subprocess.PIPE) -> None:
+    def __init__(
+        self, gateway: Gateway, *words: str, stdin: int = subprocess.PIPE, program: Sequence[str] = COVEY
+    ) -> None:
         self.errors = gateway.state.with_suffix(f".{words[0]}.err")
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [*COVEY, words[0], "--state", str(gateway.state), *words[1:], "--json"],
+                [*program, words[0], "--state", str(gateway.state), *words[1:], "--json"],
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -68,8 +71,8 @@ def start() -> Iterator[Callable[..., Process]]:
     """Start commands that are killed at the end."""
     made: list[Process] = []
 
-    def make(gateway: Gateway, *words: str) -> Process:
-        made.append(Process(gateway, *words))
+    def make(gateway: Gateway, *words: str, program: Sequence[str] = COVEY) -> Process:
+        made.append(Process(gateway, *words, program=program))
         return made[-1]
 
     yield make
@@ -339,6 +342,24 @@ def test_nobody_to_ask(
     assert pi.covey("join", code, "--relay", broker.url).returncode == 1
     assert inviting.end() == 1
     assert "nobody is here to answer" in inviting.errors.read_text()
+
+
+_WORRIES_SOON = (
+    "import sys; from covey.app.operations import joining; joining._NOBODY_YET_US = 200_000; "
+    "from covey.cli.main import main; sys.exit(main())"
+)
+
+
+def test_who_finds_nobody_is_told_so_while_it_looks_on(  # ten minutes, which are not waited in silence
+    broker: Broker, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    code = f"42-abandon-zoo-{broker.enrolment_password}"
+    joining = start(fresh("pi"), "join", code, "--relay", broker.url, program=(sys.executable, "-c", _WORRIES_SOON))
+    said = "nobody has answered yet: is it the right code, and the right relay?"
+    wait_until(lambda: said in joining.errors.read_text(), "it is told")
+    assert joining.process.poll() is None
+    assert joining.interrupt() == 130
+    assert joining.errors.read_text().count("nobody has answered") == 1
 
 
 def test_two_pair_at_a_time(
