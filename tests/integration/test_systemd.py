@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import platform
 import shutil
 import signal
 import socket
+import struct
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
+from covey.limits.content import LAN_CLIENTS
 from tests.integration.gateway import Gateway
 from tests.waiting import GUARD_S, wait_until
 
@@ -94,6 +100,46 @@ def test_an_agent_may_ask_whether_the_clock_is_synchronised(unit: str) -> None:
     assert ("SystemCallErrorNumber", "EPERM") in settings
     assert "ProtectClock" not in dict(settings)
     assert ("CapabilityBoundingSet", "") in settings  # so that nobody can set it
+
+
+def _restrict(families: set[int]) -> None:
+    """Have the kernel refuse this process sockets of other families, as systemd's RestrictAddressFamilies does."""
+    number = {"x86_64": 41, "aarch64": 198}[platform.machine()]  # of the call `socket`
+    load, equal, give = 0x20, 0x15, 0x06
+    allowed = [(equal, len(families) - at, 0, each) for at, each in enumerate(sorted(families), 1)]
+    filters = [
+        (load, 0, 0, 0),
+        (equal, 0, len(families) + 2, number),
+        (load, 0, 0, 16),
+        *((code, skipped + 1, otherwise, value) for code, skipped, otherwise, value in allowed),
+        (give, 0, 0, 0x0005_0000 | errno.EAFNOSUPPORT),
+        (give, 0, 0, 0x7FFF_0000),
+    ]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in filters))
+    header = struct.pack("HxxxxxxP", len(filters), ctypes.addressof(program))
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(38, 1, 0, 0, 0) == 0, "no new privileges"
+    assert prctl(22, 2, header, 0, 0) == 0, "a filter of system calls"
+
+
+@pytest.mark.parametrize("unit", AGENTS)
+def test_an_agent_may_learn_the_addresses_by_which_peers_of_its_network_find_it(unit: str) -> None:
+    allowed = dict(_settings(unit))["RestrictAddressFamilies"].split()
+    families = {int(getattr(socket, each)) for each in allowed}
+    look = "from covey.adapters.own_addresses import own_addresses; print(own_addresses())"
+    done = subprocess.run(
+        [sys.executable, "-c", f"from tests.integration.test_systemd import _restrict; _restrict({families}); {look}"],
+        cwd=UNITS.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", AGENTS)
+def test_peers_that_fetch_files_leave_an_agent_tasks_for_all_else(unit: str) -> None:
+    assert int(dict(_settings(unit))["TasksMax"]) >= LAN_CLIENTS + 32
 
 
 @contextmanager

@@ -46,6 +46,7 @@ class LanDiscovery:
         self._lock = threading.Lock()
         self._found: dict[str, tuple[str, int]] = {}
         self._own = f"{secrets.token_hex(8)}.{_SERVICE}"
+        self._trouble = ""
         self._ended = threading.Event()
         self._looks_until = time.monotonic() + LAN_FOUND_US / 1e6
         self._thread = threading.Thread(target=self._follow_addresses, name="lan discovery", daemon=True)
@@ -70,7 +71,7 @@ class LanDiscovery:
         known: list[str] = []
         zeroconf: Any = None
         while True:
-            addresses = near_addresses()
+            addresses = self._near_addresses()
             if addresses != known:
                 if zeroconf is not None:
                     zeroconf.close()
@@ -81,6 +82,16 @@ class LanDiscovery:
                 break
         if zeroconf is not None:
             zeroconf.close()
+
+    def _near_addresses(self) -> list[str]:
+        try:
+            found, trouble = near_addresses(), ""
+        except OSError as error:
+            found, trouble = [], str(error)
+        if trouble and trouble != self._trouble:
+            self._report("warning", f"files of this network: no mDNS, as its addresses cannot be read: {trouble}")
+        self._trouble = trouble
+        return found
 
     def _begun(self, addresses: list[str]) -> Any:
         from zeroconf import Error, IPVersion, ServiceBrowser, ServiceInfo, Zeroconf

@@ -91,9 +91,13 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         return is_near(str(client_address[0]))
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
             super().process_request(request, client_address)
-        else:
+        except RuntimeError:  # no thread more, as the service's TasksMax or the user's limit has it
+            self._places.release()
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:

@@ -191,6 +191,23 @@ def test_more_connections_than_there_are_places_are_turned_away(server: LanServe
     wait_until(is_served, "places are free again")
 
 
+def test_a_connection_for_which_no_thread_begins_costs_no_place(
+    server: LanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a service has no task left."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        for _ in range(LAN_CLIENTS + 1):
+            with closing(LanPeer(HOST, server.port, OWN)) as peer, pytest.raises(PeerError):
+                peer.read(HASH, 0, 1)
+    with closing(LanPeer(HOST, server.port, OWN)) as peer:
+        assert _read(peer, HASH, 0, 1) == CONTENT[:1]
+
+
 def test_an_address_that_is_none_is_said_so() -> None:
     with pytest.raises(ConfigurationError, match=r"content\.lan_listen|cannot be given"):
         LanServer("192.0.2.1", 1)
