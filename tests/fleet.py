@@ -229,6 +229,10 @@ class Device:
         return events
 
 
+Make = Callable[..., Device]
+"""Makes a device by its name, and what else is said of it: the fixture `make`."""
+
+
 def carry(*devices: Device) -> int:
     """Carry envelopes between devices until nobody has any; return how many went."""
     by_address = {device.identity.signing_public.hex(): device for device in devices}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,14 +16,7 @@ from covey.core.membership.events import GroupDestroyed, VoteCast
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.limits.group import MESSAGES_AHEAD_OF_ONE
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, admit, carry, found
 
 
 def _maintain(device: Device) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.ids import GroupId, Incarnation, LinkSeq
@@ -12,15 +9,9 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, Resumption, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import MAXIMUM_RECEIVED_RANGES
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, Make, carry, found
 
-Make = Callable[..., Device]
 _INCARNATION = Incarnation(b"incarnat")
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.crypto import NoiseKey
@@ -26,14 +23,7 @@ from covey.core.wire.sequences import SequenceSet
 from covey.errors import LocalError, OutboxFullError, UnknownGroupError
 from covey.limits.link import ACKNOWLEDGE_DELAY_US, RETRY_US_INITIAL, RETRY_US_MAX
 from covey.limits.message import MAXIMUM_BLOB_BYTES
-from tests.fleet import Device, admit, carry, found, identity
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
+from tests.fleet import Device, Make, admit, carry, found, identity
 
 
 def _forge(

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from covey.errors import OutboxFullError
 from covey.limits.link import LINK_WINDOW_MESSAGES
-from tests.fleet import Device, carry, found
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
+from tests.fleet import Make, carry, found
 
 
 @pytest.mark.slow

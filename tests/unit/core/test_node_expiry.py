@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.cli.quantities import read_us
@@ -15,18 +12,11 @@ from covey.errors import UsageError
 from covey.limits.group import MAINTENANCE_US
 from covey.limits.storage import EXPIRED_AT_ONCE
 from covey.limits.units import MIB
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, Make, carry, found
 
-Make = Callable[..., Device]
 _HOUR_US = 3_600_000_000
 _DECADE_US = 3_650 * 86_400_000_000
 _YEARS_US = 20 * 365 * 86_400_000_000
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """Make devices."""
-    return lambda name, **options: Device(name, tmp_path, **options)
 
 
 def _maintenance(device: Device, elapsed_us: int = MAINTENANCE_US) -> None:

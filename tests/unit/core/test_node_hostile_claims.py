@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.events import EnvelopeDropped
@@ -23,15 +20,9 @@ from covey.core.wire.message import (
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import MAXIMUM_LOSS_RANGES, MAXIMUM_RECEIVED_RANGES
 from covey.limits.message import MAXIMUM_COUNTER, MAXIMUM_SEQUENCE
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, Make, carry, found
 
-Make = Callable[..., Device]
 _INCARNATION = Incarnation(b"incarnat")
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
 
 
 def _say(

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.ids import GroupId
 from covey.limits.link import MAXIMUM_SEQUENCE_GAP, RETRY_US_INITIAL
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
+from tests.fleet import Device, Make, admit, carry, found
 
 
 def _lose_state(device: Device, inviter: Device, group_id: GroupId) -> None:

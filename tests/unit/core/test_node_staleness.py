@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
-
-import pytest
 
 from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import read_message
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Make, admit, carry, found
 
 
 def test_membership_starts_when_the_update_arrives(make: Make) -> None:  # accepts: 001.08, 001.10

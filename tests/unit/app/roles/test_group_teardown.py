@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.app.roles.group_teardown import GroupTeardown
 from covey.core.ids import GroupId
 from covey.limits.group import REVOKE_US
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, Make, carry, found
 
-Make = Callable[..., Device]
 _YEAR_US = 365 * 86_400_000_000
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
 
 
 def _destroyed_by(ann: Device, ben: Device) -> GroupId:

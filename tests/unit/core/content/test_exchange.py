@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
@@ -30,14 +29,7 @@ from covey.limits.content import (
     FETCH_REST_US,
     SERVED_MEMBERS,
 )
-from tests.fleet import Device, carry, found
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, carry, found
 
 
 class Members:

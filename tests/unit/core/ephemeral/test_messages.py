@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.ephemeral.state import Ephemeral
@@ -15,16 +12,10 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.errors import LocalError, RelayError, RemoteError, TransientError, UnknownGroupError
 from covey.limits.ephemeral import EPHEMERAL_PER_SECOND, EPHEMERAL_SAVED, EPHEMERAL_US, MAXIMUM_EPHEMERAL_BYTES
-from tests.fleet import Device, carry, found
+from tests.fleet import Device, Make, carry, found
 from tests.vectors import vectors
 
-Make = Callable[..., Device]
 _LIFETIME_S = EPHEMERAL_US // 1_000_000
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
 
 
 class Three:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +18,7 @@ from covey.limits.history import (
     MAXIMUM_PARENTS,
     MAXIMUM_WANTED,
 )
-from tests.fleet import Device, admit, carry, found, settled
+from tests.fleet import Make, admit, carry, found, settled
 from tests.unit.core.history.conduct import (
     bundle_of,
     forge,
@@ -32,13 +30,6 @@ from tests.unit.core.history.conduct import (
     send_as_it_is,
     write_note,
 )
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
 
 
 def test_who_learns_of_anothers_removal_asks_it_for_no_more(make: Make) -> None:

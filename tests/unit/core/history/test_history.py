@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +22,7 @@ from covey.limits.history import (
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
 )
-from tests.fleet import Device, admit, carry, found, identity, settled
+from tests.fleet import Make, admit, carry, found, identity, settled
 from tests.unit.core.history.conduct import (
     bundle_of,
     forge,
@@ -36,13 +34,6 @@ from tests.unit.core.history.conduct import (
     send_as_it_is,
     write_note,
 )
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
 
 
 def test_a_note_reaches_every_member_and_its_author_sees_it(  # accepts: 003.02, 003.21, 003.23, 003.24

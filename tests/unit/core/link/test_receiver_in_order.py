@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ready_in_order
-from tests.fleet import Device, carry, found
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    """Make devices."""
-    return lambda name, **options: Device(name, tmp_path, **options)
+from tests.fleet import Device, Make, carry, found
 
 
 def _in_order(device: Device, limit: int = 1_000) -> list[bytes]:

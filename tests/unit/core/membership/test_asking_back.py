@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +10,7 @@ from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import Bundle
 from covey.core.ids import GroupId
 from covey.core.wire.message import MessageType, read_message
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, admit, carry, found
 
 
 def _remove(ann: Device, ben: Device, group_id: GroupId) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -22,14 +21,7 @@ from covey.core.wire.message import MessageType, read_message, write_message
 from covey.limits.group import DEPARTURE_US
 from covey.limits.link import RETRY_US_MAX
 from covey.limits.pairing import INVITE_US, JOIN_GRACE_US, JOIN_MEMORY_US, JOIN_RETRY_US, PREPARED_INVITE_US
-from tests.fleet import Device, carry, found
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, carry, found
 
 
 def _later(device: Device, microseconds: int) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
@@ -19,16 +16,9 @@ from covey.limits.pairing import (
     MAXIMUM_PREPARED_INVITES,
     PREPARED_INVITE_US,
 )
-from tests.fleet import Device, carry, found, identity
-
-Make = Callable[[str], Device]
+from tests.fleet import Device, Make, carry, found, identity
 
 _QUIET_S, _LONGEST_S = GATHER_QUIET_US / 1e6, GATHER_US / 1e6
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
 
 
 def create(device: Device) -> GroupId:

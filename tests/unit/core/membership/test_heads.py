@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,15 +20,9 @@ from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, read
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.group import BUNDLE_BYTES
 from covey.limits.heads import FORMER_LOOK_SECONDS, FORMER_LOOKS_SAVED, HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
-from tests.fleet import Device, admit, carry, found, identity, settled
+from tests.fleet import Device, Make, admit, carry, found, identity, settled
 
-Make = Callable[..., Device]
 _HOUR_S = 3_600
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
 
 
 def _meet(*devices: Device, seconds: int = 120) -> list[Outgoing]:

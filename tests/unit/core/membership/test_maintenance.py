@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +10,9 @@ from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.ids import GroupId
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.group import PULLS_ANSWERED, SECRET_PULLS
-from tests.fleet import Device, admit, carry, found
+from tests.fleet import Device, Make, admit, carry, found
 
-Make = Callable[..., Device]
 _DAY_MINUTES = 1_440
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
 
 
 def _lose_secret(group_id: GroupId, *devices: Device) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,14 +19,7 @@ from covey.limits.group import (
     RECONCILE_ANYBODY_US,
     RIVALS_OF_ONE,
 )
-from tests.fleet import Device, carry, found, identity
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, carry, found, identity
 
 
 def _rivals(held: GroupManifest, issuer: Device, count: int) -> list[bytes]:

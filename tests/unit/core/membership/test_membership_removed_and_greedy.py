@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -28,14 +26,7 @@ from covey.core.wire.message import (
     write_message,
 )
 from covey.limits.group import BUNDLE_BYTES, PULL_US, PULLS_ANSWERED
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
+from tests.fleet import Device, Make, admit, carry, found
 
 
 def _say(author: Device, to: Device, kind: MessageType, body: bytes, number: int, group_id: GroupId = NO_GROUP) -> None:

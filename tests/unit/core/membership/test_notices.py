@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.group.manifest import Mode
@@ -13,14 +10,7 @@ from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Place
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.wire.message import MessageType, read_message
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, admit, carry, found
 
 
 def _later(device: Device, microseconds: int) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,14 +12,7 @@ from covey.core.history.bodies import Note
 from covey.core.ids import GroupId
 from covey.core.membership.past import Past
 from covey.limits.group import BUNDLE_MANIFESTS
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, admit, carry, found
 
 
 def _relabel(device: Device, group_id: GroupId, label: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -21,14 +20,7 @@ from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from covey.limits.group import PUBLIC_JOIN_US, PUBLIC_JOINS_AT_ONCE, SELF_JOINED_MEMBERS
 from covey.limits.pairing import PUBLIC_VISITORS, VISIT_US
-from tests.fleet import Device, carry, identity
-
-Make = Callable[[str], Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
+from tests.fleet import Device, Make, carry, identity
 
 
 def opened(creator: Device, mode: Mode = Mode.PUBLIC) -> GroupId:

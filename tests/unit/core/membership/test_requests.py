@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from covey.core.events import EnvelopeDropped
@@ -21,14 +18,7 @@ from covey.limits.pairing import (
     MAXIMUM_GROUP_REQUESTS,
     MAXIMUM_GROUP_REQUESTS_OF_ONE,
 )
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[..., Device]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name, **options: Device(name, tmp_path, **options)
+from tests.fleet import Device, Make, admit, carry, found
 
 
 def create(device: Device) -> bytes:

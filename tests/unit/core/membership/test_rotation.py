@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,7 @@ from covey.errors import LocalError, StorageError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS
 from covey_boards.shared import messages
 from tests.board import Board, enrol
-from tests.fleet import Device, admit, carry, found
-
-Make = Callable[[str], Device]
+from tests.fleet import Device, Make, admit, carry, found
 
 
 class Rotating(Device):
@@ -61,11 +58,6 @@ class Rotating(Device):
         member = other.node.groups.group(group_id).member(self.key)
         assert member is not None
         return member.keys.noise_public
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Make:
-    return lambda name: Device(name, tmp_path)
 
 
 @pytest.fixture
