@@ -86,17 +86,19 @@ def test_a_broker_s_accounts_from_nothing(tmp_path: Path) -> None:
 
 def test_the_file_keeps_its_mode_and_holds_no_password(tmp_path: Path) -> None:
     file, name = tmp_path / "passwords", secrets.token_hex(32)
+    ok("init", "--password-file", str(file))
     password = ok("enrol", name, "--password-file", str(file)).strip()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o640)
     ok("enrol", secrets.token_hex(32), "--password-file", str(file))
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert len(file.read_text().splitlines()) == 2
+    assert len(file.read_text().splitlines()) == 3
     assert password not in file.read_text()
 
 
 def test_the_credential_in_a_file(tmp_path: Path) -> None:
     file, output, key = tmp_path / "passwords", tmp_path / "one", secrets.token_bytes(32)
+    file.touch()
     assert ok("enrol", key_text("sign", key), "--password-file", str(file), "--output", str(output)) == ""
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
     assert file.read_text().startswith(f"{key.hex()}:$7$")
@@ -114,7 +116,11 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
         (["enrol", "a" * 64], 2, "no authority"),
         (["enrol", "a" * 64, "--ca", "ca"], 78, "covey broker init --ca"),
         (["enrol", "a" * 64, "--ca", "ca", "--password-file", "p"], 2, "two authorities"),
-        (["enrol", "a" * 64, "--password-file", "nowhere/p"], 78, "cannot be changed"),
+        (["enrol", "a" * 64, "--password-file", "nowhere/p"], 78, "nowhere/p is no file"),
+        (["enrol", "a" * 64, "--password-file", "mistyped"], 78, "covey broker init --password-file mistyped"),
+        (["remove", "a" * 64, "--password-file", "mistyped"], 78, "mistyped is no file"),
+        (["renew", "--password-file", "mistyped"], 78, "mistyped is no file"),
+        (["init", "--password-file", "nowhere/p"], 78, "cannot be changed"),
         (["enrol", "a" * 64, "--password-file", "p", "--pid-file", "text"], 78, "no readable process id"),
         (["init", "--password-file", "p", "--shared-password-file", "-"], 2, "is empty"),
         (["remove", "a" * 63, "--password-file", "p"], 2, "64 lower-case hex digits"),
@@ -122,11 +128,13 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
 )
 def test_mistakes(tmp_path: Path, words: list[str], code: int, message: str) -> None:
     (tmp_path / "text").write_text("no number")
+    (tmp_path / "p").touch()
     done = covey(*words, folder=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert done.stderr.count("error: ") == 1
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "mistyped").exists()  # the broker does not read it
 
 
 def test_a_fleet_ca_is_made_once(tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *
     password = None if secret is None else read_text_file(secret).strip()  # before anybody is asked
     patience_s = _patience_s(opened, options, given)
     terms = Terms(options.relay, options.ca_file, password, personal)
+    terms.check()
     deadline = time.monotonic() + patience_s
     warn_of_exposure([options.relay] if options.relay else [])
     try:

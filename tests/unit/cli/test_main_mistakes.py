@@ -76,6 +76,9 @@ def test_no_group_no_relay(alone: Here) -> None:
     (alone.state / "empty").touch()
     code = ("4711-apple-river-k3xq7bm2@127.0.0.1:1", "--enrolment-password-file", str(alone.state / "empty"))
     assert "empty is empty" in alone.fails("join", *code, code=2)  # before anybody is asked
+    missing = alone.fails("join", *code[:1], "--ca-file", str(alone.state / "missing"), code=78)
+    assert "not a readable PEM file" in missing
+    assert "looking for" not in missing
     assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
     assert "a Covey invite that is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
     assert "mqtt" in alone.fails("relay", "--url", "http://x", code=78)

@@ -35,8 +35,12 @@ class NamedAuthority:
     pid_file: str | None
     ca: str | None
 
-    def open(self, folder: StateFolder) -> Authority:
+    def open(self, folder: StateFolder, *, makes: bool = False) -> Authority:
         """Return the authority, or the configured one.
+
+        Args:
+            folder: whose configuration says which, where none is named.
+            makes: whether a password file that is not there is to be made: no broker reads one that was mistyped.
 
         Raises:
             UsageError: none is named anywhere, or two are named here.
@@ -46,6 +50,12 @@ class NamedAuthority:
         if self.ca:
             return fleet_ca().open(Path(self.ca))
         if self.password_file:
+            if not makes and not Path(self.password_file).is_file():
+                raise ConfigurationError(
+                    f"{self.password_file} is no file",
+                    hint=f"name the one that the broker reads, or: covey broker init --password-file "
+                    f"{self.password_file}",
+                )
             return PasswordAuthority(Path(self.password_file), Path(self.pid_file) if self.pid_file else None)
         configured = (
             authority(folder.configuration.config().broker, folder.path) if folder.configuration.path.exists() else None
@@ -121,7 +131,7 @@ def prepare_authority(
         named.check()
         ca = fleet_ca().create(Path(named.ca))
         return PreparedCa(str(ca.folder / "ca.crt"), str(ca.folder / "revoked.crl"))
-    held = named.open(folder)
+    held = named.open(folder, makes=True)
     if not isinstance(held, PasswordAuthority):
         raise UsageError("the configured authority is a fleet CA", hint="name it: covey broker init --ca DIR")
     if shared_password is not None or held.shared() is None:

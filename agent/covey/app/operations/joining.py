@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
-from covey.adapters.mqtt.settings import parse_url
+from covey.adapters.mqtt.settings import parse_url, tls_context
 from covey.app.device import Device
 from covey.app.live_settings import LiveSettings
 from covey.app.operations import first_contact
@@ -118,6 +118,15 @@ class Terms:
     enrolment_password: str | None = None
     personal: bool = False
     """Whether it is the group of the person's own devices."""
+
+    def check(self) -> None:
+        """Check what is named, before anybody is asked.
+
+        Raises:
+            ConfigurationError: the file of authorities is not usable.
+        """
+        if self.ca_file:
+            tls_context(Path(self.ca_file))
 
 
 @dataclass(frozen=True, slots=True)
