@@ -9,7 +9,7 @@ import threading
 from covey.app.documents import to_json
 from covey.app.operations import alerts
 from covey.cli.device_options import state_folder
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.live_screen import read_interval
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
@@ -23,9 +23,7 @@ def add_arguments(parser: Parser) -> None:
     listing = actions.add("list", _list, "list what is wrong, and what waits for whom is told", also=["ls"])
     trial = actions.add("test", _test, "send a test message to each target")
     watch = actions.add("watch", _watch, "watch the fleet, and tell each target what is wrong with it")
-    watch.add_argument(
-        "--interval", type=float, default=30.0, metavar="SECONDS", help="time between two looks (default: 30)"
-    )
+    seconds_option(watch, "--interval", "time between two looks (default: 30)", 30.0)
     json_option(listing)
     json_option(trial)
 

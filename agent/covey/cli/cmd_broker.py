@@ -10,7 +10,7 @@ from covey.app.documents import to_json
 from covey.app.operations import broker_access
 from covey.app.operations.broker_access import NamedAuthority
 from covey.cli.device_options import state_folder
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.terminal import print_fields, print_json, read_text_file
 from covey.core.ids import printable
 
@@ -54,13 +54,8 @@ def add_arguments(parser: Parser) -> None:
     check.add_argument(
         "--ca-file", metavar="FILE", help="PEM file of the authority that signed the broker's certificate"
     )
-    check.add_argument(
-        "--listen",
-        metavar="SECONDS",
-        type=float,
-        default=11.0,
-        help="how long to listen for what a broker tells by itself (default: 11)",
-    )
+    listens = "how long to listen for what a broker tells by itself (default: 11)"
+    seconds_option(check, "--listen", listens, 11.0)
     for action in parser.actions.values():
         json_option(action)
 

@@ -130,7 +130,7 @@ def _show(device: Device, options: argparse.Namespace) -> None:
 def _fetch(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
     offer = pick_offer(device, manifest, options.ref)
-    saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
+    saved = fetch_with_progress(device, manifest, offer, options.wait, pin=options.pin)
     if options.json:
         print_json({**to_json(described(device, manifest, offer)), "saved": saved})
     else:

@@ -41,11 +41,11 @@ def _get(device: Device, options: argparse.Namespace) -> None:
     target = target_of(offer, options.output, replace=options.force)
     if not lacks_secret(device, manifest, offer):
         opening_of(device, manifest, offer)  # who cannot open it need not wait for it
-    saved = fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin, opening=True)
+    saved = fetch_with_progress(device, manifest, offer, options.wait, pin=options.pin, opening=True)
     try:
         _open(device, manifest, offer, target, replace=options.force)
     except DamagedFileError:
-        fetch_with_progress(device, manifest, offer, wait=options.wait, pin=options.pin)
+        fetch_with_progress(device, manifest, offer, options.wait, pin=options.pin)
         _open(device, manifest, offer, target, replace=options.force)
     if options.json:
         print_json({**to_json(described(device, manifest, offer)), "path": str(target), "saved": saved})

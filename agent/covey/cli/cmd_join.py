@@ -20,7 +20,7 @@ from covey.app.operations.joining import Terms, ask_to_join
 from covey.app.operations.previews import PreviewedGroup, PreviewedMember
 from covey.app.wording import count
 from covey.cli.device_options import open_device, state_folder
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.joining_view import print_operators, wait_for_group
 from covey.cli.relay_warning import warn_of_exposure
 from covey.cli.terminal import print_json, read_text_file
@@ -48,12 +48,11 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--enrolment-password-file", metavar="FILE", help="file with the relay's shared enrolment password, if changed"
     )
-    parser.add_argument(
+    seconds_option(
+        parser,
         "--timeout",
-        type=float,
-        metavar="SECONDS",
-        help="how long to wait for the group, once the other device was met (default: 600; with a file: in all, while "
-        "it is good)",
+        "how long to wait for the group, once the other device was met (default: 600; with a file: in all, while it is "
+        "good)",
     )
     parser.add_argument("--label", default="", help="a name for people, where this machine is no device yet")
     parser.add_argument("--run", action="store_true", help="go on as the agent, as 'covey run' does")

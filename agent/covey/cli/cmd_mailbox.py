@@ -10,7 +10,7 @@ from covey.app.daemon import run_agent
 from covey.app.documents import to_json
 from covey.app.wording import count
 from covey.cli.device_options import device_api, on_device, state_folder
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.handing_over import WAIT_S, hand_over, report_handed_over
 from covey.cli.quantities import size_text
 from covey.cli.status_view import duration
@@ -35,9 +35,7 @@ def add_arguments(parser: Parser) -> None:
     over.add_argument(
         "device", nargs="?", metavar="DEVICE", help="for whom, by label or key (default: all for whom something waits)"
     )
-    over.add_argument(
-        "--wait", type=float, default=WAIT_S, metavar="SECONDS", help=f"how long to wait (default: {WAIT_S:.0f})"
-    )
+    seconds_option(over, "--wait", f"how long to wait (default: {WAIT_S:.0f})", WAIT_S)
     for action in (status, purge, over):
         json_option(action)
 

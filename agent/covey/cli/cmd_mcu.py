@@ -17,7 +17,7 @@ from covey.app.operations import boards
 from covey.app.operations.boards import Board
 from covey.app.operations.serial_ports import SerialPort, pick_port, scan_ports
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, group_option, json_option, seconds_option
 from covey.cli.interruption import explained_interruption
 from covey.cli.terminal import ask, print_json, print_table
 from covey.core.ids import labelled_name, printable
@@ -40,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
     enrol.add_argument("--fingerprint", help="the fingerprint that the board must have")
     enrol.add_argument("--yes", action="store_true", help="believe the fingerprint")
     monitor = actions.add("monitor", on_device(_monitor), "print what changes on a board, until Ctrl-C")
-    monitor.add_argument("--seconds", type=float, metavar="SECONDS", help="end after so long")
+    seconds_option(monitor, "--seconds", "end after so long")
     pack = actions.add(
         "pack",
         on_device(_pack),

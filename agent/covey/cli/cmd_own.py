@@ -14,7 +14,7 @@ from covey.app.pins import NOBODY
 from covey.cli.cmd_invite import invite_device
 from covey.cli.cmd_join import join
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, every_action, json_option
+from covey.cli.grammar import Parser, every_action, json_option, seconds_option
 from covey.cli.quantities import date_text
 from covey.cli.terminal import confirm, print_json, print_table, read_text_file
 from covey.core.ids import GroupId, labelled_name, printable
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="devices")
-    actions.add("devices", on_device(_devices), "list your own devices, and when each was last seen", also=["ls"])
+    actions.add(
+        "devices", on_device(_devices), "list your own devices, and when each was last seen", also=["list", "ls"]
+    )
     actions.add("create", on_device(_create), "make the group of your own devices, with this one alone in it")
     link = actions.add(
         "link",
@@ -49,9 +51,7 @@ def add_arguments(parser: Parser) -> None:
     link.add_argument(
         "--enrolment-password-file", metavar="FILE", help="file with the relay's shared enrolment password, if changed"
     )
-    link.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="with a code: how long to wait (default: 600)"
-    )
+    seconds_option(link, "--timeout", "with a code: how long to wait (default: 600)", 600.0)
     retire = actions.add(
         "retire",
         on_device(_retire),

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from covey.app.operations.publishing import queue_readings, readings_of
 from covey.app.wording import count
 from covey.cli.device_options import device_api
-from covey.cli.grammar import Parser, json_option, key_option
+from covey.cli.grammar import Parser, json_option, key_option, seconds_option
 from covey.cli.progress_line import ProgressLine
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
         "--batch", type=int, metavar="N", help="readings in one message (default: telemetry.batch_readings)"
     )
     key_option(parser)
-    parser.add_argument("--wait", type=float, metavar="SECONDS", help="wait until the collector has landed all of it")
+    seconds_option(parser, "--wait", "wait until the collector has landed all of it")
     json_option(parser)
 
 

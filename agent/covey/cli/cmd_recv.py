@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from covey.cli.device_options import device_api
-from covey.cli.grammar import Parser, json_option
+from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.terminal import print_json
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for a blob if there is none")
+    seconds_option(parser, "--wait", "wait for a blob if there is none", 0.0)
     parser.add_argument("--all", action="store_true", help="take all that is there, one after the other")
     parser.add_argument(
         "--in-order", action="store_true", help="each sender's blobs in its order: one waits for those sent before it"

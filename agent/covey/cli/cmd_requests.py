@@ -17,7 +17,7 @@ from covey.app.operations.invitations import (
     waiting_invitations,
 )
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Parser, every_action, json_option
+from covey.cli.grammar import Parser, every_action, json_option, seconds_option
 from covey.cli.joining_view import wait_for_group
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import labelled_name, printable
@@ -33,9 +33,7 @@ def add_arguments(parser: Parser) -> None:
     reconsider = actions.add("reconsider", on_device(_reconsider), "let a declined group come up again")
     for action in (accept, decline, reconsider):
         action.add_argument("group", nargs="?", metavar="ID", help="beginning of the group's id, where several wait")
-    accept.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait (default: 600)"
-    )
+    seconds_option(accept, "--timeout", "how long to wait (default: 600)", 600.0)
     accept.add_argument("--no-wait", action="store_true", help="do not wait for the group; an agent must be running")
     every_action(parser, json_option)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from covey.app.wording import count
 from covey.cli.device_options import device_api
-from covey.cli.grammar import Parser, group_option, json_option, key_option
+from covey.cli.grammar import Parser, group_option, json_option, key_option, seconds_option
 from covey.cli.handing_over import WAIT_S, hand_over, report_handed_over
 from covey.cli.quantities import read_us
 from covey.cli.terminal import print_json
@@ -38,12 +38,7 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="wait until a mailbox has all that waits: this device goes away",
     )
-    parser.add_argument(
-        "--wait",
-        type=float,
-        metavar="SECONDS",
-        help="wait until every member has acknowledged, or for mailboxes",
-    )
+    seconds_option(parser, "--wait", "wait until every member has acknowledged, or for mailboxes")
     json_option(parser)
 
 

@@ -9,7 +9,7 @@ from covey.app.documents import to_json
 from covey.app.operations.sensors import as_senml, entry_named, listed_sensors, tried
 from covey.app.wording import duration
 from covey.cli.device_options import device_api, state_folder
-from covey.cli.grammar import Parser, every_action, json_option
+from covey.cli.grammar import Parser, every_action, json_option, seconds_option
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import printable
 
@@ -28,9 +28,7 @@ def add_arguments(parser: Parser) -> None:
         examples=("covey sensor try boiler",),
     )
     try_.add_argument("name", metavar="NAME", help="the sensor, by its name")
-    try_.add_argument(
-        "--seconds", type=float, default=_SECONDS, metavar="N", help="wait so long for one that speaks by itself"
-    )
+    seconds_option(try_, "--seconds", "wait so long for one that speaks by itself", _SECONDS)
     every_action(parser, json_option)
 
 

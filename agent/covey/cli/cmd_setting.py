@@ -40,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
         ),
     )
     unset = actions.add("unset", on_device(_unset), "have devices use their own value again")
-    get = actions.add("get", on_device(_get), "show what operators have set on this device")
+    get = actions.add("get", on_device(_get), "show what operators have set on this device", also=["list", "ls"])
     diff = actions.add("diff", on_device(_diff), "show what devices were told to use, and what they say")
     history = actions.add("history", on_device(_history), "show who set what for whom, and when")
     for action in (set_, unset, history):

@@ -13,6 +13,7 @@ from covey.app.operations.command_reports import OUTCOMES, CommandReport, Device
 from covey.app.operations.commands import OrderedCommand
 from covey.app.relay_loop import wait_until
 from covey.app.wording import count
+from covey.cli.grammar import seconds_option
 from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
@@ -39,13 +40,8 @@ def wait_options(parser: Parser) -> None:
     parser.add_argument(
         "--wait", action="store_true", help="wait for all devices: exit code 0 if all have done it, else 1"
     )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=600.0,
-        metavar="SECONDS",
-        help=f"how long to wait (default: 600); exit code {TIME_UP} where that is over",
-    )
+    over = f"how long to wait (default: 600); exit code {TIME_UP} where that is over"
+    seconds_option(parser, "--timeout", over, 600.0)
 
 
 def print_ordered(given: OrderedCommand) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from covey.app.operations.content import pin_file, wait_until_it_opens
 from covey.app.operations.content_patches import fetch_smallest
 from covey.app.operations.file_offers import GroupFile, lacks_secret
+from covey.cli.grammar import seconds_option
 from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine, bar_text
-from covey.cli.quantities import read_us, size_text
+from covey.cli.quantities import size_text
 from covey.core.ids import printable
 
 if TYPE_CHECKING:
@@ -17,23 +18,20 @@ if TYPE_CHECKING:
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
 
-_LONGEST_US = 7 * 86_400_000_000
-
 
 def wait_option(parser: Parser) -> None:
     """Add --wait, which says how long to wait for a file."""
-    parser.add_argument("--wait", default="10m", metavar="TIME", help="how long to wait for it (default: 10m)")
+    seconds_option(parser, "--wait", "how long to wait for it (default: 600)", 600.0)
 
 
 def fetch_with_progress(
-    device: Device, manifest: GroupManifest, offer: GroupFile, *, wait: str, pin: bool, opening: bool = False
+    device: Device, manifest: GroupManifest, offer: GroupFile, seconds: float, *, pin: bool, opening: bool = False
 ) -> int:
     """Have a file here, and show how far it is; return the bytes that a patch has saved.
 
     `opening`: the secret that it opens by is waited for, too, for as long, where this device lacks that.
-    Raises what `fetch_smallest` and `wait_until_it_opens` raise, and `UsageError` for `wait`.
+    Raises what `fetch_smallest` and `wait_until_it_opens` raise.
     """
-    seconds = read_us("--wait", wait, _LONGEST_US) / 1e6
     whole, name, here = offer.file.content.sealed_size, printable(offer.file.name), 0
 
     def moves(come: int) -> None:

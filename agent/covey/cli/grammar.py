@@ -26,7 +26,6 @@ Act: TypeAlias = "Callable[[argparse.Namespace], int | None]"
 _MISTAKES = (
     (re.compile(r"argument (.+?): expected one argument"), r"\1 needs a value"),
     (re.compile(r"argument (.+?): invalid int value: (.+)"), r"\1: \2 is not a whole number"),
-    (re.compile(r"argument (.+?): invalid float value: (.+)"), r"\1: \2 is not a number"),
     (re.compile(r"argument (.+?): not allowed with argument (.+)"), r"\1 does not go with \2"),
 )
 """What argparse says, and what is said instead."""
@@ -237,11 +236,21 @@ def selector_option(parser: Parser, default: str | None = "all") -> None:
     )
 
 
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    from covey.config.settings import nearest
+def seconds_option(parser: Parser, name: str, what: str, default: float | None = None) -> None:
+    """Add an option that takes a time; without a unit it is one of seconds."""
 
-    near = nearest(name, known, 1)
-    return f"did you mean '{near[0]}'?" if near else ""
+    def read(text: str) -> float:
+        from covey.cli.quantities import read_seconds
+
+        return read_seconds(name, text)
+
+    parser.add_argument(name, type=read, default=default, metavar="SECONDS", help=what)
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    from covey.cli.suggestions import did_you_mean
+
+    return did_you_mean(name, known)
 
 
 def key_option(parser: Parser) -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from covey.cli.grammar import seconds_option
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 
 def interval_option(parser: Parser, seconds: float = 2.0) -> None:
     """Add how long to wait between two pictures."""
-    parser.add_argument(
-        "--interval",
-        type=float,
-        default=seconds,
-        metavar="SECONDS",
-        help=f"time between two pictures (default: {seconds:g})",
-    )
+    seconds_option(parser, "--interval", f"time between two pictures (default: {seconds:g})", seconds)
 
 
 def read_interval(seconds: float) -> float:

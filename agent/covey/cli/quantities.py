@@ -9,6 +9,7 @@ from covey.errors import UsageError
 
 _SIZES = {"": 1, "B": 1, "kB": 1_000, "MB": 1_000_000, "KiB": 1024, "MiB": 1024 * 1024}
 _TIMES_US = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 7 * 86_400_000_000}
+_LONGEST_US = 366 * _TIMES_US["d"]
 _read = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([A-Za-z]*)").fullmatch
 
 
@@ -45,6 +46,16 @@ def read_us(option: str, text: str, longest_us: int, shortest_us: int = 0) -> in
     """
     example = "7d, 12h or 30m" if shortest_us else "7d, 12h, 30m or 0"
     return _quantity(option, text if text != "0" else "0s", _TIMES_US, example, shortest_us, longest_us)
+
+
+def read_seconds(option: str, text: str) -> float:
+    """Return a time in seconds; without a unit it is one of seconds.
+
+    Raises:
+        UsageError: not a time, or out of bounds.
+    """
+    units = {"": 1_000_000, **_TIMES_US}
+    return _quantity(option, text, units, "90, 90s, 10m or 1h", 0, _LONGEST_US) / 1_000_000
 
 
 def _quantity(option: str, text: str, units: dict[str, int], example: str, smallest: int, largest: int) -> int:

@@ -52,6 +52,8 @@ def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
         ("requests acept", "covey requests has no action 'acept'", "did you mean 'accept'?"),
         ("relay ad mqtt://x", "covey relay has no action 'ad'", "did you mean 'add'?"),
         ("outbox lst", "covey outbox has no action 'lst'", "did you mean 'list'?"),
+        ("session begin x", "covey session has no action 'begin'", "did you mean 'start'?"),
+        ("own pair", "covey own has no action 'pair'", "did you mean 'link'?"),
         ("send --txt x", "covey send has no option --txt", "did you mean '--text'?"),
         ("status --frobnicate=3", "covey status has no option --frobnicate", "covey status --help"),
         (
@@ -77,7 +79,7 @@ def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
         ("config set label", "the following arguments are required: VALUE", "covey config set --help"),
         ("key rotate one", "covey key rotate: 'one' is one word too many", "covey key rotate --help"),
         ("outbox list --limit x", "error: --limit: 'x' is not a whole number", "covey outbox list --help"),
-        ("top --interval soon", "error: --interval: 'soon' is not a number", "covey top --help"),
+        ("top --interval soon", "error: --interval: 'soon' is not a quantity", "write it like 90, 90s, 10m or 1h"),
         ("outbox quarantine 3 --release --drop", "--drop does not go with --release", "covey outbox quarantine --help"),
         ("publish /nowhere/at/all --format", "error: --format needs a value", "covey publish --help"),
     ],
@@ -115,7 +117,7 @@ def test_what_needs_no_name(tmp_path: Path) -> None:
     assert covey("requests", "--json", "--state", state) == covey("requests", "list", "--json", "--state", state)
 
 
-@pytest.mark.parametrize("command", ["outbox", "config", "relay", "requests"])
+@pytest.mark.parametrize("command", ["outbox", "config", "relay", "requests", "setting"])
 def test_list_and_ls_are_one(command: str, tmp_path: Path) -> None:
     state = str(tmp_path / "device")
     assert covey("init", "--state", state).code == 0

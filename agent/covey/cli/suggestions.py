@@ -1,0 +1,36 @@
+"""What a person may have meant by a word that a command does not know: first by its meaning, then by its letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from covey.config.settings import nearest
+
+_ALIKE = (
+    ("start", "begin", "open", "run", "launch", "watch"),
+    ("end", "stop", "close", "finish", "abort", "cancel"),
+    ("link", "enrol", "add", "pair", "connect", "register", "invite"),
+    ("create", "new", "make", "init", "begin", "start"),
+    ("destroy", "delete", "dissolve"),
+    ("remove", "rm", "delete", "del", "unset", "drop", "purge", "retire", "revoke"),
+    ("history", "log", "logs"),
+    ("fleet", "devices", "nodes", "machines"),
+    ("group", "groups", "members"),
+    ("list", "ls", "log", "show", "get", "stats", "status", "devices", "view", "info"),
+    ("set", "change", "edit", "update", "modify", "put"),
+    ("verify", "check", "test", "try", "doctor", "diagnose", "validate", "audit", "prove"),
+    ("accept", "approve", "agree", "confirm", "yes"),
+    ("decline", "reject", "refuse", "deny", "no"),
+    ("pause", "halt", "suspend", "hold", "stop"),
+    ("resume", "continue", "unpause", "start"),
+    ("do", "exec", "execute", "order", "call"),
+    ("monitor", "watch", "follow", "tail"),
+)
+"""Words that mean much the same of what has them, the one that is proposed first before the others."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a hint that names what was meant, of what is known; empty where nothing is near."""
+    names = list(known)
+    found = [each for alike in _ALIKE if word in alike for each in alike if each in names] or nearest(word, names, 1)
+    return f"did you mean '{found[0]}'?" if found else ""
