@@ -11,7 +11,7 @@ from covey.app.operations.commands import give_command
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
-from covey.cli.quantities import read_us
+from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import one_line_less, print_json, read_secret, read_text_file
 from covey.errors import UsageError
 
@@ -65,6 +65,9 @@ def _do(device: Device, options: argparse.Namespace) -> int:
     arguments = _arguments(options.arguments, "--arg", "--arg unit=pump --arg lines=50")
     hidden = _secrets(options.secrets, _arguments(options.secret_files, "--secret-from", "--secret-from key=wifi.txt"))
     given = give_command(device, manifest, options.action, arguments, options.selector, lifetime_us, hidden)
+    if lifetime_us is not None and not device.clock.synchronised():
+        until = date_text(device.now().wall_us + lifetime_us)
+        print(f"warning: the deadline is {until}, by a clock here that is not synchronised", file=sys.stderr)
     if not options.json:
         print_ordered(given)
     elif not options.wait:

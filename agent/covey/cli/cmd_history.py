@@ -16,6 +16,7 @@ from covey.app.operations.forgetting import forget, keep_us
 from covey.app.operations.history_files import export_history, import_history
 from covey.app.operations.history_pages import HistoryQuery
 from covey.app.operations.history_proof import verify_history
+from covey.app.operations.known_labels import namer
 from covey.app.wording import count
 from covey.cli.device_options import device_api, on_device
 from covey.cli.grammar import Parser, group_option, json_option
@@ -143,7 +144,8 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
         for complaint in found.complaints:
             print(f"error: {complaint}", file=sys.stderr)
         holds = "do not all hold" if found.complaints else "all hold"
-        remarks = f"; {count(found.forks, 'fork')}, both branches kept" if found.forks else ""
+        by = ", ".join(namer(device)(each[:8]) for each in found.forked)
+        remarks = f"; {count(found.forks, 'fork')} by {by}, both branches kept" if found.forks else ""
         if found.void:
             remarks += f"; {count(found.void, 'operation')} of removed members void"
         print(
@@ -200,6 +202,9 @@ def _import(device: Device, options: argparse.Namespace) -> int:
         )
         if found.waiting:
             print("hint: import a later file: what rests on something is taken together with that", file=sys.stderr)
+        for author in found.forked:
+            two = f"{namer(device)(author[:8])} wrote two operations under one number; both are kept"
+            print(f"warning: {two}: its key may be in two hands", file=sys.stderr)
         for each in found.refusals:
             print(f"error: {count(each.count, each.what)} refused: {each.code}: {printable(each.why)}", file=sys.stderr)
     if found.complaint:

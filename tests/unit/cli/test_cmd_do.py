@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from covey.adapters.clock import SystemClock
 from covey.app.device import find_state, open_device
 from covey.core.actions.results import LATE, TIME, CommandState, OrderResult
 from covey.core.actions.secrets import SealedArguments
@@ -144,6 +145,14 @@ def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
     assert "action_went_down" in shown
     assert "ends here" in shown, "a reason is a sentence, and is not cut"
     assert "(its clock is not sure)" in shown
+
+
+@pytest.mark.slow
+def test_a_deadline_by_a_clock_that_nothing_sets_is_warned_of(kim: Here) -> None:
+    given = kim.covey("do", "restart-pump", "--deadline", "1h")
+    assert given.code == 0
+    assert ("by a clock here that is not synchronised" in given.stderr) is not SystemClock().synchronised()
+    assert kim.covey("do", "restart-pump").stderr == ""
 
 
 @pytest.mark.slow

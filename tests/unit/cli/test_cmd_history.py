@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -207,8 +208,27 @@ def test_a_fork_is_shown_as_a_proof(ann: Here) -> None:
         rivals = [_late(ben, device.pick_group(None), Note("text/plain", text)) for text in (b"yes", b"no")]
         device.node.history.take(manifest.group_id, [each.raw for each in rivals], device.now())
     assert ann.ok("history").count("(fork) ") == 2
-    assert "1 fork, both branches kept" in ann.ok("history", "verify")
+    assert f"1 fork by {ben.signing_public.hex()[:8]} ben, both branches kept" in ann.ok("history", "verify")
+    assert ann.json("history", "verify")["forked"] == [ben.signing_public.hex()]
     assert "its author has written two under one number" in ann.ok("history", "show", rivals[0].id.hex())
+
+
+@pytest.mark.slow
+def test_whoever_imports_a_fork_is_told(ann: Here, tmp_path: Path) -> None:
+    ben, file = identity("ben"), str(tmp_path / "stick")
+    with open_device(find_state(str(ann.state))) as device, device.store.transaction():
+        group_id = device.pick_group(None).group_id
+        device.node.actions.change(group_id, lambda draft, _: draft.adding(Member(ben.keys, "ben")), device.now())
+    elsewhere = shutil.copytree(ann.state, tmp_path / "elsewhere")
+    for state, text in ((elsewhere, b"yes"), (ann.state, b"no")):
+        with open_device(find_state(str(state))) as device, device.store.transaction():
+            manifest = device.pick_group(None)
+            device.node.history.take(group_id, [_late(ben, manifest, Note("text/plain", text)).raw], device.now())
+    ann.ok("history", "export", file, "--state", str(elsewhere))
+    ended = ann.covey("history", "import", file)
+    assert ended.code == 0
+    assert f"warning: {ben.signing_public.hex()[:8]} ben wrote two operations under one number" in ended.stderr
+    assert ann.json("history", "import", file)["forked"] == [], "it is told once"
 
 
 def _found(device: Here) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from covey.core.crypto import Identity
 from covey.core.history.bodies import Body
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Approval, SettingOrder
-from covey.core.ids import DeviceKey, Incarnation, OperationId, key_text
+from covey.core.ids import DeviceKey, Incarnation, OperationId, device_name, key_text
 from covey.core.orders.selector import EVERYBODY
 from tests.command import Here
 from tests.fleet import identity
@@ -193,7 +193,7 @@ def test_orders_by_no_operator_are_told(kim: Here) -> None:
     _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "off"), now_us - 600_000_000)
     level, line = _attempts(kim)
     assert level == "warning"
-    assert "3 orders by" in line
+    assert f"3 orders by {device_name(LEE.signing_public)} lee, who" in line
     assert "who is no operator here, since 1970-01-01" in line
     _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "on"), now_us)
     assert kim.json("orders", "refused")[0]["count"] == 3, "what has just come may yet come to count"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from covey.app.checks.findings import Examined, Level, Seen, ok, warning
 from covey.app.documents import DAY_S
 from covey.app.wording import count
+from covey.core.ids import labelled_name
 
 _RECENT_US = 30 * DAY_S * 1_000_000
 _NAMED = 3
@@ -27,8 +28,8 @@ def attempts(device: Examined) -> Iterator[Seen]:
         for each in sorted(recent, key=lambda each: -each.last_us)[:_NAMED]:
             quiet, first = False, datetime.fromtimestamp(each.first_us / 1_000_000, UTC).date()
             yield warning(
-                f"group {group.group_id.hex()[:8]}: {count(each.count, 'order')} by {each.name}, {each.why}, "
-                f"since {first}",
+                f"group {group.group_id.hex()[:8]}: {count(each.count, 'order')} by "
+                f"{labelled_name(each.name, each.label)}, {each.why}, since {first}",
                 "nobody obeys it: covey orders refused; its key may be in other hands: covey group remove",
             )
     if quiet:

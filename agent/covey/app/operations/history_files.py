@@ -46,7 +46,10 @@ class RefusedOperation:
 
 @dataclass(slots=True)
 class HistoryImported:
-    """What became of a file's operations; `complaint` says why the rest of it could not be read."""
+    """What became of a file's operations; `complaint` says why the rest of it could not be read.
+
+    `forked` names who is proved by one of them to have written two under one number.
+    """
 
     file: str
     group_id: str = ""
@@ -55,6 +58,7 @@ class HistoryImported:
     refused: int = 0
     waiting: int = 0
     refusals: tuple[RefusedOperation, ...] = ()
+    forked: tuple[str, ...] = ()
     complaint: str = ""
 
     def note_refused(self, what: str, error: RemoteError) -> None:
@@ -164,6 +168,7 @@ def _take(device: Device, part: Part, found: HistoryImported) -> None:
     rest = len(part.documents) - len(taken.accepted) - len(taken.refused)
     for error in taken.refused:
         found.note_refused("operation", error)
+    found.forked = tuple(sorted({*found.forked, *(each.hex() for each in taken.forks)}))
     found.taken += len(taken.accepted)
     found.refused += len(taken.refused)
     found.waiting += taken.waiting

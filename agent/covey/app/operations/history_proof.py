@@ -33,6 +33,8 @@ class HistoryReport:
     versions: int
     first_version: int
     forks: int
+    forked: tuple[str, ...]
+    """Whose they are."""
     void: int
     complaints: tuple[str, ...]
     checkpoint: CheckpointEntry | None = None
@@ -64,13 +66,16 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
                     found.complaints.append(f"operation {stored.id.hex()[:8]}: {error}")
             else:
                 found.authors.add(operation.author)
-                found.forks += operations.numbered(group_id, operation.log, operation.number) == FORKS_OF_ONE
+                if operations.numbered(group_id, operation.log, operation.number) == FORKS_OF_ONE:
+                    found.forks += 1
+                    found.forked.add(operation.author)
     return HistoryReport(
         found.operations,
         len(found.authors),
         len(manifests),
         manifests[0].version,
         found.forks,
+        tuple(sorted(each.hex() for each in found.forked)),
         len(device.node.history.standing(group_id).void),
         tuple(found.complaints),
         last_that_counts(device, manifest),
@@ -83,6 +88,7 @@ class _Replayed:
     complaints: list[str]
     operations: int = 0
     forks: int = 0
+    forked: set[DeviceKey] = field(default_factory=set)
     authors: set[DeviceKey] = field(default_factory=set)
 
 
