@@ -28,7 +28,7 @@ from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
 from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import ExpiryRecords, PendingJoin
+from covey.core.membership.records import ExpiryRecords, PendingJoin, groups_of_waiting
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.limits.pairing import JOIN_GRACE_US, JOIN_MEMORY_US
@@ -155,8 +155,7 @@ def is_departure_notice(groups: Groups, message: Message) -> bool:
 
 def _notices(recipient: DeviceKey, records: ExpiryRecords) -> set[GroupId]:
     """Return the groups whose manifests wait for a device."""
-    messages = (read_message(raw, verify=False) for _, raw in records.outbox.control_messages(recipient))
-    return {each.group_id for each in messages if each.type is MessageType.GROUP_MANIFEST}
+    return set(groups_of_waiting(records.outbox, recipient, MessageType.GROUP_MANIFEST))
 
 
 def _drop(

@@ -34,10 +34,10 @@ from covey.core.link.records import MessageClass
 from covey.core.link.send_window import Jitter
 from covey.core.membership.former_members import FormerMembers
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import ControlRecords, GroupRecords
+from covey.core.membership.records import ControlRecords, GroupRecords, groups_of_waiting
 from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
-from covey.core.wire.message import NO_GROUP, Message, MessageType, read_message
+from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.heads import GIVEN_AFTER, HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, PACED, QUICK_ROUNDS
 
@@ -326,7 +326,7 @@ class HeadsExchange:
         now_us = now.monotonic_us
         if tokens.wait_us(now_us) or not self._pacing.pauses.ready(key, own.digest, now_us):
             return []
-        although_waiting = not self._waits(device, MessageType.GROUP_PULL)
+        although_waiting = not groups_of_waiting(self._records.outbox, device, MessageType.GROUP_PULL)
         if not self._may_say(key, device, own.digest, now_us, although_waiting=although_waiting):
             return []
         tokens.spend(1, now.monotonic_us)
@@ -358,7 +358,7 @@ class HeadsExchange:
         """Give what follows what a device holds, and in turn from further and further back on (rule 7)."""
         key, group_id = ("give", device, own.group_id), own.group_id
         times = self._pacing.pauses.times(key, head.digest)
-        although_waiting = not self._waits(device, MessageType.GROUP_MANIFEST)
+        although_waiting = not groups_of_waiting(self._records.outbox, device, MessageType.GROUP_MANIFEST)
         if not self._may_say(key, device, head.digest, now.monotonic_us, although_waiting=although_waiting):
             return []
         if times < GIVEN_AFTER:  # as mostly: it asks
@@ -371,10 +371,6 @@ class HeadsExchange:
         secret = self._groups.secret(group_id)
         body = Bundle(fitting, () if secret is None else (secret,)).to_wire()
         return [GroupSend(device, MessageType.GROUP_MANIFEST, group_id, body)]
-
-    def _waits(self, device: DeviceKey, kind: MessageType) -> bool:
-        waiting = self._records.outbox.control_messages(device)
-        return any(read_message(raw, verify=False).type is kind for _, raw in waiting)
 
     def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Return the REVOKE of a group, after the manifests that it may rest on."""

@@ -33,10 +33,10 @@ from covey.core.link.records import MessageClass
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import MaintenanceRecords
+from covey.core.membership.records import MaintenanceRecords, groups_of_waiting
 from covey.core.membership.rotation import announce_everywhere, outdated
 from covey.core.now import Now
-from covey.core.wire.message import Message, MessageType, read_message
+from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError
 from covey.limits.group import (
     BUNDLE_BYTES,
@@ -181,14 +181,10 @@ class GroupMaintenance:
         lowest = min((read_manifest(raw, verify=False).version for raw in early), default=trust.root.version)
         further_back = max(1, lowest - 4 ** (asked // 2))  # in turn, as one that was made up may be the lowest
         from_version = further_back if asked % 2 == (lowest > trust.root.version) else trust.root.version
-        if self._waiting(member, group_id) >= PULLS_ANSWERED:  # it takes none now: more would take all other turns
+        waiting = groups_of_waiting(self._records.outbox, member, MessageType.GROUP_PULL)
+        if waiting.count(group_id) >= PULLS_ANSWERED:  # it takes none now: more would take all other turns
             return []
         return [GroupSend(member, MessageType.GROUP_PULL, group_id, pull_to_wire(from_version))]
-
-    def _waiting(self, member: DeviceKey, group_id: GroupId) -> int:
-        """Return how many requests wait for a member."""
-        waiting = (read_message(raw, verify=False) for _, raw in self._records.outbox.control_messages(member))
-        return sum(each.type is MessageType.GROUP_PULL and each.group_id == group_id for each in waiting)
 
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` should be called next, in monotonic microseconds."""

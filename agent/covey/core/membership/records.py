@@ -11,7 +11,7 @@ from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePubli
 from covey.core.link.records import CounterRecords, MessageClass
 from covey.core.membership.events import EventRecords
 from covey.core.pairing.records import GroupRequest
-from covey.core.wire.message import Message
+from covey.core.wire.message import Message, MessageType, read_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +262,12 @@ class ControlRecords(Protocol):
 
     def recipients(self) -> list[DeviceKey]:
         """Return the recipients that the outbox holds messages for."""
+
+
+def groups_of_waiting(outbox: ControlRecords, recipient: DeviceKey, kind: MessageType) -> list[GroupId]:
+    """Return of which group each message of a type is that waits for a device."""
+    waiting = (read_message(raw, verify=False) for _, raw in outbox.control_messages(recipient))
+    return [each.group_id for each in waiting if each.type is kind]
 
 
 class AddressRecords(Protocol):
