@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.operations.content import FETCH_ACTION, put_file
+from covey.app.operations.known_labels import named_selector
 from covey.app.operations.release_reports import Release, release, releases
 from covey.app.operations.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.app.relay_loop import wait_until
@@ -123,11 +124,11 @@ def _resume(device: Device, options: argparse.Namespace) -> int:
 
 
 def _pause(device: Device, options: argparse.Namespace) -> None:
-    _print(pause(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+    _print(device, pause(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
 
 
 def _abort(device: Device, options: argparse.Namespace) -> None:
-    _print(abort(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+    _print(device, abort(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
 
 
 def _seen_within_us(text: str) -> int | None:
@@ -170,7 +171,7 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
         while found.state in {*_WAITS, "ready"}:
             if wait_until(device, over, _MINUTE_S) and found.state in {"ready", "stopped"}:
                 found = go_on(device, manifest, found.id)
-    _print(found, as_json=as_json)
+    _print(device, found, as_json=as_json)
     return 0 if found.state == "finished" else 1
 
 
@@ -191,10 +192,10 @@ def _summary(found: Release) -> str:
 
 
 def _status(device: Device, options: argparse.Namespace) -> None:
-    _print(release(device, device.pick_group(options.group), options.id), as_json=options.json)
+    _print(device, release(device, device.pick_group(options.group), options.id), as_json=options.json)
 
 
-def _print(found: Release, *, as_json: bool) -> None:
+def _print(device: Device, found: Release, *, as_json: bool) -> None:
     if as_json:
         print_json(to_json(found))
         return
@@ -202,7 +203,7 @@ def _print(found: Release, *, as_json: bool) -> None:
         {
             "release": found.id,
             "what": " ".join([found.action, *(f"{name}={value[:8]}" for name, value in found.arguments.items())]),
-            "for": found.selector,
+            "for": named_selector(device, found.selector),
             "waves": f"{', '.join(found.waves)}; stops at more than {found.stop_percent}% of one",
             "begun": date_text(found.began_at_us),
             "state": _summary(found),
@@ -239,6 +240,13 @@ def _list(device: Device, options: argparse.Namespace) -> None:
         print("no releases")
     else:
         rows = [
-            (each.id[:8], date_text(each.began_at_us), each.action, each.selector, _summary(each)) for each in found
+            (
+                each.id[:8],
+                date_text(each.began_at_us),
+                each.action,
+                named_selector(device, each.selector),
+                _summary(each),
+            )
+            for each in found
         ]
         print_table(["release", "begun", "action", "for", "how it stands"], rows)

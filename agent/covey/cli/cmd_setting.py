@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from covey.app.device import Device
 from covey.app.operations import setting_orders
-from covey.app.operations.known_labels import namer
+from covey.app.operations.known_labels import named_selector, namer
 from covey.app.operations.operators import OrderEntry, judged
 from covey.app.operations.program_settings import ordered_settings
 from covey.app.wording import count
@@ -177,7 +177,7 @@ def _history(device: Device, options: argparse.Namespace) -> None:
             each.id[:8],
             date_text(each.made_at_us),
             labelled_name(each.author[:8], each.label),
-            printable(each.selector, 32),
+            named_selector(device, each.selector),
             "(sealed)" if each.sealed else _value(each.value),
             _standing(each),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from covey.adapters.clock import SystemClock
 from covey.app.device import find_state, open_device
-from covey.core.actions.results import LATE, TIME, CommandState, OrderResult
+from covey.core.actions.records import CommandRecord, GivenCommand
+from covey.core.actions.results import LATE, TIME, CommandState, OrderResult, as_remembered
 from covey.core.actions.secrets import SealedArguments
 from covey.core.crypto import Identity
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -160,6 +162,7 @@ def test_waiting_ends_with_what_became_of_it(kim: Here) -> None:
     given = kim.json("do", "restart-pump", "--for", device_name(LEE.signing_public))["id"]
     ended = kim.covey("orders", given[:8], "--wait", "--timeout", "0")
     assert (ended.code, "1 waiting" in ended.stdout) == (124, True)
+    assert f"restart-pump for {device_name(LEE.signing_public)} lee\n" in ended.stdout
     _report(kim, LEE.signing_public, given, _done)
     ended = kim.covey("orders", given[:8], "--wait")
     assert (ended.code, ended.stderr) == (0, "1 done\n")
@@ -354,6 +357,21 @@ def test_a_second_operator_is_told_whom_results_go_to(kim: Here) -> None:
     assert f"results go to {who}" in kim.fails("orders", given[:8], "--wait", code=1), "nothing would ever come"
     assert "does not come to this device" in kim.fails("orders", given[:8], "--output", "max", code=1)
     assert "results go to" not in kim.ok("orders", kim.json("do", "restart-pump")["id"][:8])
+
+
+@pytest.mark.slow
+def test_a_device_shows_what_it_has_done_itself_whoever_else_is_told(kim: Here) -> None:
+    given = OperationId(bytes.fromhex(_ordered_by_lee(kim)))
+    with open_device(find_state(str(kim.state))) as device, device.store.transaction():
+        place = device.pick_group(None).group_id, given, LEE.signing_public
+        record = CommandRecord(GivenCommand(bytes(16), *place, "restart-pump", {}), CommandState.WAITING, 4, True)
+        device.store.commands.add(record)
+    assert _outcomes(kim, given.hex()) == {"waiting": 1, "elsewhere": 2}
+    with open_device(find_state(str(kim.state))) as device, device.store.transaction():
+        result = as_remembered(_done(given, b"pump 3 runs"))
+        device.store.commands.note_reported(replace(record, state=result.state, result=result))
+    assert _outcomes(kim, given.hex()) == {"done": 1, "elsewhere": 2}
+    assert "on the device that ordered it" in kim.fails("orders", given.hex()[:8], "--output", "kim", code=1)
 
 
 @pytest.mark.slow

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from covey.app.operations.history import pick_operation
 from covey.app.operations.operators import OrderEntry, judged, operator_keys, selected
 from covey.core.actions.obeying import obeyers
-from covey.core.actions.received import KeptResult, addressees
+from covey.core.actions.received import KeptResult, addressees, without_output
 from covey.core.actions.reporting import hearers
 from covey.core.actions.results import CommandState
 from covey.core.history.bodies import read_body
@@ -140,7 +140,12 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     if shown.received_at_us is None:
         raise LocalError(f"{shown.name} has not reported anything yet")
     kept = _kept(device, manifest, OperationId(bytes.fromhex(report.order.id)))
-    [identifier] = [each.id for each in kept if each.device.hex() == shown.device]
+    identifier = next(each.id for each in kept if each.device.hex() == shown.device)
+    if not identifier:
+        raise LocalError(
+            "this device does not keep what its programs wrote once that is reported",
+            hint=f"'covey orders {report.order.id[:8]}' on the device that ordered it",
+        )
     output = device.store.order_results.output(identifier)
     if output is None and shown.output_bytes:
         raise LocalError(f"the output of {shown.name} has gone, it made room for later ones; the result is kept")
@@ -183,7 +188,14 @@ def _boards(manifest: GroupManifest) -> frozenset[DeviceKey]:
 
 
 def _kept(device: Device, manifest: GroupManifest, order: OperationId) -> list[KeptResult]:
-    return device.store.order_results.of_order(manifest.group_id, order)
+    """Return the results that have come, and this device's own, which may go to others alone: without its output."""
+    results, own = device.store.order_results.of_order(manifest.group_id, order), device.node.identity.signing_public
+    record = device.store.commands.record(order)
+    if record is None or record.result is None or any(each.device == own for each in results):
+        return results
+    result = replace(without_output(record.result), cut=False)
+    kept = KeptResult(0, own, result.ended_us, judged=True, output_bytes=0, output_kept=False, result=result)
+    return [*results, kept]
 
 
 def _counting(addressed: Collection[DeviceKey], results: Iterable[KeptResult]) -> Iterator[KeptResult]:
@@ -224,6 +236,7 @@ class _Outcomes:
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
         self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id) | _boards(manifest)
         self._unreported = _unreported(device, manifest, operation.author, order)
+        self._taken = device.store.commands.knows(operation.id)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 
     def of(self, addressed: Iterable[DeviceKey], results: Iterable[KeptResult]) -> list[DeviceOutcome]:
@@ -256,6 +269,8 @@ class _Outcomes:
     def _silent(self, key: DeviceKey) -> DeviceOutcome:
         away_since_us: int | None = None
         outcome = self._unreported if key in self._obeying else "excluded"
+        if key == self._own and self._taken:
+            outcome = "waiting"
         if outcome == "waiting" and key != self._own:
             away_since_us = self._away_since_us(key)
             outcome = outcome if away_since_us is None else "asleep"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from covey.app.device import Device
 from covey.app.event_documents import HistoryEntry
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import (
     Body,
@@ -112,10 +113,10 @@ def as_entry(device: Device, manifest: GroupManifest, operation: Operation, stor
         operation.id in device.node.history.standing(group_id).void,
         device.store.operations.numbered(group_id, operation.log, operation.number) > 1,
     )
-    return _with_body(known, read_body(operation))
+    return _with_body(known, read_body(operation), DeviceLabels((manifest,)))
 
 
-def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
+def _with_body(known: HistoryEntry, body: Body, labels: DeviceLabels) -> HistoryEntry:
     if isinstance(body, Note):
         readable = body.mime.startswith("text/")
         return replace(
@@ -141,7 +142,7 @@ def _with_body(known: HistoryEntry, body: Body) -> HistoryEntry:
         return replace(known, text=body.name, bytes=body.content.size)
     if isinstance(body, OwnGroup | Preference | ReleaseChange):
         return replace(known, text=_change_text(body))
-    return known if isinstance(body, Merge) else replace(known, text=_order_text(body), about=_approved(body))
+    return known if isinstance(body, Merge) else replace(known, text=_order_text(body, labels), about=_approved(body))
 
 
 def _change_text(body: OwnGroup | Preference | ReleaseChange) -> str:
@@ -154,7 +155,9 @@ def _change_text(body: OwnGroup | Preference | ReleaseChange) -> str:
     return f"{body.key} = {value}" + ("" if body.group_id is None else f" for group {body.group_id.hex()[:8]}")
 
 
-def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying | CheckpointPart) -> str:
+def _order_text(
+    body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying | CheckpointPart, labels: DeviceLabels
+) -> str:
     """Return what an operator says; what is sealed stays so."""
     sealed = " (and what is sealed)"
     match body:
@@ -162,10 +165,11 @@ def _order_text(body: OperatorChange | SettingOrder | CommandOrder | Approval | 
             return f"{device_name(body.key)} {body.label}".rstrip() + (" is added" if body.added else " is removed")
         case SettingOrder():
             value = "(sealed)" if body.sealed is not None else "(unset)" if body.value is None else str(body.value)
-            return f"{body.key} = {value} for {body.selector}"
+            return f"{body.key} = {value} for {body.selector.read_as(labels.named)}"
         case CommandOrder():
             arguments = "".join(f" {name}={value}" for name, value in body.arguments.items())
-            return f"{body.action}{arguments}{sealed if body.sealed is not None else ''} for {body.selector}"
+            hidden = sealed if body.sealed is not None else ""
+            return f"{body.action}{arguments}{hidden} for {body.selector.read_as(labels.named)}"
         case Approval():
             return "approved"
         case Obeying():

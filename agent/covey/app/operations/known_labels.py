@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from covey.app.device import Device, find_state, open_device
-from covey.core.ids import labelled_name
+from covey.core.ids import labelled_name, printable
 from covey.errors import CoveyError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
+
+_SELECTOR = 48
+"""Characters that are shown of a label or capability."""
 
 
 def known_labels() -> dict[str, Any]:
@@ -39,3 +42,10 @@ def namer(device: Device) -> Callable[[str], str]:
     """Return what puts beside a device's name what its groups call it, safe for a terminal."""
     labels = {each.name: each.label for group in device.node.groups.joined() for each in group.members}
     return lambda name: labelled_name(name, labels.get(name, ""))
+
+
+def named_selector(device: Device, selector: str) -> str:
+    """Return whom an order is for, as `Selector` writes it; devices as a `namer` names them."""
+    if selector == "all" or ":" in selector:
+        return printable(selector, _SELECTOR)
+    return ", ".join(map(namer(device), selector.split(",")))

@@ -6,7 +6,7 @@ capability are those of the manifest that holds when a device judges the order. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -75,10 +75,14 @@ class Selector:
 
     def __str__(self) -> str:
         """Return it as a person writes it; devices by their names."""
+        return self.read_as(device_name, ",")
+
+    def read_as(self, named: Callable[[DeviceKey], str], between: str = ", ") -> str:
+        """Return it as a person reads it, who calls devices something."""
         if self.kind is SelectorKind.ALL:
             return "all"
         if self.kind is SelectorKind.DEVICES:
-            return ",".join(device_name(each) for each in self.devices)
+            return between.join(map(named, self.devices))
         return f"{self.kind.name.lower()}:{self.name}"
 
 
