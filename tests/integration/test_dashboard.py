@@ -13,8 +13,10 @@ from playwright.sync_api import Browser, HttpCredentials, Page, Route, expect
 from playwright.sync_api import Error as BrowserError
 
 from covey.app.device import open_device
-from covey.core.ids import GroupId
+from covey.core.history.orders import Obeying
+from covey.core.ids import GroupId, Incarnation
 from covey.core.pairing.records import GroupRequest
+from covey.core.wire.sequences import SequenceSet
 from tests.browser import is_readable
 from tests.collected_fleet import CollectedFleet
 from tests.integration.certificates import make_certificate
@@ -247,3 +249,47 @@ def test_mistakes_of_who_serves_it(fleet: CollectedFleet, tmp_path: Path) -> Non
     password.write_text("long enough for a page")
     password.chmod(0o644)
     assert "hint: " in hub.fails("dashboard", *tls, code=78)
+
+
+def test_roll_outs_files_versions_boards_and_what_became_of_messages(
+    opens: Opens, fleet: CollectedFleet, served: Gateway, tmp_path: Path
+) -> None:
+    """Stands at the end: it leaves a loss behind."""
+    (tmp_path / "model.bin").write_bytes(bytes(2_500))
+    served.ok("config", "set", "operations.operators", served.json("key", "show")["signing_key"])
+    with open_device(fleet.folder) as device, device.store.transaction():
+        device.node.history.write(GroupId(bytes.fromhex(fleet.group_id)), Obeying(), device.now())
+    words = ("--group", fleet.group_id, "--for", "hub", "--waves", "1,100%")
+    served.covey("release", "create", str(tmp_path / "model.bin"), *words)  # which ends, as there is no relay
+    gateway, board = fleet.authors[5], fleet.authors[6]
+    now_us = time.time_ns() // 1000
+    with open_device(fleet.folder) as device:
+        fleet.collector.identity = device.node.identity
+        clock = gateway.clock(wall_us=now_us)
+        said = gateway.telemetry([("firmware", "", BOOTED_US, "covey 1.2; Debian")], clock)
+        fleet.collector.land(said, gateway.loss(1, 3), received_at_us=now_us)
+        with device.store.transaction():
+            device.store.carriers.set(board.identity.signing_public, gateway.identity.signing_public)
+            came = SequenceSet(3, ((6, 7), (9, 9)))
+            device.store.received.set(gateway.identity.signing_public, Incarnation(bytes(8)), came)
+            group_id = GroupId(bytes.fromhex(fleet.group_id))
+            device.node.send_blob(group_id, b"x", device.now(), gateway.identity.signing_public)
+    page = opens()
+    expect(page.locator("#rolled tr")).to_have_count(1)
+    expect(page.locator("#rolled")).to_contain_text("wave 1 of 2")
+    page.get_by_text("Files").press("Enter")
+    expect(page.locator("#offered tr")).to_contain_text(["model.bin"])
+    expect(page.locator("#offered")).to_contain_text("2.50 kB")
+    expect(page.get_by_role("list", name="Versions")).to_contain_text("covey 1.2 on 1")
+    expect(page.locator("#devices tr", has_text="field-00005")).to_contain_text("3 outbox full")
+    is_readable(page)
+    page.get_by_label("Find").fill("00005")
+    page.get_by_role("link", name="field-00005", exact=True).press("Enter")
+    places = page.get_by_role("list", name="Where its readings are")
+    for box in ("On the way3 that have not come", "In the vault", "Lost3, as it has said itself"):
+        expect(places).to_contain_text(box)
+    expect(page.locator("#story")).to_contain_text("lost 3 messages: outbox full")
+    expect(page.locator("#outbox")).to_contain_text("data, ")
+    is_readable(page)
+    page.get_by_role("link", name="field-00006").press("Enter")
+    expect(page.locator("#facts")).to_contain_text("Behindfield-00005")
