@@ -36,6 +36,7 @@ from covey.core.membership.events import (
     GroupDestroyed,
     GroupInvited,
     JoinExpired,
+    JoinRefused,
     RemovedFromGroup,
     VoteCast,
 )
@@ -414,7 +415,7 @@ def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
     if isinstance(event, RollbackDetected):
         line = f"{labels.named(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
-    if isinstance(event, VoteCast | GroupInvited | JoinExpired):
+    if isinstance(event, VoteCast | GroupInvited | JoinExpired | JoinRefused):
         return _describe_question(event, labels)
     return _describe_change(event)
 
@@ -436,7 +437,9 @@ def _describe_content(
     return "warning", f"{group}: {line}, and was deleted"
 
 
-def _describe_question(event: VoteCast | GroupInvited | JoinExpired, labels: DeviceLabels) -> tuple[str, str]:
+def _describe_question(
+    event: VoteCast | GroupInvited | JoinExpired | JoinRefused, labels: DeviceLabels
+) -> tuple[str, str]:
     group = f"group {event.group_id.hex()[:8]}"
     if isinstance(event, VoteCast):
         verb = "unban" if event.action is Action.UNBAN else "ban"
@@ -446,6 +449,9 @@ def _describe_question(event: VoteCast | GroupInvited | JoinExpired, labels: Dev
         return "notice", f"{group}: {line}"
     if isinstance(event, GroupInvited):
         return "notice", f"{group}: {labels.named(event.inviter)} invites this device; 'covey requests' answers"
+    if isinstance(event, JoinRefused):
+        line = f"{labels.named(event.inviter)} has no such invite, or not any more; ask for a new one"
+        return "warning", f"{group}: {line}"
     line = f"{labels.named(event.inviter)} did not answer while the invite lived; ask for a new one"
     return "warning", f"{group}: {line}"
 

@@ -11,6 +11,7 @@ from covey.core.membership.events import (
     GroupDestroyed,
     GroupInvited,
     JoinExpired,
+    JoinRefused,
     RemovedFromGroup,
     VoteCast,
 )
@@ -63,6 +64,7 @@ Happening = (
     | GroupDestroyed
     | GroupInvited
     | JoinExpired
+    | JoinRefused
     | VoteCast
     | BlobArrived
     | HistoryGrew

@@ -11,12 +11,12 @@ from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
-from covey.core.membership.events import InvitationState, VoteCast
+from covey.core.membership.events import InvitationState, JoinRefused, VoteCast
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
-from covey.core.membership.notices import leaves_what_was_lost
+from covey.core.membership.notices import is_refusal, leaves_what_was_lost
 from covey.core.membership.past import Past
 from covey.core.membership.records import AheadRecords, OpenInvite, RequestRecords, VoteRecords
 from covey.core.membership.requests import receive_group_invite
@@ -104,7 +104,7 @@ class GroupMessages:
             self._queue.restart(delivery.message.author, now)
             return HandlerOutcome(sends=tuple(sends))
         if delivery.invite is None:
-            return HandlerOutcome()
+            return HandlerOutcome(sends=tuple(self._maintenance.refuse_join(delivery.message)))
         if delivery.invite.prepared_for is not None and self._gathers(delivery.message, delivery.invite, now):
             return HandlerOutcome()
         sends = self._joining.admit(delivery.message, delivery.invite, now.wall_us)
@@ -122,6 +122,8 @@ class GroupMessages:
             return HandlerOutcome(taken=False)
         if leaves_what_was_lost(self._membership, message):
             return HandlerOutcome()
+        if is_refusal(self._membership, message):
+            return HandlerOutcome(events=(JoinRefused(message.group_id, message.author),))
         self._past.take(message.group_id, Bundle.from_wire(message.body).manifests, now)
         sends = self._membership.receive_manifests(message, now.wall_us)
         sends += self._maintenance.ask(self._groups, message.group_id, message.author, now)

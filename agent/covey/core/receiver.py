@@ -37,7 +37,7 @@ from covey.core.membership.authorisation import UNANSWERED, authorise
 from covey.core.membership.expiry import LeftGroups
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
-from covey.core.membership.notices import came_before, keep_answerable, leaves_what_was_lost
+from covey.core.membership.notices import came_before, keep_answerable, leaves_what_was_lost, refuses_for_good
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
@@ -46,6 +46,7 @@ from covey.core.routing.forwarding import BoardRoutes, Forward, check_forwarded,
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import (
+    InviteError,
     LimitError,
     NotAMemberError,
     NotForUsError,
@@ -248,6 +249,12 @@ class Receiver:
         except NotAMemberError:
             if not came_before(self._records, message):
                 raise
+            invite = None
+        except InviteError as error:
+            if not refuses_for_good(parts.membership, message):
+                raise
+            self._drop(error, message.author)
+            parts.rates.spend(message.author, WORTHLESS_TOKENS, now.monotonic_us)
             invite = None
         parts.link_keys.note_seen(message.author)
         parts.content.seen(message.author, now)

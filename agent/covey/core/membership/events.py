@@ -109,6 +109,14 @@ class GroupInvited:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinRefused:
+    """The inviter has no such invite, or not for this device: the request is repeated no more."""
+
+    group_id: GroupId
+    inviter: DeviceKey
+
+
+@dataclass(frozen=True, slots=True)
 class JoinExpired:
     """The invite was not answered while it lived: the request is repeated no more (003.16)."""
 

@@ -80,12 +80,8 @@ class Invitations:
             InviteError: there is none, or it is used or expired.
             RemoteError: the request is malformed.
         """
-        secret_hash = hash_secret(JoinRequest.from_wire(message.body).secret)
-        found = None
-        for invite in self._records.invites.all():
-            if crypto.same(invite.secret_hash, secret_hash):
-                found = invite
-        if found is None or found.group_id != message.group_id:
+        found = self._borne(message)
+        if found is None:
             raise InviteError("no such invite")
         if found.used_by not in {None, message.author}:
             raise InviteError("the invite has been used")
@@ -94,6 +90,25 @@ class Invitations:
         if found.used_by is None and now_us > found.expires_at_us:
             raise InviteError("the invite has expired")
         return found
+
+    def never_takes(self, message: Message) -> bool:
+        """Say whether no JOIN like this one will ever be taken: only an end that comes too early is a clock's matter.
+
+        Raises:
+            RemoteError: the request is malformed.
+        """
+        found = self._borne(message)
+        if found is None:
+            return True
+        return bool({found.used_by, found.bound_to} - {None, message.author})
+
+    def _borne(self, message: Message) -> OpenInvite | None:
+        secret_hash = hash_secret(JoinRequest.from_wire(message.body).secret)
+        found = None
+        for invite in self._records.invites.all():
+            if crypto.same(invite.secret_hash, secret_hash):
+                found = invite
+        return found if found is not None and found.group_id == message.group_id else None
 
     def ask(self, invite: Invite, now_us: int) -> None:
         """Remember that this device asks to join, and whose answer counts: its own, and that of who was asked before.

@@ -124,6 +124,12 @@ class GroupMaintenance:
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
 
+    def refuse_join(self, message: Message) -> list[GroupSend]:
+        """Tell a member that asks by an invite which is none; not who takes nothing of what is told it."""
+        if self._records.outbox.waiting_bytes(message.author, MessageClass.CONTROL) > BUNDLE_BYTES:
+            return []
+        return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, Bundle(()).to_wire())]
+
     def _note_end(self, asker: tuple[DeviceKey, GroupId], manifests: tuple[bytes, ...]) -> None:
         """Note up to which version an asker was given manifests."""
         version = read_manifest(manifests[-1], verify=False).version if manifests else 0

@@ -9,6 +9,8 @@ What is taken is acknowledged, or it would go again for a month:
 3. Who leaves a group that this device knows nothing of, and shares another one with it, is answered: this device may
    have been its last member, and have lost that with its state. Where an answer to a request to join it is awaited, the
    word has to come again, as it may have come before that.
+4. Who shares a group with this device, and asks to join by an invite that is lost here, or another device's, is told
+   so: it would ask until that ends, up to a week. A stranger hears nothing.
 """
 
 from __future__ import annotations
@@ -67,6 +69,18 @@ def leaves_what_was_lost(membership: Membership, message: Message) -> bool:
     except RemoteError:
         return False
     return any(each.group_id == group_id and each.member(message.author) is None for each in last)
+
+
+def refuses_for_good(membership: Membership, message: Message) -> bool:
+    """Say whether a JOIN that no invite lets in is acknowledged, and its author told (rule 4)."""
+    return not membership.groups.shares_nothing_with(message.author) and membership.invitations.never_takes(message)
+
+
+def is_refusal(membership: Membership, message: Message) -> bool:
+    """Say whether a GROUP_MANIFEST is the word of an inviter that it lets nobody in by that invite: it has none."""
+    if membership.invitations.awaited(message.group_id, message.author) is None:
+        return False
+    return not Bundle.from_wire(message.body).manifests
 
 
 def keep_answerable(groups: Groups, records: NoticeRecords, message: Message) -> None:

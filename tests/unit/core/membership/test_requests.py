@@ -6,9 +6,11 @@ import pytest
 
 from covey.core.events import EnvelopeDropped
 from covey.core.ids import GroupId, Incarnation, LinkSeq
-from covey.core.membership.events import GroupInvited
+from covey.core.link.records import MessageClass
+from covey.core.membership.events import GroupInvited, JoinRefused
 from covey.core.membership.requests import GroupInvite, decline, unanswered
 from covey.core.now import Now
+from covey.core.pairing.invite import JoinRequest
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import LocalError
@@ -266,3 +268,84 @@ def test_who_was_asked_first_lets_in_though_who_was_asked_later_has_lost_its_sta
     carry(ann, cid)
     assert further in {group.group_id for group in cid.node.groups.joined()}
     assert cid.store.joins.pending() == []
+
+
+def _asks_by_a_lost_invite(ann: Device, ben: Device) -> GroupId:
+    """Let ann lose its state after it has invited ben, who asks when the two share a group again."""
+    found(ann, ben)
+    further = GroupId(create(ann))
+    invite(ann, ben, further)
+    carry(ann, ben)
+    ann.return_to(None)
+    admit(ben, ann, ben.node.groups.joined()[0].group_id)
+    [request] = ben.store.requests.pending()
+    with ben.store.transaction():
+        ben.node.actions.accept_request(request, "ben", ben.now)
+    ann.events()
+    return further
+
+
+def test_who_asks_by_an_invite_that_its_inviter_has_lost_is_told(make: Make) -> None:  # accepts: 003.16
+    ann, ben = make("ann"), make("ben")
+    further = _asks_by_a_lost_invite(ann, ben)
+    ben.events()
+    carry(ann, ben)
+    assert JoinRefused(further, ann.key) in ben.events()
+    assert codes(ann) == ["invite"]
+    assert ben.store.outbox.totals()[0] == ann.store.outbox.totals()[0] == 0, "it asked for a week, in vain"
+    assert ben.store.joins.pending(), "an answer that was under way is still taken"
+
+
+def test_who_asks_a_stranger_by_an_invite_that_is_none_hears_nothing(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = GroupId(create(ann))
+    with ann.store.transaction():
+        lost = ann.node.joining.invite(group_id, (), "", ann.now.wall_us)
+    with ben.store.transaction():
+        ben.node.actions.request_join(lost, "ben", ben.now)
+    ann.return_to(None)
+    carry(ann, ben)
+    assert codes(ann) == ["invite"]
+    assert ben.store.outbox.totals()[0] == 1
+    assert ann.store.outbox.totals()[0] == 0
+
+
+def test_who_asks_while_the_inviters_clock_is_ahead_goes_on_asking(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    further = GroupId(create(ann))
+    invite(ann, ben, further)
+    carry(ann, ben)
+    [request] = ben.store.requests.pending()
+    with ben.store.transaction():
+        ben.node.actions.accept_request(request, "ben", ben.now)
+    right = ann.now
+    ann.now = Now(right.monotonic_us, right.wall_us + GROUP_REQUEST_US + 1)
+    carry(ann, ben)
+    assert codes(ann) == ["invite"]
+    assert ben.store.outbox.totals()[0] == 1
+    ann.now = right
+    ben.wait(600)
+    carry(ann, ben)
+    assert ben.node.groups.group(further).member(ben.key)
+
+
+def test_who_asks_by_many_invites_that_are_none_fills_no_outbox(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.core.membership.maintenance.BUNDLE_BYTES", 3_000)
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    for number in range(1, 50):
+        request = JoinRequest(number.to_bytes(16), ben.identity.noise_public, "").to_wire()
+        message = write_message(
+            ben.identity,
+            MessageType.JOIN,
+            ann.key,
+            GroupId(bytes(32)),
+            Incarnation(b"incarnat"),
+            number,
+            LinkSeq(number),
+            1,
+            request,
+        )
+        ann.receive(seal(message, ann.identity.noise_public, ben.rng(32), ben.rng(24)))
+    assert 3_000 < ann.store.outbox.waiting_bytes(ben.key, MessageClass.CONTROL) < 4_000
