@@ -252,6 +252,16 @@ def test_a_check_says_who_wrote_two_under_one_number(ann: Here) -> None:
     assert "wrote two operations under one number" in json.dumps(finding)
 
 
+def test_a_check_names_who_gave_what_rests_on_what_is_not_here(ann: Here) -> None:
+    ben = identity("ben")
+    with open_device(find_state(str(ann.state))) as device, device.store.transaction():
+        group_id, now = device.pick_group(None).group_id, device.now()
+        device.node.actions.change(group_id, lambda draft, _: draft.adding(Member(ben.keys, "ben")), now)
+        device.store.catching_up.note(group_id, ben.signing_public, taken=0, waiting=2, more=0, now_us=now.wall_us)
+    [finding] = _found(ann)
+    assert f"2 operations of {ben.signing_public.hex()[:8]} ben rest on what is not here" in finding["line"]
+
+
 @pytest.mark.slow
 def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> None:
     ann.ok("note", "nobody signs it")

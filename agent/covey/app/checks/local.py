@@ -303,7 +303,7 @@ def _who_agrees(found: AgreementStatus, labels: dict[str, str]) -> str:
 def history(device: Examined) -> Iterator[Seen]:
     """Whether members hold the same history, what is being fetched, and who has proved not to be honest in it."""
     from covey.core.group.device_labels import DeviceLabels
-    from covey.core.ids import GroupId
+    from covey.core.ids import GroupId, labelled_name
 
     for each in device.status.groups:
         group_id = GroupId(bytes.fromhex(each.group_id))
@@ -318,8 +318,9 @@ def history(device: Examined) -> Iterator[Seen]:
                 "covey history log shows them as (fork): its key is in two hands, or it lies; covey group remove",
             )
         if waiting:
+            giver = labelled_name(found.fetching[0].device, found.fetching[0].label)
             yield warning(
-                f"{name}: {count(waiting, 'operation')} of {found.fetching[0].device} rest on what is not here",
+                f"{name}: {count(waiting, 'operation')} of {giver} rest on what is not here",
                 "the agent asks for it: is the relay up, and another member there?",
             )
         elif not forks:
