@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,19 @@ def test_a_release_reaches_all_wave_by_wave(fleet: Fleet) -> None:
     assert fleet.tried() == [1, 1, 1]
     second = fleet.release("resume", found["id"][:8], code=0)
     assert (second["waves_given"], fleet.tried()) == (3, [1, 1, 1])
+
+
+def test_a_new_version_is_released_as_a_patch_of_the_one_before(fleet: Fleet) -> None:
+    at_once = ("--waves", "100%", "--soak", "0s", "--patience", "2m")
+    fleet.file.write_bytes(random.Random(4).randbytes(200_000))
+    fleet.hub.ok("release", "create", str(fleet.file), *at_once)
+    fleet.file.write_bytes(fleet.file.read_bytes() + b"and more")
+    words = ("release", "create", str(fleet.file), "--name", "next.bin", "--base", "model.bin", *at_once)
+    assert "who has 'model.bin' fetches a patch of" in fleet.hub.ok(*words)
+    for each in fleet.sheds:
+        here = [found["name"] for found in each.json("content", "ls") if found["state"] == "here"]
+        assert "next.bin" in here
+        assert any(name.endswith(".covey-patch") for name in here), "it came as a patch"
 
 
 def test_a_bad_release_reaches_one_wave_and_goes_on_when_a_person_says_so(fleet: Fleet) -> None:

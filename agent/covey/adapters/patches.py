@@ -6,16 +6,22 @@ are bounded.
 
 from __future__ import annotations
 
+import threading
+import time
 from importlib.util import find_spec
+from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from covey.errors import MissingPackageError, PatchError
 from covey.limits.content import PATCHED_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zstandard import ZstdCompressionDict
 
 _LEVEL = 19
+_LOOK_S = 0.2
 _WINDOW_LOG = 26
 """2 to this power bytes are looked back at: both versions."""
 
@@ -25,8 +31,11 @@ def can_patch() -> bool:
     return find_spec("zstandard") is not None
 
 
-def make_patch(base: bytes, new: bytes) -> bytes:
-    """Return what makes `new` of `base`.
+def make_patch(base: bytes, new: bytes, waits: Callable[[float], None] = lambda _: None) -> bytes:
+    """Return what makes `new` of `base`; `waits` hears now and then for how many seconds it has been made.
+
+    That takes a minute for 32 MiB, so it runs in a thread of its own, and what `waits` raises ends it with the process:
+    Ctrl-C, say.
 
     Raises:
         MissingPackageError: zstandard is not installed.
@@ -37,7 +46,28 @@ def make_patch(base: bytes, new: bytes) -> bytes:
 
     assert max(len(base), len(new)) <= PATCHED_BYTES
     parameters = zstandard.ZstdCompressionParameters.from_level(_LEVEL, window_log=_WINDOW_LOG, enable_ldm=True)
-    return zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(base)).compress(new)
+    made: Queue[bytes | Exception] = Queue()
+
+    def make() -> None:
+        try:
+            made.put(zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(base)).compress(new))
+        except (zstandard.ZstdError, MemoryError) as error:
+            made.put(error)
+
+    begun = time.monotonic()
+    threading.Thread(target=make, name="patch", daemon=True).start()
+    while (found := _come(made)) is None:
+        waits(time.monotonic() - begun)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _come(made: Queue[bytes | Exception]) -> bytes | Exception | None:
+    try:
+        return made.get(timeout=_LOOK_S)
+    except Empty:
+        return None
 
 
 def apply_patch(base: bytes, patch: bytes, size: int) -> bytes:

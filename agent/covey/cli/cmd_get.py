@@ -15,8 +15,10 @@ from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.interruption import explained_interruption
+from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import size_text
 from covey.cli.terminal import print_json
+from covey.core.ids import printable
 from covey.errors import DamagedFileError
 
 if TYPE_CHECKING:
@@ -56,5 +58,6 @@ def _get(device: Device, options: argparse.Namespace) -> None:
 
 def _open(device: Device, manifest: GroupManifest, offer: GroupFile, target: Path, *, replace: bool) -> None:
     stays = f"it is here, and not at {target}; 'covey get {offer.operation.id.hex()[:8]}' writes it there"
-    with explained_interruption(lambda: stays):
+    with explained_interruption(lambda: stays), ProgressLine() as line:
+        line.show(f"writes {size_text(offer.file.content.size)}  {printable(offer.file.name)}", last=True)
         open_file(device, manifest, offer, target, replace=replace)

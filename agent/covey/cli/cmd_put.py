@@ -10,14 +10,12 @@ from covey.app.content_documents import OfferedFile
 from covey.app.device import Device
 from covey.app.documents import to_json
 from covey.app.operations.commands import check_may_order, give_command, readers_of
-from covey.app.operations.content import FETCH_ACTION, described, put_file
-from covey.app.operations.content_patches import offer_patch
-from covey.app.operations.file_offers import GroupFile, pick_offer
+from covey.app.operations.content import FETCH_ACTION, described
+from covey.app.operations.file_offers import pick_offer
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
+from covey.cli.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
-from covey.cli.interruption import explained_interruption
-from covey.cli.progress_line import ProgressLine, bar_text
 from covey.cli.quantities import size_text
 from covey.cli.terminal import print_json
 from covey.errors import UsageError
@@ -29,11 +27,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("file", metavar="FILE", help="the file, of at most 100 MiB")
-    parser.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
-    parser.add_argument(
-        "--base", metavar="REF", help="offer a patch, too, for those who have this earlier version: its name, or id"
-    )
+    offer_options(parser)
     parser.add_argument(
         "--pin",
         action=argparse.BooleanOptionalAction,
@@ -66,23 +60,13 @@ def _put(device: Device, options: argparse.Namespace) -> int:
     elif options.wait or options.action is not None or options.secret:
         raise UsageError("nobody is to fetch it", hint="--for all, or --for label:NAME, says who is")
     base = None if options.base is None else pick_offer(device, manifest, options.base)
-    size = path.stat().st_size if path.is_file() else 0
-    with explained_interruption(lambda: "nothing is offered, and nothing of it stays"), ProgressLine() as line:
-        offer = put_file(
-            device,
-            manifest,
-            path,
-            options.name,
-            lambda done: line.show(f"{bar_text(done, size)}  sealed {size_text(done)}  {path.name}"),
-            readers,
-            pinned=options.pin,
-        )
-    entry = described(device, manifest, offer)
-    stays = f"'{entry.name}' is offered whole as {entry.id[:8]}; no patch is, and nobody was told to fetch it"
-    with explained_interruption(lambda: stays):
-        patch = None if base is None else offer_patch(device, manifest, base, offer, readers)
-    if base is not None and not options.json:
-        _print_patch(offer, base, patch)
+    offer = put_with_progress(device, manifest, path, options.name, readers, pinned=options.pin)
+    entry, patch = described(device, manifest, offer), None
+    if base is not None:
+        stays = f"'{entry.name}' is offered whole as {entry.id[:8]}; no patch is, and nobody was told to fetch it"
+        patch = offer_patch_with_progress(device, manifest, base, offer, stays, readers)
+        if not options.json:
+            print(patch_text(offer, base, patch))
     if options.selector is not None:
         return _order(device, manifest, entry, options)
     if options.json:
@@ -90,15 +74,6 @@ def _put(device: Device, options: argparse.Namespace) -> int:
     else:
         print(f"'{entry.name}', {size_text(entry.size)}, is offered as {entry.id[:8]}: 'covey get {entry.id[:8]}'")
     return 0
-
-
-def _print_patch(offer: GroupFile, base: GroupFile, patch: GroupFile | None) -> None:
-    if patch is None:
-        print(f"a patch from '{base.file.name}' would be about as large as the whole: none is offered")
-        return
-    size, whole = patch.file.content.size, offer.file.content.size
-    saved = f"{100 * size / max(1, whole):.0f} % of the whole, {size_text(whole - size)} less"
-    print(f"who has '{base.file.name}' fetches a patch of {size_text(size)}: {saved}")
 
 
 def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options: argparse.Namespace) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.operations.content import FETCH_ACTION, put_file
+from covey.app.operations.content import FETCH_ACTION
+from covey.app.operations.file_offers import pick_offer
 from covey.app.operations.known_labels import named_selector
 from covey.app.operations.release_reports import Release, release, releases
 from covey.app.operations.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
@@ -16,9 +17,10 @@ from covey.app.relay_loop import wait_until
 from covey.app.wording import count
 from covey.cli.command_view import device_rows
 from covey.cli.device_options import on_device
+from covey.cli.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
 from covey.cli.grammar import Actions, Parser, every_action, group_option, json_option, selector_option
 from covey.cli.interruption import explained_interruption
-from covey.cli.progress_line import ProgressLine, bar_text
+from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text, read_us
 from covey.cli.terminal import print_fields, print_json, print_table
 from covey.core.ids import printable
@@ -41,8 +43,7 @@ def add_arguments(parser: Parser) -> None:
     actions = parser.add_actions(default="list")
     actions.add("list", on_device(_list), "list the releases of a group, the oldest first", also=["ls"])
     create = actions.add("create", on_device(_create), "offer a file, and have devices take it, wave by wave")
-    create.add_argument("file", metavar="FILE", help="the file, of at most 100 MiB")
-    create.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
+    offer_options(create)
     selector_option(create)
     create.add_argument(
         "--installer",
@@ -108,9 +109,13 @@ def _create(device: Device, options: argparse.Namespace) -> int:
     plan = plan_release(
         device, manifest, options.selector, waves, stop, patience_us, soak_us, _seen_within_us(options.health)
     )
-    size = path.stat().st_size if path.is_file() else 0
-    with explained_interruption(lambda: "nothing is offered, and nothing was released"), ProgressLine() as line:
-        offer = put_file(device, manifest, path, options.name, lambda done: line.show(bar_text(done, size)))
+    base = None if options.base is None else pick_offer(device, manifest, options.base)
+    offer = put_with_progress(device, manifest, path, options.name)
+    if base is not None:
+        stays = f"'{printable(offer.file.name)}' is offered whole; no patch is, and nothing was released"
+        patch = offer_patch_with_progress(device, manifest, base, offer, stays)
+        if not options.json:
+            print(patch_text(offer, base, patch))
     arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
     found = begin(device, manifest, options.installer, arguments, plan)
     return _follow(device, manifest, found, as_json=options.json)

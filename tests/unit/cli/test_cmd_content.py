@@ -36,6 +36,14 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return left
 
 
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a person at a terminal is shown of how far it is."""
+    texts = list[str]()
+    monkeypatch.setattr(ProgressLine, "show", lambda _line, text, *, last=False: texts.append(text))  # noqa: ARG005
+    return texts
+
+
 def test_a_verification_that_is_ended_says_what_is_whole(here: Here, interrupted: list[str]) -> None:
     interrupted.append("two")  # the newest one first
     ended = here.covey("content", "verify")
@@ -62,6 +70,19 @@ def test_an_import_that_is_ended_takes_nothing(here: Here, interrupted: list[str
     ended = here.covey("content", "import", str(tmp_path / "sealed"))
     assert (ended.code, ended.stderr) == (INTERRUPTED, "interrupted: nothing was taken; say it again\n")
     assert [each["state"] for each in here.json("content", "ls") if each["name"] == "one"] == ["offered"]
+
+
+def test_each_step_that_takes_its_time_is_shown(here: Here, shown: list[str], tmp_path: Path) -> None:
+    (tmp_path / "three").write_bytes(b"one" * 1_001)
+    here.ok("put", str(tmp_path / "three"), "--base", "one")
+    assert "0 %  sealed 0 B  three" in shown[0]
+    assert "makes a patch from 'one'" in shown
+    shown.clear()
+    here.ok("get", "three", "-o", str(tmp_path / "got"))
+    assert shown[-1] == "writes 2.9 KiB  three"
+    shown.clear()
+    here.ok("content", "verify")
+    assert [each.split()[-1] for each in shown[-2:]] == ["two", "one"]
 
 
 def test_a_patch_that_is_ended_leaves_the_whole_offered(

@@ -21,9 +21,16 @@ if TYPE_CHECKING:
 
 
 def offer_patch(
-    device: Device, manifest: GroupManifest, base: GroupFile, new: GroupFile, readers: Collection[NoisePublic] = ()
+    device: Device,
+    manifest: GroupManifest,
+    base: GroupFile,
+    new: GroupFile,
+    waits: Callable[[float], None],
+    readers: Collection[NoisePublic] = (),
 ) -> GroupFile | None:
     """Offer what makes one file of another one, to the same readers; None where the whole is about as small.
+
+    `waits` hears for how many seconds it has been made.
 
     Raises:
         LocalError: one of them is not here, cannot be opened, or is too large.
@@ -32,7 +39,7 @@ def offer_patch(
     for each in (base, new):
         if each.file.content.size > PATCHED_BYTES:
             raise LocalError(f"'{each.file.name}' is too large for a patch", hint=f"at most {PATCHED_BYTES} bytes")
-    patch = make_patch(_content(device, manifest, base), _content(device, manifest, new))
+    patch = make_patch(_content(device, manifest, base), _content(device, manifest, new), waits)
     if len(patch) > new.file.content.size * PATCH_SHARE:
         return None
     with device.store.content.files.scratch(len(patch)) as file:
