@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples import parameters
+from tests.sim import __main__ as command
 from tests.sim.many import run_seeds
 from tests.sim.world import run_seed
 
@@ -66,3 +67,20 @@ def test_a_seed_replays_exactly() -> None:
         return done.stdout
 
     assert reported(1) == reported(3)
+
+
+def test_drawn_seeds_are_others_each_time_and_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = list[int]()
+
+    def note(first: int, _count: int, _jobs: int | None) -> int:
+        drawn.append(first)
+        return 0
+
+    monkeypatch.setattr(command, "_run", note)
+    monkeypatch.setattr(sys, "argv", ["sim", "--draw", "5"])
+    for _ in range(2):
+        assert command.main() == 0
+    assert drawn[0] != drawn[1]
+    assert capsys.readouterr().out.splitlines() == [f"drawn: ./dev sim {first} --count 5" for first in drawn]
