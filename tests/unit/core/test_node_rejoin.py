@@ -140,3 +140,17 @@ def test_what_waited_since_before_the_loss_may_come_instead_of_the_answer(tmp_pa
     second = _come_back(ann, tmp_path, group_id)
     assert _refused(second) == {}
     assert _believed(second, group_id) == _believed(ann, group_id)
+
+
+@pytest.mark.slow
+def test_control_messages_that_wait_in_vain_do_not_hold_up_the_answer(tmp_path: Path) -> None:
+    """The window of control has closed to one message, which goes every five minutes: who asks reopens it."""
+    ann, before = Device("ann", tmp_path), Device("collector", tmp_path, collects=True)
+    group_id = found(ann, before)
+    before.stop()
+    for number in range(4):
+        _change_label(ann, group_id, f"label {number}")
+        _without_answers(ann, 60)
+    second = _come_back(ann, tmp_path, group_id)
+    assert [group.group_id for group in second.node.groups.joined()] == [group_id]
+    assert _believed(second, group_id) == _believed(ann, group_id)
