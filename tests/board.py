@@ -12,7 +12,7 @@ from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import DeviceKey, GroupId
 from covey.ports import SerialDown, SerialMessage, SerialUp
 from covey_boards.device.identity import Identity
-from covey_boards.shared import line_orders, link_machine, messages
+from covey_boards.shared import cbor, line_orders, link_machine, messages
 from tests.fleet import Device
 
 BATCH = b"a batch"
@@ -86,6 +86,8 @@ class BoardOnLine(Board):
         self.times: list[tuple[int, bool]] = []
         self.ring: list[tuple[int, bytes]] = []
         self.acknowledged_up_to = 0
+        self.blobs: list[bytes] = []
+        self.deaf = False
         self.boots = 0
         self.boot()
 
@@ -142,8 +144,25 @@ class BoardOnLine(Board):
             self.group_id, self.collector = fields[0], DeviceKeys(fields[1], fields[2])
             self.identify()
         elif kind == messages.DELIVER:
+            opened = messages.read_message(messages.open_sealed(fields[0], self.identity.noise_secret))
+            if opened[0] == messages.BLOB:
+                self._take_blob(opened)
+                return
             self.acknowledged_up_to = self.acknowledged(fields[0])
             self.ring = [entry for entry in self.ring if entry[0] > self.acknowledged_up_to]
+
+    def _take_blob(self, opened: list[Any]) -> None:
+        """Take a blob that is the next one, and answer what is not beyond it; as a board that is out of order, it may
+        also do neither."""
+        incarnation, link_seq = opened[4], opened[6]
+        if self.deaf or link_seq > len(self.blobs) + 1:
+            return
+        if link_seq > len(self.blobs):
+            self.blobs.append(opened[8])
+        answer = cbor.encode([incarnation, [len(self.blobs), []]])
+        assert self.collector is not None
+        envelope = self.sealed(self.collector, messages.NO_GROUP, messages.ACK, answer, 0)
+        self.say(messages.CARRY, self.collector.signing_public, envelope)
 
 
 class MemoryLine:

@@ -350,7 +350,7 @@ class Bridge:
         is_news, node.routes.on_line = not boards <= node.routes.on_line, boards
         if is_news and (mailboxes := node.mailboxes.exchange) is not None:
             mailboxes.look_once_more(now)
-        node.queue_board_acknowledgements(now)
+        node.hand_to_boards(now)
         for forward in node.routes.take(asleep):
             for line in self._lines:
                 if line.board is not None and line.board.keys.signing_public == forward.to:

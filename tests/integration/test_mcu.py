@@ -98,6 +98,22 @@ def test_the_agent_carries_for_a_board_and_survives_kills(gateway: Gateway, boar
     assert gateway.counters()["landed_messages"] == 3
 
 
+def test_what_is_sent_to_a_board_of_the_collectors_own_needs_no_relay(gateway: Gateway, board: PtyBoard) -> None:
+    gateway.start("collect", "--no-sensors")
+    wait_until(lambda: _known(gateway), "the agent knows the board")
+    assert gateway.json("mcu", "enrol", "--yes", "--label", "bench")["enrolled"]
+    board.do(lambda each: each.measure())
+    wait_until(lambda: board.board.acknowledged_up_to == 1, "the way to the board is known")
+    gateway.ok("send", "--to", "bench", "--text", "interval 5", "--wait", str(GUARD_S))
+    assert board.board.blobs == [b"interval 5"]
+    board.unplug()
+    for number in range(9):
+        gateway.ok("send", "--to", "bench", "--text", str(number))
+    board.plug()
+    wait_until(lambda: not gateway.queued(), "the board has acknowledged everything")
+    assert board.board.blobs[1:] == [b"%d" % number for number in range(9)]
+
+
 def test_a_board_whose_flash_was_copied_is_told_in_check_and_in_the_fleet(
     gateway: Gateway, board: PtyBoard, tmp_path: Path
 ) -> None:

@@ -164,8 +164,10 @@ class Acknowledgements:
         link.answer_soon(now.monotonic_us)
         return True
 
-    def resumptions(self) -> Iterator[tuple[DeviceKey, Incarnation, bytes]]:
+    def resumptions(
+        self, wanted: Callable[[DeviceKey], bool] = lambda _: True
+    ) -> Iterator[tuple[DeviceKey, Incarnation, bytes]]:
         """Yield (author, incarnation, body) of the resumptions that are due; going on says that one has gone."""
-        for author, incarnation in list(self._resumptions):
+        for author, incarnation in [key for key in self._resumptions if wanted(key[0])]:
             yield author, incarnation, self._resumptions[author, incarnation].to_wire()
             del self._resumptions[author, incarnation]

@@ -58,7 +58,14 @@ from covey.core.presence.heartbeat import Heartbeat, LastWill
 from covey.core.publishing import Publishing
 from covey.core.receiver import Receiver, ReceivingParts
 from covey.core.records import Records
-from covey.core.routing.forwarding import BoardRoutes, Forward, blob_recipients, board_member, check_forward
+from covey.core.routing.forwarding import (
+    KEPT_OF_ONE,
+    BoardRoutes,
+    Forward,
+    blob_recipients,
+    board_member,
+    check_forward,
+)
 from covey.core.routing.routes import Routing, address, may_link
 from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Acknowledgement, MessageType, read_message
@@ -252,10 +259,23 @@ class Node:
             raise OutboxFullError("there is no room for a board's message")
         self._records.counters.count("forwarded_envelopes")
 
-    def queue_board_acknowledgements(self, now: Now) -> None:
-        """Queue the acknowledgements for boards of this device, which need no relay, in `routes` (`take`)."""
-        for _ in self._acknowledge(now, lambda author: self.routes.leads_here(author, self.identity)):
-            continue  # it leads to another gateway as well: the board repeats itself there
+    def hand_to_boards(self, now: Now) -> None:
+        """Put what there is for boards that hang on this device into `routes` (`take`): no relay is needed for it.
+
+        What leads to another gateway as well is dropped: the board repeats itself there.
+        """
+        waited_for = self.state.windows.on_line(self.routes.on_line, now)
+        for _ in self._about_links(now, self._hangs_here):
+            continue
+        for board in filter(self._hangs_here, waited_for):
+            for outgoing in self._sender.envelopes_to(board, now, KEPT_OF_ONE):
+                if not self.routes.may_keep(self.identity.signing_public, board):
+                    break
+                for _ in self._routing.of(self.groups, outgoing, now):
+                    continue
+
+    def _hangs_here(self, device: DeviceKey) -> bool:
+        return board_member(self.groups, device) is not None and self.routes.leads_here(device, self.identity)
 
     def withdraw(self, recipient: DeviceKey, place: Place, now: Now) -> None:
         """Set a message aside that no relay takes; its recipient gets a loss record. Inside a transaction."""
@@ -270,9 +290,7 @@ class Node:
 
         A caller whose relay takes no more just stops iterating.
         """
-        yield from self._acknowledge(now)
-        for author, incarnation, body in self._acknowledgements.resumptions():
-            yield from self._routing.unsequenced(self.groups, author, MessageType.RESUME, body, now, incarnation)
+        yield from self._about_links(now)
         for collector, body in self.heartbeat.due(self.groups, now):
             heads = self.heads.said_to(collector)
             yield from self._routing.unsequenced(self.groups, collector, MessageType.PRESENCE, body, now, heads=heads)
@@ -282,7 +300,7 @@ class Node:
         for member, group_id, body in self.ephemeral.due(now):
             said = self._routing.unsequenced(self.groups, member, MessageType.EPHEMERAL, body, now, heads=group_id)
             yield from (replace(each, lifetime_s=EPHEMERAL_US // 1_000_000) for each in said)
-        for outgoing in self._sender.envelopes(now):
+        for outgoing in self._sender.envelopes(now, lambda device: not self._hangs_here(device)):
             yield from self._routing.of(self.groups, outgoing, now)
         for member, group_id, kind, body in self.content.due(now) if self.state.windows.is_connected else ():
             said = self._routing.unsequenced(self.groups, member, kind, body, now, heads=group_id)
@@ -295,7 +313,8 @@ class Node:
                 said = self._routing.unsequenced(self.groups, device, MessageType.MAILBOX, body, now, heads=group_id)
                 yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
 
-    def _acknowledge(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
+    def _about_links(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
+        """Yield the acknowledgements and resumptions that are due."""
         present = None
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
             present = present or self._records.incarnations.present()
@@ -304,6 +323,8 @@ class Node:
                 acknowledgement = Acknowledgement(incarnation, acknowledgement.received)
             body, heads = acknowledgement.to_wire(), self.heads.said_to(author)
             yield from self._routing.unsequenced(self.groups, author, MessageType.ACK, body, now, present, heads=heads)
+        for author, incarnation, body in self._acknowledgements.resumptions(wanted):
+            yield from self._routing.unsequenced(self.groups, author, MessageType.RESUME, body, now, incarnation)
 
     def make_acknowledgements_due(self, now: Now) -> None:
         """Have acknowledgements that wait for others to join them go at once: this process is about to end."""
@@ -357,10 +378,13 @@ class Node:
     # -- what is due --------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> int | None:
-        """Return when `handle_deadline` and `envelopes_to_send` should be called next; None while unconnected."""
-        if not self.state.windows.is_connected:
-            return None
+        """Return when `handle_deadline` and `envelopes_to_send` should be called next.
+
+        While unconnected, when what boards on lines of this device were handed is to go again.
+        """
         deadlines = self.state.windows.deadlines()
+        if not self.state.windows.is_connected:
+            return min((deadline for deadline in deadlines if deadline is not None), default=None)
         deadlines += self._links.deadlines()
         deadlines += [self._group_maintenance.next_deadline(), self.heartbeat.next_deadline()]
         deadlines += [self.heads.next_deadline(), self.content.next_deadline()]

@@ -302,7 +302,7 @@ class Receiver:
         if message.type in UNANSWERED:
             return self._receive_unanswered(message, now)
         forward = read_downward(parts.membership.groups, message)
-        waits = kept and not parts.routes.may_keep(message.author, forward)
+        waits = kept and not parts.routes.may_keep(message.author, forward.to)
         if not waits:
             parts.routes.keep(message.author, forward)
         return _Reception(useful=True, later=waits)

@@ -12,7 +12,7 @@ from covey.core.wire import cbor
 from covey.errors import LocalError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
 from covey_boards.shared import messages
-from tests.fleet import Device, carry
+from tests.fleet import Device
 from tests.unit.core.board_fleet import Fleet
 
 
@@ -27,6 +27,17 @@ def _opened(fleet: Fleet, device: Device) -> list[list[Any]]:
 def _send_down(fleet: Fleet, content: bytes) -> None:
     with fleet.collector.store.transaction():
         fleet.collector.node.send_blob(fleet.group_id, content, fleet.collector.now, fleet.board.key)
+
+
+def _answered(fleet: Fleet, incarnation: bytes, upto: int) -> list[list[Any]]:
+    """Have the board answer on a line of its collector's; return what comes down that line then."""
+    collector = fleet.collector
+    body = cbor.encode([incarnation, [upto, []]])
+    answer = fleet.board.sealed(collector.identity.keys, messages.NO_GROUP, messages.ACK, body, 0)
+    with collector.store.transaction():
+        collector.node.forward(fleet.board.key, collector.key, answer, collector.now)
+    collector.node.hand_to_boards(collector.now)
+    return _opened(fleet, collector)
 
 
 def test_a_blob_for_a_board_waits_at_the_collector_until_the_board_has_it(fleet: Fleet) -> None:
@@ -47,14 +58,26 @@ def test_a_blob_for_a_board_waits_at_the_collector_until_the_board_has_it(fleet:
     assert fleet.collector.store.outbox.totals()[0] == 0
 
 
-def test_a_blob_for_a_board_of_the_collectors_own_needs_no_relay_between(fleet: Fleet) -> None:
+def test_what_a_collector_has_for_a_board_of_its_own_goes_by_no_relay(fleet: Fleet) -> None:
     collector = fleet.collector
     with collector.store.transaction():
         collector.node.forward(fleet.board.key, collector.key, fleet.telemetry(), collector.now)
-    _send_down(fleet, b"one")
-    _send_down(fleet, b"two")
-    carry(collector)
-    assert [fields[8] for fields in _opened(fleet, collector) if fields[0] == messages.BLOB] == [b"one", b"two"]
+    fleet.carry()
+    for number in range(6):
+        _send_down(fleet, b"%d" % number)
+    assert collector.sends() == []
+    assert collector.node.routes.take() == [], "it is on no line yet"
+    collector.node.connection_lost()
+    collector.node.routes.on_line = frozenset({fleet.board.key})  # as its bridge says
+    collector.node.hand_to_boards(collector.now)
+    blobs = [fields for fields in _opened(fleet, collector) if fields[0] == messages.BLOB]
+    assert [fields[8] for fields in blobs] == [b"0", b"1", b"2", b"3"], "no more than a gateway keeps, in their order"
+    collector.node.hand_to_boards(collector.now)
+    assert collector.node.routes.take() == []
+    assert [fields[8] for fields in _answered(fleet, blobs[0][4], 2)] == [b"4", b"5"]
+    collector.store.outbox.forget(fleet.board.key)
+    [resumption] = _answered(fleet, blobs[0][4], 2)
+    assert (resumption[0], resumption[8]) == (messages.RESUME, cbor.encode([[3, 6]]))
 
 
 def test_a_board_is_sent_to_by_its_collector_alone_and_what_it_can_hold(fleet: Fleet) -> None:

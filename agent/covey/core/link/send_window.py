@@ -206,10 +206,14 @@ class SendLink:
         """Note that the store may hold more than was offered."""
         self._exhausted = False
 
-    def messages_to_send(self) -> Iterator[InFlight]:
-        """Yield messages that may go now, in order. Call `sent` for each that the relay took."""
+    def messages_to_send(self, at_most: int | None = None) -> Iterator[InFlight]:
+        """Yield messages that may go now, in order, where `at_most` so many may be without an answer.
+
+        Call `sent` for each that the relay took.
+        """
         waiting = [entry for entry in self._window.values() if isinstance(entry.state, Waiting)]
-        room = self._allowed - (len(self._window) - len(waiting))
+        allowed = self._allowed if at_most is None else min(self._allowed, at_most)
+        room = allowed - (len(self._window) - len(waiting))
         if room < len(waiting):
             waiting.sort(key=lambda entry: (max(1, entry.sends), entry.place))  # rule 3
             waiting = sorted(waiting[: max(0, room)], key=lambda entry: entry.place)

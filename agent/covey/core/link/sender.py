@@ -11,6 +11,7 @@ from covey.core.link.link_keys import SendingLinks
 from covey.core.link.records import SenderRecords
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
+from covey.core.link.send_window import SendLink
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.wire.message import NO_GROUP, MessageType, Resumption
@@ -61,19 +62,29 @@ class Sender:
         rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
         return dict(self._sealer.as_sent(recipient, [row for row in rows if row[0] <= end]))
 
-    def envelopes(self, now: Now) -> Iterator[Outgoing]:
-        """Yield each link's messages in envelopes, control messages first; a served link comes last next time."""
-        for link in self._windows.serving():
-            wanted = link.wanted()
-            if wanted is not None:
-                rows = self._records.outbox.queued(link.recipient, *wanted, lane=link.lane)
-                link.offer(self._sealer.as_sent(link.recipient, rows), wanted)
-            entries = list(link.messages_to_send())
-            address = self._sealer.address(link.recipient) if entries else None
-            if address is not None:
-                for entry in entries:
-                    self._windows.served(link)
-                    yield self._sealer.queued(link.recipient, entry, address, now)
+    def envelopes(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
+        """Yield the messages to each wanted recipient in envelopes, control messages first; who is served comes last
+        next time.
+        """
+        for link in self._windows.serving(wanted):
+            yield from self._of(link, now)
+
+    def envelopes_to(self, recipient: DeviceKey, now: Now, at_most: int) -> Iterator[Outgoing]:
+        """Yield the messages to one recipient in envelopes, with at most so many of a lane without an answer."""
+        for link in self._windows.serving_one(recipient):
+            yield from self._of(link, now, at_most)
+
+    def _of(self, link: SendLink, now: Now, at_most: int | None = None) -> Iterator[Outgoing]:
+        wanted = link.wanted()
+        if wanted is not None:
+            rows = self._records.outbox.queued(link.recipient, *wanted, lane=link.lane)
+            link.offer(self._sealer.as_sent(link.recipient, rows), wanted)
+        entries = list(link.messages_to_send(at_most))
+        address = self._sealer.address(link.recipient) if entries else None
+        if address is not None:
+            for entry in entries:
+                self._windows.served(link)
+                yield self._sealer.queued(link.recipient, entry, address, now)
 
     def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
         """Return the next (place, message) of a queue as they go out: a window of them."""

@@ -2,11 +2,13 @@
 
 A window changes only by what relays took and answered, by time, and by what was committed (`after_commit.py`). So it
 outlives a node whose transaction failed: a disk that refuses must not have everything sent again at each attempt.
+
+To a board on a line of this device no relay matters: its line is there or not, as a relay is to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.lanes import Lane
@@ -30,22 +32,29 @@ class Windows:
         self._others: dict[_Key, SendLink] = {}
         self.is_connected = False
         """Whether the relay can be reached."""
+        self._on_line: frozenset[DeviceKey] = frozenset()
 
     def queue_grew(self, recipient: DeviceKey) -> None:
         """Note that the store may hold more for a recipient than its windows were offered."""
         for lane in Lane:
             self._of_lane(lane).setdefault((recipient, lane), SendLink(recipient, lane)).queue_grew()
 
-    def serving(self) -> Iterator[SendLink]:
-        """Yield each window, those of control messages first; a `served` one comes last the next time.
-
-        An idle one is forgotten.
+    def serving(self, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[SendLink]:
+        """Yield each window to a wanted recipient, those of control messages first; a `served` one comes last the next
+        time. An idle one is forgotten.
         """
         for links in (self._control, self._others):
-            for link in list(links.values()):
-                yield link
-                if link.idle:
-                    del links[link.recipient, link.lane]
+            yield from self._busy([link for link in links.values() if wanted(link.recipient)])
+
+    def serving_one(self, recipient: DeviceKey) -> Iterator[SendLink]:
+        """Yield the windows to one recipient; an idle one is forgotten."""
+        yield from self._busy(self._of(recipient))
+
+    def _busy(self, links: list[SendLink]) -> Iterator[SendLink]:
+        for link in links:
+            yield link
+            if link.idle:
+                del self._of_lane(link.lane)[link.recipient, link.lane]
 
     def served(self, link: SendLink) -> None:
         """Let the others have their turn first."""
@@ -92,14 +101,25 @@ class Windows:
     def connected(self, now: Now) -> None:
         """Note that the relay can be reached."""
         self.is_connected = True
-        for link in self._all():
+        for link in self._by_relay():
             link.connected(now.monotonic_us)
 
     def connection_lost(self, relay: str | None = None) -> None:
         """Note that a relay cannot be reached any more; without a name, that none can."""
         self.is_connected = self.is_connected and relay is not None
-        for link in self._all():
+        for link in self._by_relay():
             link.connection_lost(relay)
+
+    def on_line(self, boards: frozenset[DeviceKey], now: Now) -> list[DeviceKey]:
+        """Note which boards lines of this device reach at the moment; return those that something waits for."""
+        if boards != self._on_line:
+            for link in self._all():
+                if link.recipient in boards - self._on_line:
+                    link.connected(now.monotonic_us)
+                elif link.recipient in self._on_line - boards:
+                    link.connection_lost()
+            self._on_line = boards
+        return [board for board in boards if self._of(board)]
 
     def in_flight(self) -> list[tuple[DeviceKey, SequenceSet]]:
         """Return each recipient with the places of the messages that a window of it holds."""
@@ -116,13 +136,12 @@ class Windows:
 
     def deadlines(self) -> list[int | None]:
         """Return when windows want to be called, in monotonic microseconds."""
-        return [link.next_deadline() for link in self._all()]
+        return [link.next_deadline() for link in self._reached()]
 
     def handle_deadline(self, now: Now, jitter: Jitter, longest_us: Mapping[DeviceKey, int]) -> None:
         """Begin the retries that are due; `longest_us` are the waits of recipients whose answer is wanted soon."""
-        if self.is_connected:
-            for link in self._all():
-                link.handle_deadline(now.monotonic_us, jitter, longest_us.get(link.recipient, RETRY_US_MAX))
+        for link in self._reached():
+            link.handle_deadline(now.monotonic_us, jitter, longest_us.get(link.recipient, RETRY_US_MAX))
 
     def _of_lane(self, lane: Lane) -> dict[_Key, SendLink]:
         return self._control if lane is Lane.CONTROL else self._others
@@ -130,6 +149,15 @@ class Windows:
     def _of(self, recipient: DeviceKey) -> list[SendLink]:
         found = (self._of_lane(lane).get((recipient, lane)) for lane in Lane)
         return [link for link in found if link is not None]
+
+    def _by_relay(self) -> list[SendLink]:
+        return [link for link in self._all() if link.recipient not in self._on_line]
+
+    def _reached(self) -> list[SendLink]:
+        """Return the windows to whom something can be sent now."""
+        if self.is_connected:
+            return self._all()
+        return [link for board in self._on_line for link in self._of(board)]
 
     def _all(self) -> list[SendLink]:
         return [*self._control.values(), *self._others.values()]

@@ -13,7 +13,9 @@ nothing in it and can open nothing of it. Rules:
     4. Towards the board a FORWARD is unsequenced: what it carries is repeated by who wrote it. The gateway keeps the
        newest few of each author for each board, until that is awake. What a mailbox has kept for the gateway to hand
        down stays there while that board is not on its line, or as many wait for it.
-    5. A board follows no manifests, and listens to its collector alone: acknowledgements, and blobs sent to it by name,
+    5. What this device itself has for a board that hangs on it goes down the line when the board is there and awake,
+       and needs no relay: a line is to such a board what relays are to others.
+    6. A board follows no manifests, and listens to its collector alone: acknowledgements, and blobs sent to it by name,
        which wait at the collector like for any other recipient until the board acknowledges them.
 """
 
@@ -43,7 +45,7 @@ _OF_BOARDS = frozenset(
         MessageType.RESUME,
     }
 )
-_KEPT_OF_ONE = 4
+KEPT_OF_ONE = 4
 """Envelopes of one author for one board: an acknowledgement does not push out a blob that came just before it."""
 _FRAMING_BYTES = 64
 """Key, heads and array around an envelope."""
@@ -117,18 +119,18 @@ class BoardRoutes:
         """Say whether a board hangs on this device."""
         return self._records.of(board) == own.signing_public
 
-    def may_keep(self, author: DeviceKey, forward: Forward) -> bool:
-        """Say whether an envelope would be handed down to a board now, and push nothing out (rule 4)."""
+    def may_keep(self, author: DeviceKey, board: DeviceKey) -> bool:
+        """Say whether an envelope of an author would be handed down to a board now, and push nothing out (rule 4)."""
         room = len(self._waiting) < BOARD_ENVELOPES_WAITING
-        return room and forward.to in self.on_line and len(self._alike(author, forward)) < _KEPT_OF_ONE
+        return room and board in self.on_line and len(self._alike(author, board)) < KEPT_OF_ONE
 
-    def _alike(self, author: DeviceKey, forward: Forward) -> list[tuple[DeviceKey, Forward]]:
-        return [each for each in self._waiting if each[0] == author and each[1].to == forward.to]
+    def _alike(self, author: DeviceKey, board: DeviceKey) -> list[tuple[DeviceKey, Forward]]:
+        return [each for each in self._waiting if each[0] == author and each[1].to == board]
 
     def keep(self, author: DeviceKey, forward: Forward) -> None:
         """Keep an envelope for a board of ours (rule 4); of too many, the oldest goes."""
-        alike = self._alike(author, forward)
-        if len(alike) >= _KEPT_OF_ONE:
+        alike = self._alike(author, forward.to)
+        if len(alike) >= KEPT_OF_ONE:
             self._waiting.remove(alike[0])
         self._waiting.append((author, forward))
 
@@ -142,7 +144,7 @@ class BoardRoutes:
 
 
 def blob_recipients(group: GroupManifest, own: DeviceKey, to: DeviceKey | None) -> list[Member]:
-    """Return who a blob goes to: everybody else but boards, or the one named; a board only from a collector (rule 5).
+    """Return who a blob goes to: everybody else but boards, or the one named; a board only from a collector (rule 6).
 
     Raises:
         LocalError: not to that one.
