@@ -151,6 +151,10 @@ UDP_PREFIX = "udp:"
 """How the ports of boards on UDP are called, before their address and its port."""
 
 
+LINE_CONDITION = "line "
+"""Begins the name of a condition: what a board on a port says that went wrong, which has not said who it is."""
+
+
 class SerialLink(Protocol):
     """A port with a board behind it: whole messages, each at least once, in order."""
 

@@ -8,7 +8,8 @@
 4. A board that is a member of a group and has been told no collector is told the one that is its.
 5. What comes for a board goes down its line once, if it is there. What a mailbox keeps for it stays there until it is.
 6. Two ports with one identity are a board and its copy: both are named, as neither's readings can be told apart.
-7. What a board says that went wrong stands until it starts anew; the log has what is news, once a minute.
+7. What a board says that went wrong stands until it starts anew, also of one that has not said who it is
+   (`unnamed_boards`); the log has what is news, once a minute.
 8. An order is handed to a board again each minute until the board has said what became of it.
 9. A board that says that it sleeps is told nothing until it speaks; what comes for it is kept, within the bounds of
    `forwarding`. One that does not wake in time is gone.
@@ -38,6 +39,7 @@ from covey_boards.bridge_needs import BoardFirmware, BoardOperators, BridgeStore
 from covey_boards.device import identity
 from covey_boards.line import NO_COLLECTOR, Line
 from covey_boards.shared import line_orders, messages
+from covey_boards.unnamed_boards import UnnamedBoards
 
 _TIME_US = 600_000_000
 _BUSY_LINE_US = 10_000
@@ -107,6 +109,7 @@ class Bridge:
         self._firmware = firmware
         self._coming = coming
         self._stranger_at_us = 0
+        self._unnamed = UnnamedBoards(store)
         self._started = False
         self._look_at_us = 0
 
@@ -128,6 +131,7 @@ class Bridge:
                 news = line.noted is not None and line.wrong != line.noted.trouble
                 if (line.up or news) and now.monotonic_us >= line.note_at_us:
                     self._note(line, now)
+                self._unnamed.look(line, now)
         lively = any(now.monotonic_us < line.received_us + _QUIET_AFTER_US for line in self._lines)
         return now.monotonic_us + (_BUSY_LINE_US if lively else _LOOK_US)
 
@@ -148,6 +152,7 @@ class Bridge:
         for line in self._lines:
             line.link.start()
             self._remember(line, known.pop(line.link.port, None), now)
+        self._unnamed.start(self._lines, now)
         for board in known.values():  # of lines that come and go
             if board.up and board.port.startswith(UDP_PREFIX):
                 with self._store.transaction():
@@ -217,7 +222,8 @@ class Bridge:
                 line.link.acknowledge(event)
             elif isinstance(event, SerialUp):
                 line.sleeps_until_us = None
-                line.trouble = "" if event.restarted else line.trouble
+                if event.restarted:  # what holds still is said again at once
+                    line.trouble, line.note_at_us = "", now.monotonic_us + _NOTE_REPORT_US
             elif isinstance(event, SerialDown):
                 if not line.is_strange:
                     self._report("warning", f"{line.link.port}: {printable(event.reason)}")

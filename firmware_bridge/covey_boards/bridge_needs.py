@@ -49,12 +49,26 @@ class BoardTable(Protocol):
         """Forget who was on a port."""
 
 
+class LineConditions(Protocol):
+    """What the running agent knows of lines."""
+
+    def set(self, name: str, value: str, now_us: int) -> None:
+        """Note a condition, and since when it holds."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return every condition: name to (value, since when in microseconds)."""
+
+
 class BridgeStore(Transactions, Protocol):
     """The store as this role needs it."""
 
     @property
     def boards(self) -> BoardTable:
         """The boards on this machine's ports."""
+
+    @property
+    def conditions(self) -> LineConditions:
+        """What the running agent knows of the world."""
 
 
 class HandedOrder(Protocol):

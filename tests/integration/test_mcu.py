@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from covey.core.ids import device_name, fingerprint
+from covey_boards.shared import messages
 from tests.board import BoardOnLine
 from tests.integration.gateway import Gateway
 from tests.pty_board import PtyBoard
-from tests.waiting import GUARD_S, wait_until
+from tests.waiting import GUARD_S, IDLE_S, wait_until
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_what_is_sent_to_a_board_of_the_collectors_own_needs_no_relay(gateway: G
     assert gateway.json("mcu", "enrol", "--yes", "--label", "bench")["enrolled"]
     board.do(lambda each: each.measure())
     wait_until(lambda: board.board.acknowledged_up_to == 1, "the way to the board is known")
-    gateway.ok("send", "--to", "bench", "--text", "interval 5", "--wait", str(GUARD_S))
+    gateway.ok("send", "--to", "bench", "--text", "interval 5", "--wait", str(IDLE_S))
     assert board.board.blobs == [b"interval 5"]
     board.unplug()
     for number in range(9):
@@ -131,6 +132,34 @@ def test_a_board_whose_flash_was_copied_is_told_in_check_and_in_the_fleet(
         assert all("mpremote rm :identity.key" in each["hint"] for each in checked)
         troubles = [each["what"] for each in gateway.json("fleet")["troubles"]]
         assert sum(said in each for each in troubles) == 2, "as the page shows it"
+
+
+def test_a_board_that_cannot_start_for_the_first_time_is_told_to_a_person(gateway: Gateway, board: PtyBoard) -> None:
+    trouble = "the start: OSError ([Errno 28] ENOSPC)"
+    said = f"the board on {board.port} says: {trouble}"
+
+    def fails(each: BoardOnLine) -> None:
+        each.identify = lambda: each.say(messages.TROUBLE, trouble)  # type: ignore[method-assign]
+
+    board.do(fails)
+    assert f"error: {said}" in gateway.fails("mcu", "enrol", "--yes", code=1), "who enrols it hears it first"
+    gateway.start("collect", "--no-sensors")
+    wait_until(lambda: said in gateway.covey("check").stdout, "covey check says so")
+    assert said in gateway.json("status")["troubles"]
+    assert f"here: {said}" in [each["what"] for each in gateway.json("fleet")["troubles"]]
+    assert str(board.port) in gateway.ok("status")
+    [known] = gateway.json("mcu", "stats")
+    assert (known["board"], known["up"], known["trouble"]) == ("", False, trouble)
+    assert trouble in gateway.ok("mcu", "stats", str(board.port))
+
+    def starts(each: BoardOnLine) -> None:
+        del each.identify
+        each.boot()
+
+    board.do(starts)
+    wait_until(lambda: _known(gateway), "the flash has room again")
+    assert [each["trouble"] for each in gateway.json("mcu", "stats")] == [""]
+    assert said not in gateway.covey("check").stdout
 
 
 def test_a_person_restarts_a_board_with_and_without_an_agent(gateway: Gateway, board: PtyBoard) -> None:

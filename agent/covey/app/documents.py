@@ -190,7 +190,9 @@ class BoardStatus:
     """A board on one of this machine's ports."""
 
     port: str
-    device: DeviceName
+    device: Annotated[
+        str, Says(pattern="^([0-9a-f]{8})?$", description="its name, as of any device; empty: it cannot say who it is")
+    ]
     label: str
     software: str
     enrolled: bool

@@ -32,6 +32,7 @@ from covey.app.documents import (
 from covey.app.pins import somebody_is_pinned
 from covey.app.roles.key_rotation import CONDITION
 from covey.app.takeovers import CopySign, seen_cuts
+from covey.app.unnamed_boards import unnamed_boards
 from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
@@ -93,6 +94,10 @@ def own_condition(device: Device) -> OwnCondition:
             printable(board.trouble),
         )
         for board in known
+    )
+    boards += tuple(
+        BoardStatus(port, "", "", "", enrolled=False, up=False, seconds=seconds, trouble=trouble)
+        for port, trouble, seconds in unnamed_boards(store.conditions, now_us)
     )
     sensors = tuple(_sensors(device, now_us))
     return OwnCondition(
@@ -356,7 +361,7 @@ def _troubles_of_parts(
     boards: tuple[BoardStatus, ...], sensors: tuple[SensorStatus, ...], *, running: bool
 ) -> Iterator[str]:
     for board in boards:
-        if not board.up:
+        if not board.up and board.device:
             yield f"the board on {board.port} is silent"
         if board.trouble:
             yield f"the board on {board.port} says: {board.trouble}"

@@ -114,6 +114,8 @@ def _use(port: SerialPort) -> str:
 
 
 def _state(board: Board) -> str:
+    if not board.board:
+        return "cannot start"
     if board.group is None:
         return "in no group"
     return ("up" if board.up else "away") + ("" if board.enrolled else ", knows no collector")
@@ -127,9 +129,10 @@ def _stats(device: Device, options: argparse.Namespace) -> None:
     if not known:
         raise LocalError("no board has been seen", hint="'covey mcu scan' lists ports; the agent opens bridge.ports")
     for board in known:
-        print(f"board    {labelled_name(board.board, board.label)}")
+        print(f"board    {labelled_name(board.board, board.label) or 'has not said who it is'}")
         print(f"port     {board.port}: {_state(board)}, {board.seconds} s ago")
-        print(f"software {printable(board.software)}")
+        if board.software:
+            print(f"software {printable(board.software)}")
         if board.trouble:
             print(f"trouble  {board.trouble}")
         if board.statistics:
@@ -148,7 +151,7 @@ def _monitor(device: Device, options: argparse.Namespace) -> None:
             numbers = ", ".join(f"{name} {value}" for name, value in sorted(news.items()))
             said = f", says: {board.trouble}" if board.trouble else ""
             print(
-                f"{labelled_name(board.board, board.label)} {board.port}: {_state(board)}{said}"
+                f"{labelled_name(board.board, board.label)} {board.port}: {_state(board)}{said}".lstrip()
                 + (f": {numbers}" if numbers else "")
             )
         sys.stdout.flush()

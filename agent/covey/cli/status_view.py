@@ -159,6 +159,9 @@ def _presence(member: MemberStatus) -> str:
 def boards(status: Status) -> Iterator[tuple[object, ...]]:
     """Yield a row for each board on this machine's ports."""
     for board in status.boards:
+        if not board.device:
+            yield printable(board.port), "-", f"cannot start for {duration(board.seconds or 0)}", "-"
+            continue
         state = f"{'up' if board.up else 'silent'} for {duration(board.seconds or 0)}"
         if not board.enrolled:
             state += ", not enrolled"

@@ -27,6 +27,7 @@ from covey.app.checks.releases import installers, releases
 from covey.app.checks.sensors import sensors
 from covey.app.checks.served_relay import served_relay
 from covey.app.documents import DAY_S, AgreementStatus
+from covey.app.unnamed_boards import CANNOT_START_HINT
 from covey.app.vault_place import vault_place
 from covey.app.wording import count, duration
 from covey.errors import CoveyError, UnknownGroupError
@@ -369,7 +370,8 @@ def boards(device: Examined) -> Iterator[Seen]:
             yield error(f"{board.port} cannot be opened", "its group is dialout: sudo adduser covey dialout")
         elif board.trouble:
             is_copied = any(each.up and each.device == board.device and each is not board for each in known)
-            yield warning(f"the board on {board.port} says: {board.trouble}", _COPIED if is_copied else _MENDED)
+            hint = (_COPIED if is_copied else _MENDED) if board.device else CANNOT_START_HINT
+            yield warning(f"the board on {board.port} says: {board.trouble}", hint)
         elif not board.up:
             yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
         elif not board.enrolled:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.files import replace_durably, storage_errors
 from covey.app.agent_roles import bridge_role
 from covey.app.operations.groups import change_group, profile
+from covey.app.unnamed_boards import CANNOT_START_HINT, unnamed_boards
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
 from covey.core.routing.forwarding import board_member
@@ -33,7 +34,10 @@ _ANSWER_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What is known of a board: `group` is the id of the one that lists it, `seconds` since when it is up or not."""
+    """What is known of a board: `group` is the id of the one that lists it, `seconds` since when it is up or not.
+
+    Of one that cannot say who it is, its port, and what went wrong.
+    """
 
     port: str
     board: str
@@ -60,11 +64,12 @@ class Flashed:
 
 def known_boards(device: Device, port: str | None) -> list[Board]:
     """Return the boards that have been seen, on one port if one is named."""
-    boards = device.store.boards.all()
-    if port is not None:
-        path = Path(port).resolve()
-        boards = [board for board in boards if Path(board.port).resolve() == path]
-    return [_described(device, board) for board in boards]
+    boards = [_described(device, board) for board in device.store.boards.all()]
+    now_us = device.clock.wall_us()
+    for name, trouble, seconds in unnamed_boards(device.store.conditions, now_us):
+        boards.append(Board(name, "", "", "", "", "", None, False, False, seconds, {}, trouble))
+    path = None if port is None else Path(port).resolve()
+    return [board for board in boards if path is None or Path(board.port).resolve() == path]
 
 
 def _described(device: Device, board: AttachedBoard) -> Board:
@@ -93,13 +98,13 @@ def monitor(
     shown: dict[str, tuple[bool, bool, dict[str, int], str]] = {}
 
     def look() -> None:
-        for board in device.store.boards.all():
+        for board in known_boards(device, None):
             state = (board.up, board.enrolled, board.statistics, board.trouble)
             before = shown.get(board.port)
             if board.port in watched and before != state:
                 known = before[2] if before else {}
                 news = {name: value for name, value in board.statistics.items() if known.get(name) != value}
-                show(_described(device, board), news)
+                show(board, news)
                 shown[board.port] = state
 
     _wait(device, watched, look, seconds)
@@ -144,6 +149,7 @@ def enrol(
 
     _wait(device, [port], knows, _ANSWER_S)
     if not seen:
+        _check_starts(device, port)
         raise LocalError(
             f"no board answers on {port}", hint="covey mcu flash, if it has no firmware; the log of the agent says more"
         )
@@ -182,6 +188,7 @@ def restart(device: Device, port: str) -> None:
         return board if back else None
 
     if _wait(device, [port], restarted, _ANSWER_S) is None:
+        _check_starts(device, port)
         raise LocalError(f"no board {'came back' if asked_at else 'answers'} on {port}")
 
 
@@ -283,8 +290,20 @@ def _require_closed(device: Device, port: str) -> None:
 def _come_back(device: Device, port: str) -> Board:
     board = _wait(device, [port], lambda: _answering(device, port), _ANSWER_S)
     if board is None:
+        _check_starts(device, port)
         raise LocalError(f"the files are there, but no board answers on {port}", hint="unplug it, and plug it in again")
     return _described(device, board)
+
+
+def _check_starts(device: Device, port: str) -> None:
+    """Check that no board on a port says why it cannot even say who it is.
+
+    Raises:
+        LocalError: one does.
+    """
+    for each in known_boards(device, port):
+        if not each.board:
+            raise LocalError(f"the board on {port} says: {each.trouble}", hint=CANNOT_START_HINT)
 
 
 def _answering(device: Device, port: str) -> AttachedBoard | None:

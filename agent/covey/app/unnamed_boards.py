@@ -1,0 +1,26 @@
+"""Boards on this machine's ports that cannot say who they are, and what went wrong on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from covey.core.ids import printable
+from covey.ports import LINE_CONDITION
+
+CANNOT_START_HINT = "it starts anew every half minute: make room on its flash, or mend its firmware (covey mcu flash)"
+
+
+class UnnamedBoardConditions(Protocol):
+    """What the running agent knows of the world."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return every condition: name to (value, since when in microseconds)."""
+
+
+def unnamed_boards(conditions: UnnamedBoardConditions, now_us: int) -> Iterator[tuple[str, str, int]]:
+    """Yield (port, what it says went wrong, for how many seconds) of boards that have not said who they are."""
+    for name, (trouble, since_us) in sorted(conditions.values().items()):
+        if name.startswith(LINE_CONDITION) and trouble:
+            port = name.removeprefix(LINE_CONDITION)
+            yield port, printable(trouble), max(0, (now_us - since_us) // 1_000_000)
