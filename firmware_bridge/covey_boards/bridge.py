@@ -152,7 +152,7 @@ class Bridge:
         for line in self._lines:
             line.link.start()
             self._remember(line, known.pop(line.link.port, None), now)
-        self._unnamed.start(self._lines, now)
+        self._unnamed.start(self._lines)
         for board in known.values():  # of lines that come and go
             if board.up and board.port.startswith(UDP_PREFIX):
                 with self._store.transaction():

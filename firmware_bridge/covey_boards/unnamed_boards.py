@@ -21,16 +21,14 @@ class UnnamedBoards:
         self._store = store
         self._noted: dict[str, str] = {}
 
-    def start(self, lines: Sequence[Line], now: Now) -> None:
-        """Take what an earlier life has noted: it holds until its line says otherwise; of other lines it ends."""
+    def start(self, lines: Sequence[Line]) -> None:
+        """Take what an earlier life has noted: it holds until its line says otherwise."""
         for name, (value, _) in self._store.conditions.values().items():
             if name.startswith(LINE_CONDITION) and value:
                 self._noted[name.removeprefix(LINE_CONDITION)] = value
         for line in lines:
             if line.board is None:
                 line.trouble = self._noted.get(line.link.port, "")
-        for port in self._noted.keys() - {line.link.port for line in lines}:
-            self._note(port, "", now)
 
     def look(self, line: Line, now: Now) -> None:
         """Note what is news of a line."""

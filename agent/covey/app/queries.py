@@ -97,7 +97,7 @@ def own_condition(device: Device) -> OwnCondition:
     )
     boards += tuple(
         BoardStatus(port, "", "", "", enrolled=False, up=False, seconds=seconds, trouble=trouble)
-        for port, trouble, seconds in unnamed_boards(store.conditions, now_us)
+        for port, trouble, seconds in unnamed_boards(store.conditions, device.config.bridge.ports, now_us)
     )
     sensors = tuple(_sensors(device, now_us))
     return OwnCondition(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from covey.core.ids import printable
@@ -18,9 +18,14 @@ class UnnamedBoardConditions(Protocol):
         """Return every condition: name to (value, since when in microseconds)."""
 
 
-def unnamed_boards(conditions: UnnamedBoardConditions, now_us: int) -> Iterator[tuple[str, str, int]]:
-    """Yield (port, what it says went wrong, for how many seconds) of boards that have not said who they are."""
+def unnamed_boards(
+    conditions: UnnamedBoardConditions, ports: Collection[str], now_us: int
+) -> Iterator[tuple[str, str, int]]:
+    """Yield (port, what it says went wrong, for how many seconds) of boards on some ports that cannot say who they are.
+
+    What was noted of a port that is not watched any more holds no more.
+    """
     for name, (trouble, since_us) in sorted(conditions.values().items()):
-        if name.startswith(LINE_CONDITION) and trouble:
-            port = name.removeprefix(LINE_CONDITION)
+        port = name.removeprefix(LINE_CONDITION)
+        if name.startswith(LINE_CONDITION) and trouble and port in ports:
             yield port, printable(trouble), max(0, (now_us - since_us) // 1_000_000)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.unnamed_boards import unnamed_boards
 from covey.ports import LINE_CONDITION, UDP_PREFIX
 from covey_boards.line import Line
 from covey_boards.shared import messages
@@ -57,7 +58,7 @@ def test_it_ends_when_the_board_says_who_it_is_or_nothing(gateway: Gateway) -> N
     assert [board.trouble for board in gateway.device.store.boards.all()] == [""]
 
 
-def test_it_outlasts_the_agent_and_not_its_port(gateway: Gateway) -> None:
+def test_it_outlasts_the_agent_and_is_no_other_ports(gateway: Gateway) -> None:
     gateway.line.broken = True
     gateway.kill()
     gateway.line.broken = True
@@ -66,7 +67,9 @@ def test_it_outlasts_the_agent_and_not_its_port(gateway: Gateway) -> None:
     gateway.line = MemoryLine(BoardOnLine("another"), "/dev/ttyOTHER")
     gateway.start()
     gateway.run(0.1)
-    assert _said(gateway) == {}
+    conditions, now_us = gateway.device.store.conditions, gateway.device.now.wall_us
+    assert list(unnamed_boards(conditions, [gateway.line.port], now_us)) == []
+    assert [each[:2] for each in unnamed_boards(conditions, ["/dev/ttyTEST"], now_us)] == [("/dev/ttyTEST", _TROUBLE)]
 
 
 def test_what_strangers_say_is_not_kept(gateway: Gateway) -> None:

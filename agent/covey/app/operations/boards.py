@@ -66,7 +66,8 @@ def known_boards(device: Device, port: str | None) -> list[Board]:
     """Return the boards that have been seen, on one port if one is named."""
     boards = [_described(device, board) for board in device.store.boards.all()]
     now_us = device.clock.wall_us()
-    for name, trouble, seconds in unnamed_boards(device.store.conditions, now_us):
+    watched = device.config.bridge.ports if port is None else (*device.config.bridge.ports, port)
+    for name, trouble, seconds in unnamed_boards(device.store.conditions, watched, now_us):
         boards.append(Board(name, "", "", "", "", "", None, False, False, seconds, {}, trouble))
     path = None if port is None else Path(port).resolve()
     return [board for board in boards if path is None or Path(board.port).resolve() == path]
@@ -98,10 +99,10 @@ def monitor(
     shown: dict[str, tuple[bool, bool, dict[str, int], str]] = {}
 
     def look() -> None:
-        for board in known_boards(device, None):
+        for board in [each for port in watched for each in known_boards(device, port)]:
             state = (board.up, board.enrolled, board.statistics, board.trouble)
             before = shown.get(board.port)
-            if board.port in watched and before != state:
+            if before != state:
                 known = before[2] if before else {}
                 news = {name: value for name, value in board.statistics.items() if known.get(name) != value}
                 show(board, news)
