@@ -9,7 +9,7 @@ from covey.core.group.manifest import MAILBOX, Member
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.link_keys import open_envelope
 from covey.core.link.sealer import Outgoing
-from covey.core.mailbox.messages import MailboxMessage, read_mailbox_message
+from covey.core.mailbox.messages import MailboxMessage, Push, read_mailbox_message
 from covey.core.mailbox.service import MailboxService
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, read_message, write_message
@@ -41,6 +41,22 @@ def group_with_mailboxes(first: Device, mailboxes: Iterable[Device], others: Ite
     return group_id
 
 
+def say(author: Device, to: Device, said: MailboxMessage | bytes, group_id: GroupId) -> None:
+    """Let a member of a group say something that no rule would have it say."""
+    message = write_message(
+        author.identity,
+        MessageType.MAILBOX,
+        to.key,
+        group_id,
+        author.store.incarnations.present() or Incarnation(b"incarnat"),
+        0,
+        LinkSeq(0),
+        author.now.wall_us,
+        said if isinstance(said, bytes) else said.to_wire(),
+    )
+    to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
+
+
 class MailboxFleet:
     """`ann` and `ben` write and read, `post` keeps; further names are further members."""
 
@@ -60,6 +76,13 @@ class MailboxFleet:
         exchange = mailbox.node.mailboxes.exchange
         assert exchange is not None
         return exchange.serve(maximum_bytes)
+
+    def fill(self, recipient: Device, count: int, sender: Device | None = None, first: int = 0) -> None:
+        """Put blobs into an inbox without a wire between."""
+        with self.post.store.transaction():
+            for number in range(first, first + count):
+                push = Push(number.to_bytes(16), b"x", 0, recipient.key)
+                self.post.store.mailbox.put((sender or self.ann).key, push, 10**12, 0, 2**40)
 
     def carry(self, keep: Callable[[Outgoing], bool] = lambda _: True) -> int:
         """Carry what there is between who is awake, until nobody has any; `keep` says what the relay does not lose."""
@@ -101,19 +124,7 @@ class MailboxFleet:
 
     def say(self, author: Device, to: Device, said: MailboxMessage | bytes, group_id: GroupId | None = None) -> None:
         """Let a member say something that no rule would have it say."""
-        body = said if isinstance(said, bytes) else said.to_wire()
-        message = write_message(
-            author.identity,
-            MessageType.MAILBOX,
-            to.key,
-            group_id or self.group_id,
-            author.store.incarnations.present() or Incarnation(b"incarnat"),
-            0,
-            LinkSeq(0),
-            author.now.wall_us,
-            body,
-        )
-        to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
+        say(author, to, said, group_id or self.group_id)
 
     def answers(self, device: Device, *, to: Device | None = None) -> list[MailboxMessage]:
         """Return what a device says of mailboxes now; nobody hears it."""

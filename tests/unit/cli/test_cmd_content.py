@@ -97,3 +97,36 @@ def test_a_patch_that_is_ended_leaves_the_whole_offered(
     assert ended.code == INTERRUPTED
     assert "interrupted: 'three' is offered whole as " in ended.stderr
     assert "three" in [each["name"] for each in here.json("content", "ls")]
+
+
+@pytest.fixture
+def full(here: Here, tmp_path: Path) -> Here:
+    """Of a quota of 1 MB, three files of 300 kB, of which one is pinned; the oldest one was used last."""
+    here.ok("config", "set", "content.maximum_mb", "1")
+    for number, pin in enumerate(("--no-pin", "--pin", "--no-pin")):
+        (tmp_path / f"large {number}").write_bytes(bytes([number]) * 300_000)
+        here.ok("put", str(tmp_path / f"large {number}"), pin)
+    here.ok("get", "large 0", "-o", str(tmp_path / "used"))
+    return here
+
+
+def _whole(here: Here) -> set[str]:
+    return {each["name"] for each in here.json("content", "ls") if each["state"] == "here"} - {"one", "two"}
+
+
+def test_what_was_used_longest_ago_and_nobody_has_pinned_makes_room(full: Here, tmp_path: Path) -> None:
+    (tmp_path / "newer").write_bytes(bytes(200_000))
+    full.ok("put", str(tmp_path / "newer"), "--no-pin")
+    assert _whole(full) == {"large 0", "large 1", "newer"}
+    (tmp_path / "newest").write_bytes(bytes(500_000))
+    full.ok("put", str(tmp_path / "newest"))
+    assert _whole(full) == {"large 1", "newest"}
+
+
+def test_what_finds_no_room_makes_none_either(full: Here, tmp_path: Path) -> None:
+    (tmp_path / "huge").write_bytes(bytes(800_000))
+    assert "content.maximum_mb" in full.fails("put", str(tmp_path / "huge"), code=1)
+    assert _whole(full) == {"large 0", "large 1", "large 2"}
+    (tmp_path / "fits").write_bytes(bytes(600_000))
+    full.ok("put", str(tmp_path / "fits"))
+    assert _whole(full) == {"large 1", "fits"}

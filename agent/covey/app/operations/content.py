@@ -253,22 +253,22 @@ def make_room(device: Device, size: int) -> None:
     """Let go of files that nobody has pinned, those used longest ago first, until one of `size` bytes fits the quota.
 
     Raises:
-        DiskFullError: what is pinned, or on its way, leaves no room for it.
+        DiskFullError: what is pinned, or on its way, leaves no room for it; nothing went.
     """
     quota, content = device.config.content.maximum_mb * 1_000_000, device.store.content
     used = content.files.used_bytes()
-    with device.store.transaction():
-        for each in content.all():
-            if used + size <= quota:
-                break
-            if each.state is ContentState.HERE and not each.pinned:
-                content.drop(each.hash)
-                used -= each.sealed_size
-    if used + size > quota:
+    may_go = [each for each in content.all() if each.state is ContentState.HERE and not each.pinned]
+    if used + size > quota + sum(each.sealed_size for each in may_go):
         raise DiskFullError(
             f"no room for a file of {size} bytes: the files here take {used} of {quota}",
             hint="'covey content drop' lets go of one, content.maximum_mb gives them more",
         )
+    with device.store.transaction():
+        for each in may_go:
+            if used + size <= quota:
+                break
+            content.drop(each.hash)
+            used -= each.sealed_size
 
 
 # -- looking ----------------------------------------------------------------------------------------------------------

@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from covey.adapters.sqlite.salvage import finish, salvage
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.mailbox.messages import Hook, Push
-from covey.core.mailbox.records import Kept, WakeHook
+from covey.core.mailbox.records import BlobRefusal, Kept, WakeHook
+from covey.limits.mailbox import SENDER_SHARE
 from covey.limits.storage import OUTBOX_BYTES
 from tests.fleet import identity, open_store
 
@@ -52,6 +55,33 @@ def test_what_a_mailbox_keeps_comes_through_a_salvage(tmp_path: Path) -> None:
         with store.transaction():
             assert tables.put(_ANN, _push(3), 1, 7, 10**9) == Kept(4, is_new=False)
             assert tables.put(_ANN, _push(9), 1, 7, 10**9) == Kept(5, is_new=True), "no cursor is given twice"
+
+
+_SENDERS = (_ANN, _POST, *(identity(name).signing_public for name in ("cid", "dan")))
+
+
+@pytest.mark.parametrize(("bound", "most"), [("INBOX_BLOBS", 8), ("INBOX_BYTES_KEPT", 8 * len(_push(0).payload))])
+def test_an_inbox_is_bounded_and_each_senders_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    """In blobs, and in bytes: eight for an inbox, half of them by one sender; another inbox has room."""
+    monkeypatch.setattr(f"covey.adapters.sqlite.mailbox.{bound}", most)
+    with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store, store.transaction():
+
+        def put(sender: DeviceKey, number: int, recipient: DeviceKey = _BEN) -> Kept | BlobRefusal:
+            return store.mailbox.put(sender, _push(number, recipient), 10**12, 7, 10**9)
+
+        for number in range(8 // SENDER_SHARE):
+            assert isinstance(put(_ANN, number), Kept)
+        assert put(_ANN, 9) is BlobRefusal.SENDER_FULL
+        for number, sender in enumerate(_SENDERS[1:]):
+            assert isinstance(put(sender, number), Kept)
+        assert isinstance(put(_POST, 8), Kept)
+        assert put(_POST, 9) is BlobRefusal.INBOX_FULL, "this sender's part has room"
+        assert isinstance(put(_ANN, 0), Kept), "what is kept is kept once"
+        assert isinstance(put(_ANN, 1, _POST), Kept)
+        store.mailbox.delete(_BEN, (1, 1))
+        assert isinstance(put(_POST, 9), Kept)
 
 
 def test_what_is_forgotten_leaves_nothing(tmp_path: Path) -> None:

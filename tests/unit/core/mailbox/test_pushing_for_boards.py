@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import MAILBOX, GroupManifest
+from covey.core.mailbox.messages import VERSION, Hello, Push
 from covey.core.mailbox.pushing import mailboxes_of
 from covey.limits.mailbox import HELLO_US
 from covey_boards.shared import messages
 from tests.fleet import Device, carry
-from tests.mailbox_fleet import MAXIMUM_BYTES
+from tests.mailbox_fleet import MAXIMUM_BYTES, say
 from tests.unit.core.board_fleet import Fleet, behind_two_gateways
 
 _TEXTS = [b"word %d" % number for number in range(6)]
@@ -106,3 +108,11 @@ def test_a_boards_messages_are_kept_once_for_the_gateway_that_carries_for_it(fle
     assert node.routes.inbox(node.groups, node.identity, fleet.board.key) == fleet.gate.key
     assert [key for key, _ in mailboxes_of(groups, fleet.collector.key, fleet.gate.key)] == [fleet.other.key]
     assert mailboxes_of(groups, fleet.collector.key, None) == []
+
+
+def test_nothing_is_kept_for_a_board_itself(fleet: Fleet) -> None:
+    say(fleet.collector, fleet.other, Hello(VERSION, "collector", 0), fleet.group_id)
+    fleet.other.events()
+    say(fleet.collector, fleet.other, Push(bytes(16), b"sealed", 0, fleet.board.key), fleet.group_id)
+    assert [each.code for each in fleet.other.events() if isinstance(each, EnvelopeDropped)] == ["not_a_member"]
+    assert fleet.other.store.mailbox.state(fleet.board.key).blobs == 0
