@@ -1,13 +1,17 @@
-"""What is said where files cannot be moved."""
+"""What is said where files cannot be moved, or have no room."""
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from covey.adapters.content_files import need_content_package
-from covey.errors import MissingPackageError
+from covey.adapters.content_files import ContentFiles, need_content_package
+from covey.errors import DiskFullError, MissingPackageError
+from covey.limits.content import CONTENT_FREE_BYTES
 
 
 def test_who_lacks_the_hash_is_told_what_to_install_and_no_package_that_debian_has_not(
@@ -19,3 +23,13 @@ def test_who_lacks_the_hash_is_told_what_to_install_and_no_package_that_debian_h
         need_content_package()
     assert "pip install blake3" in raised.value.hint
     assert "apt" not in raised.value.hint
+
+
+def test_a_file_leaves_room_for_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outbox has what stays free."""
+    files = ContentFiles(tmp_path / "content")
+    free = SimpleNamespace(f_bavail=CONTENT_FREE_BYTES // 512 + 2, f_frsize=512)
+    monkeypatch.setattr(os, "statvfs", lambda _path: free)
+    files.need_room(1_024)
+    with pytest.raises(DiskFullError, match="no room for a file of 1025 bytes"):
+        files.need_room(1_025)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.lan.peer import LanPeer
-from covey.adapters.lan.server import LanServer
+from covey.adapters.lan.server import LanServer, _Conversation
 from covey.adapters.lan.tags import CONTENT_PATH, SALT_PATH, is_near, tag_of
 from covey.core.crypto import blake3_hash
 from covey.core.ids import ContentHash
 from covey.errors import ConfigurationError, PeerError
-from covey.limits.content import CHUNK_BYTES, LAN_CLIENTS
+from covey.limits.content import CHUNK_BYTES, LAN_CLIENTS, LAN_SILENCE_S
 from covey.ports import GivenFile
 from tests.waiting import GUARD_S, wait_until
 
@@ -206,6 +206,24 @@ def test_a_connection_for_which_no_thread_begins_costs_no_place(
                 peer.read(HASH, 0, 1)
     with closing(LanPeer(HOST, server.port, OWN)) as peer:
         assert _read(peer, HASH, 0, 1) == CONTENT[:1]
+
+
+def test_who_is_not_of_a_private_network_is_not_answered(server: LanServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.adapters.lan.server.is_near", lambda _address: False)
+    with closing(LanPeer(HOST, server.port, OWN)) as peer, pytest.raises(PeerError):
+        peer.read(HASH, 0, 1)
+
+
+def test_a_connection_is_served_for_so_long_and_a_silent_one_ends(
+    server: LanServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _Conversation.timeout == LAN_SILENCE_S
+    monkeypatch.setattr(_Conversation, "timeout", 0.05)
+    with socket.create_connection((HOST, server.port), GUARD_S) as silent:
+        assert silent.recv(1) == b""
+    monkeypatch.undo()
+    monkeypatch.setattr("covey.adapters.lan.server.LAN_SECONDS", 0.0)
+    assert _asked(server, f"GET {SALT_PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode()) == b""
 
 
 def test_an_address_that_is_none_is_said_so() -> None:

@@ -27,6 +27,8 @@ from covey.limits.content import (
     CONTENT_PULL_BYTES,
     CONTENT_PULL_US,
     FETCH_REST_US,
+    PARTS_AT_ONCE,
+    PARTS_PER_SECOND,
     SERVED_MEMBERS,
 )
 from tests.fleet import Device, Make, carry, found
@@ -484,15 +486,71 @@ def test_what_a_member_is_owed_is_bounded(members: Members) -> None:
     assert set(first) == {ben.key, cat.key}, "members take turns"
 
 
-def test_so_many_members_are_served_at_once(make: Make, tmp_path: Path) -> None:
+def test_so_many_members_are_served_at_once(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more has its turn when another one has had all that it asked for."""
     assert SERVED_MEMBERS >= 64
-    members = Members(make, tmp_path, "ann", "ben")
-    ann, ben = members.all
+    monkeypatch.setattr("covey.core.content.exchange.SERVED_MEMBERS", 2)
+    members = Members(make, tmp_path, "ann", "ben", "cat", "dan")
+    ann, *others = members.all
     body = ContentPull(ContentHash(bytes(32)), 0, 1).to_wire()
-    _said(ben, ann, members, MessageType.CONTENT_PULL, body)
-    (answer,) = _sent(ann, members)
-    assert ContentPart.from_wire(answer.body).content is None, "it says that it has no such file"
+    for each in others:
+        _said(each, ann, members, MessageType.CONTENT_PULL, body)
+    assert _codes(ann) == ["rate"]
+    answers = _sent(ann, members)
+    assert [ContentPart.from_wire(each.body).content for each in answers] == [None, None], "it has no such file"
     assert _sent(ann, members) == []
+    ann.wait(1)
+    _sent(ann, members)
+    _said(others[-1], ann, members, MessageType.CONTENT_PULL, body)
+    assert _given(ann, members) == [others[-1].key]
+
+
+def test_a_member_is_given_so_much_in_a_second_for_ever(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.core.content.exchange.PARTS_SAVED", 4)
+    ann, ben, _cat = members.all
+    offer = members.put(_bytes(40 * CHUNK_BYTES))
+    members.settle()
+    body = ContentPull(offer.content.hash, 0, 40 * CHUNK_BYTES).to_wire()
+    _said(ben, ann, members, MessageType.CONTENT_PULL, body)
+    given = []
+    for _ in range(3):
+        given.append(sum(len(_given(ann, members)) for _ in range(5)))
+        ann.wait(2 / PARTS_PER_SECOND)
+    assert given == [4, 2, 2]
+
+
+def test_a_few_parts_go_in_a_turn_of_the_agent(members: Members) -> None:
+    """After all else that waits: what is measured comes first."""
+    ann, ben, _cat = members.all
+    offer = members.put(_bytes(40 * CHUNK_BYTES))
+    members.settle()
+    body = ContentPull(offer.content.hash, 0, 40 * CHUNK_BYTES).to_wire()
+    _said(ben, ann, members, MessageType.CONTENT_PULL, body)
+    ann.blob(members.group_id, b"a reading")
+    kinds = [
+        read_message(open_envelope(each.envelope, ben.identity.noise, ben.store.link_keys).message).type
+        for each in ann.sends()
+        if each.recipient == ben.key
+    ]
+    assert kinds.count(MessageType.CONTENT_PART) == PARTS_AT_ONCE
+    assert set(kinds[-PARTS_AT_ONCE:]) == {MessageType.CONTENT_PART}, "the reading went before"
+
+
+def test_a_fetch_rests_after_some_members_and_goes_on_with_others(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.core.content.fetch.HOLDERS_TRIED", 2)
+    members = Members(make, tmp_path, "ann", "ben", "cat", "dan", "eve")
+    ben = members.all[1]
+    offer = members.put(_bytes(1_000))
+    members.settle()
+    members.want(ben, offer.content)
+    rounds = []
+    for _ in range(7):
+        rounds.append(_asked(ben, members))
+        ben.wait(CONTENT_PULL_US / 1e6)
+    assert [len(each) for each in rounds] == [1, 1, 0, 1, 1, 0, 0], "each rest is longer"
+    assert {each for asked in rounds for each in asked} == {each.key for each in members.all if each is not ben}
 
 
 # accepts: 003.75
