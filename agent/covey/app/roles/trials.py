@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import Installing
+from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, OperationId, Place
 from covey.core.node import Node
 from covey.core.now import Now
@@ -26,18 +27,17 @@ class Trials:
         under_way = self._installing.under_way()
         on_trial = [each for each in under_way if each.phase is InstallationPhase.TRIAL]
         for each in on_trial:
-            sent = self._sent.get(each.operation, {})
-            if node.probes.are_acknowledged(sent):
+            sent, group = self._sent.get(each.operation, {}), _group_of(node, each)
+            is_alone = group is not None and node.probes.have_nobody(group)
+            if is_alone or node.probes.are_acknowledged(sent):
                 with self._store.transaction():
                     self._installing.acknowledged(each.operation)
-            elif not node.probes.wait(sent):
-                self._send(node, each, now)
+            elif group is not None and not node.probes.wait(sent):
+                with suppress(LocalError), self._store.transaction():
+                    self._sent[each.operation] = node.probes.send(group, each.author, now)
         self._sent = {each.operation: self._sent.get(each.operation, {}) for each in on_trial}
         return bool(under_way)
 
-    def _send(self, node: Node, installation: Installation, now: Now) -> None:
-        group = next((each for each in node.groups.joined() if each.group_id == installation.group_id), None)
-        if group is None:
-            return
-        with suppress(LocalError), self._store.transaction():
-            self._sent[installation.operation] = node.probes.send(group, installation.author, now)
+
+def _group_of(node: Node, installation: Installation) -> GroupManifest | None:
+    return next((each for each in node.groups.joined() if each.group_id == installation.group_id), None)

@@ -6,6 +6,7 @@ What is sent is a HISTORY_PULL: members answer with what is missing here, most o
 2. That one of them acknowledges it, or anything sent to it later, counts; what a relay says, or who takes a message out
    of the queue, does not.
 3. Where none waits any more, and none was acknowledged as far as this process knows, it is sent once more.
+4. Who is alone in its group, its boards apart, asks nobody: there is nobody that it could be cut off from.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class Probes:
         self._queue = queue
         self._records = records
 
+    def have_nobody(self, group: GroupManifest) -> bool:
+        """Say whether there is nobody to ask (rule 4)."""
+        return not self._others(group)
+
     def send(self, group: GroupManifest, author: DeviceKey, now: Now) -> dict[DeviceKey, Place]:
         """Ask members (rule 1); return at which place of whose queue. Writes, so inside a transaction.
 
@@ -70,10 +75,9 @@ class Probes:
             LocalError: the outbox is full: then the caller rolls back.
         """
         first, seen = hearers(group, author), self._records.presence.last_seen()
-        members = [each.keys.signing_public for each in group.members if not each.is_board]
-        members.sort(key=lambda key: (key not in first, -seen.get(key, 0), key))
+        others = sorted(self._others(group), key=lambda key: (key not in first, -seen.get(key, 0), key))
         pull = HistoryPull(dict(self._records.operations.logs(group.group_id)), ()).to_wire()
-        asked = [key for key in members if key != self._own][:PROBED_MEMBERS]
+        asked = others[:PROBED_MEMBERS]
         return {key: self._queue.queue(key, MessageType.HISTORY_PULL, group.group_id, pull, now) for key in asked}
 
     def are_acknowledged(self, sent: Mapping[DeviceKey, Place]) -> bool:
@@ -83,3 +87,7 @@ class Probes:
     def wait(self, sent: Mapping[DeviceKey, Place]) -> bool:
         """Say whether something of it waits still."""
         return any(not self._records.outbox.missing(key, SequenceSet().add(place)) for key, place in sent.items())
+
+    def _others(self, group: GroupManifest) -> list[DeviceKey]:
+        keys = (each.keys.signing_public for each in group.members if not each.is_board)
+        return [key for key in keys if key != self._own]
