@@ -224,10 +224,29 @@ def group_option(parser: Parser) -> None:
     parser.add_argument("--group", metavar="GROUP", help="beginning of the group's id, where there are several")
 
 
+class _Once(argparse.Action):
+    """Takes one value: of two the first would be dropped in silence, and with it whom an order is for."""
+
+    def __call__(
+        self, _parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        """Take it.
+
+        Raises:
+            UsageError: there is one already.
+        """
+        given = f"{self.dest}_given"
+        if hasattr(namespace, given):
+            raise UsageError(f"{option_string} was given twice", hint=f"names go together: {option_string} one,two")
+        setattr(namespace, given, True)
+        setattr(namespace, self.dest, values)
+
+
 def selector_option(parser: Parser, default: str | None = "all") -> None:
     """Add --for, which says whom an order is for; None: it may be left out."""
     parser.add_argument(
         "--for",
+        action=_Once,
         dest="selector",
         default=default,
         metavar="WHOM",

@@ -85,6 +85,7 @@ def _agent_runs(here: Here, fails_with: str = "") -> None:
         (("app.Mode", "eco"), 1, "no name of a program's setting"),
         (("app.mode", "eco", "--for", "label:nobody"), 2, "no device of the group has the label"),
         (("app.mode", "eco", "--for", "ffffffff"), 2, "is no device of the group"),
+        (("app.mode", "eco", "--for", "kim", "--for", "ann"), 2, "names go together: --for one,two"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[str, ...], code: int, said: str) -> None:
