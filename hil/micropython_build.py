@@ -45,7 +45,8 @@ def _source() -> Path:
         if target:
             archive = runtimes.debian_source(target, "micropython", "*.orig.tar.*")
             with tarfile.open(archive) as packed:
-                packed.extractall(target, filter="tar")
+                packed.extraction_filter = getattr(tarfile, "tar_filter", None)  # the Python of Debian 12 has none
+                packed.extractall(target)  # noqa: S202 - the archive is Debian's
             tree = next(target.glob("micropython-*/"))
             for name, (old, new) in _CHANGES.items():
                 path = tree / "ports/qemu" / name

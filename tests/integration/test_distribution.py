@@ -51,7 +51,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=_NOT_TRACKED)
     sdist = folder / _run(folder / "tree", sys.executable, "-c", _BUILD, "build_sdist", str(folder)).split()[-1]
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # the Python of Debian 12 has none
+        archive.extractall(folder)
     unpacked = folder / sdist.name.removesuffix(".tar.gz")
     wheel = folder / _run(unpacked, sys.executable, "-c", _BUILD, "build_wheel", str(folder)).split()[-1]
     environment = folder / "environment"

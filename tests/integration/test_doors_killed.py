@@ -28,6 +28,8 @@ _FIRST_S = 1_790_000_000
 _COUNTS = """
 import os, sys, time
 n = int(open(sys.argv[1]).read())
+with open(sys.argv[1] + ".starts", "a") as file:
+    file.write(f"{n}\\n")
 while True:
     with open(sys.argv[1] + ".new", "w") as file:
         file.write(str(n + 1))
@@ -104,15 +106,21 @@ def test_what_comes_in_is_in_the_vault_once(new_gateway: Callable[[str], Gateway
         'kind = "exec"',
         f"command = {json.dumps([sys.executable, '-I', str(program), str(place)])}",
     )
+    starts = tmp_path / "place.starts"
+    starts.touch()
+
+    def firsts() -> list[int]:
+        """Return where each run began, as it says: the one before it outlives its agent until it prints again."""
+        return [int(each) for each in starts.read_text().splitlines()]
+
     poster = _Poster(one.state / "api.sock")
-    firsts = []
     for kill in range(_KILLS + 1):
-        firsts.append(int(place.read_text()))
         one.start("collect", "--no-sensors")
+        wait_until(lambda runs=kill + 1: len(firsts()) == runs, "the program begins")
         least = _POSTS * (kill + 1) // (_KILLS + 1)
         wait_until(lambda least=least: poster.taken >= least, "some were taken")
-        wait_until(lambda: int(place.read_text()) > firsts[-1] + 50, "the program prints")
-        wait_until(lambda: _has_landed(one, firsts[-1]), "what it prints lands")
+        wait_until(lambda: int(place.read_text()) > firsts()[-1] + 50, "the program prints")
+        wait_until(lambda: _has_landed(one, firsts()[-1]), "what it prints lands")
         if kill < _KILLS:
             one.kill()
     wait_until(lambda: sum(name == "flow" for name, *_ in landed(one)) == _POSTS, "all have landed")
@@ -124,7 +132,7 @@ def test_what_comes_in_is_in_the_vault_once(new_gateway: Callable[[str], Gateway
     assert values["tank/level"] == values["flow"] == list(range(_POSTS))
     tide = values["tide/level"]
     assert max(tide) < int(place.read_text())
-    for first, end in zip(firsts, [*firsts[1:], int(place.read_text())], strict=True):
+    for first, end in zip(firsts(), [*firsts()[1:], int(place.read_text())], strict=True):
         of_a_run = [each for each in tide if first <= each < end]  # and of a run the end may be missing, never a middle
         assert of_a_run == list(range(first, first + len(of_a_run)))
         assert of_a_run
