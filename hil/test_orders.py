@@ -75,6 +75,11 @@ class Site:
         assert not self.board.alive, self.board.state
         self.board.start()
 
+    def installs(self) -> None:
+        """Wait until a board has all of a firmware: its word is on the way when it restarts, and may be lost."""
+        told = self.gateway.progress
+        self.serve(lambda: not self.board.alive or (told and told[-1][0] == TRIED))
+
     def live(self, until: Callable[[], object]) -> None:
         self.gateway.live(until)
 
@@ -188,7 +193,7 @@ def test_a_firmware_comes_over_the_line_and_stays_when_its_collector_answers(sit
 def test_of_a_firmware_comes_what_the_board_has_not_been_flashed_with(site: Site) -> None:
     site.gateway.image = _newer(site, "covey-board 9.0.0")
     site.gateway.announce()
-    site.serve(lambda: site.gateway.progress and site.gateway.progress[-1][0] == TRIED)
+    site.installs()
     parts = len(site.gateway.progress) - 1
     assert parts * BOARD_PART_BYTES < 10_000 < len(site.gateway.image.contents)
     site.restarts()
@@ -203,7 +208,7 @@ def test_a_firmware_that_does_not_start_is_gone_from_after_two_starts(site: Site
         broken = cross_compile("", source)
     site.gateway.image = _newer(site, "covey-board 9.9.9", broken=broken)
     site.gateway.announce()
-    site.serve(lambda: site.gateway.progress and site.gateway.progress[-1][0] == TRIED)
+    site.installs()
     for _ in range(3):
         site.restarts()
     site.serve(lambda: site.gateway.progress[-1][0] == FAILED)
