@@ -77,8 +77,8 @@ class Site:
 
     def installs(self) -> None:
         """Wait until a board has all of a firmware: its word is on the way when it restarts, and may be lost."""
-        told = self.gateway.progress
-        self.serve(lambda: not self.board.alive or (told and told[-1][0] == TRIED))
+        progress = self.gateway.progress
+        self.serve(lambda: not self.board.alive or (progress and progress[-1][0] == TRIED))
 
     def live(self, until: Callable[[], object]) -> None:
         self.gateway.live(until)

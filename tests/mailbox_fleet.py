@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import MAILBOX, Member
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.link_keys import open_envelope
@@ -17,6 +18,11 @@ from covey.limits.units import MIB
 from tests.fleet import Device
 
 MAXIMUM_BYTES = 1_024 * MIB
+
+
+def dropped_codes(device: Device) -> list[str]:
+    """Return why a device has dropped envelopes since it was last asked."""
+    return [each.code for each in device.events() if isinstance(each, EnvelopeDropped)]
 
 
 def group_with_mailboxes(first: Device, mailboxes: Iterable[Device], others: Iterable[Device]) -> GroupId:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future
 from importlib.util import find_spec
-from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from covey.errors import MissingPackageError, PatchError
@@ -46,28 +46,23 @@ def make_patch(base: bytes, new: bytes, waits: Callable[[float], None] = lambda 
 
     assert max(len(base), len(new)) <= PATCHED_BYTES
     parameters = zstandard.ZstdCompressionParameters.from_level(_LEVEL, window_log=_WINDOW_LOG, enable_ldm=True)
-    made: Queue[bytes | Exception] = Queue()
+    made: Future[bytes] = Future()
 
     def make() -> None:
         try:
-            made.put(zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(base)).compress(new))
-        except (zstandard.ZstdError, MemoryError) as error:
-            made.put(error)
+            made.set_result(
+                zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(base)).compress(new)
+            )
+        except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
+            made.set_exception(error)
 
     begun = time.monotonic()
     threading.Thread(target=make, name="patch", daemon=True).start()
-    while (found := _come(made)) is None:
-        waits(time.monotonic() - begun)
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def _come(made: Queue[bytes | Exception]) -> bytes | Exception | None:
-    try:
-        return made.get(timeout=_LOOK_S)
-    except Empty:
-        return None
+    while True:
+        try:
+            return made.result(_LOOK_S)
+        except TimeoutError:
+            waits(time.monotonic() - begun)
 
 
 def apply_patch(base: bytes, patch: bytes, size: int) -> bytes:

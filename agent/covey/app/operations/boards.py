@@ -68,9 +68,26 @@ def known_boards(device: Device, port: str | None) -> list[Board]:
     now_us = device.clock.wall_us()
     watched = device.config.bridge.ports if port is None else (*device.config.bridge.ports, port)
     for name, trouble, seconds in unnamed_boards(device.store.conditions, watched, now_us):
-        boards.append(Board(name, "", "", "", "", "", None, False, False, seconds, {}, trouble))
+        boards.append(_unnamed(name, trouble, seconds))
     path = None if port is None else Path(port).resolve()
     return [board for board in boards if path is None or Path(board.port).resolve() == path]
+
+
+def _unnamed(port: str, trouble: str, seconds: int) -> Board:
+    return Board(
+        port,
+        board="",
+        label="",
+        fingerprint="",
+        signing_public="",
+        software="",
+        group=None,
+        enrolled=False,
+        up=False,
+        seconds=seconds,
+        statistics={},
+        trouble=trouble,
+    )
 
 
 def _described(device: Device, board: AttachedBoard) -> Board:

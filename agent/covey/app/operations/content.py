@@ -257,14 +257,17 @@ def make_room(device: Device, size: int) -> None:
     """
     quota, content = device.config.content.maximum_mb * 1_000_000, device.store.content
     used = content.files.used_bytes()
-    may_go = [each for each in content.all() if each.state is ContentState.HERE and not each.pinned]
-    if used + size > quota + sum(each.sealed_size for each in may_go):
+
+    def may_go() -> list[KeptFile]:
+        return [each for each in content.all() if each.state is ContentState.HERE and not each.pinned]
+
+    if used + size > quota + sum(each.sealed_size for each in may_go()):
         raise DiskFullError(
             f"no room for a file of {size} bytes: the files here take {used} of {quota}",
             hint="'covey content drop' lets go of one, content.maximum_mb gives them more",
         )
     with device.store.transaction():
-        for each in may_go:
+        for each in may_go():  # anew: another command may have pinned one
             if used + size <= quota:
                 break
             content.drop(each.hash)

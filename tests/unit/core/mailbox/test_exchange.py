@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from covey.core.events import EnvelopeDropped
 from covey.core.mailbox.messages import (
     VERSION,
     Error,
@@ -22,20 +20,7 @@ from covey.limits.mailbox import (
     SILENT_RETRIES,
 )
 from tests.fleet import Device, admit
-from tests.mailbox_fleet import MailboxFleet
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[MailboxFleet]:
-    found = MailboxFleet(tmp_path)
-    found.carry()
-    yield found
-    for device in found.devices.values():
-        device.stop()
-
-
-def _codes(device: Device) -> list[str]:
-    return [each.code for each in device.events() if isinstance(each, EnvelopeDropped)]
+from tests.mailbox_fleet import MailboxFleet, dropped_codes
 
 
 # accepts: 002.03, 002.04, 002.05, 002.06, 002.07, 002.08, 002.09, 002.12, 002.39, 002.40, 002.41
@@ -196,4 +181,4 @@ def test_a_device_without_mailboxes_answers_nobody_and_has_no_exchange(tmp_path:
         group_id = lone.node.membership.create("lone", (), lone.now.wall_us).group_id
     assert lone.node.mailboxes.exchange is None
     fleet.say(fleet.ann, lone, Hello(VERSION, "ann", 0), group_id)
-    assert _codes(lone) == ["not_a_member"]
+    assert dropped_codes(lone) == ["not_a_member"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from covey.core.events import EnvelopeDropped
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey
 from covey.core.mailbox.messages import (
@@ -49,20 +47,7 @@ from covey.limits.mailbox import (
     WAKE_US,
 )
 from tests.fleet import Device
-from tests.mailbox_fleet import MailboxFleet
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[MailboxFleet]:
-    found = MailboxFleet(tmp_path)
-    found.carry()
-    yield found
-    for device in found.devices.values():
-        device.stop()
-
-
-def _codes(device: Device) -> list[str]:
-    return [each.code for each in device.events() if isinstance(each, EnvelopeDropped)]
+from tests.mailbox_fleet import MailboxFleet, dropped_codes
 
 
 def _greet(fleet: MailboxFleet, device: Device, last_cursor: int = 0) -> MailboxWelcome:
@@ -103,7 +88,7 @@ def test_who_has_not_greeted_is_told_so(fleet: MailboxFleet) -> None:  # accepts
     fleet.say(fleet.ben, fleet.post, Pull(0, 0))
     [error] = [each for each in fleet.answers(fleet.post, to=fleet.ben) if isinstance(each, Error)]
     assert (error.code, error.blob_id) == ("session", NO_BLOB)
-    assert _codes(fleet.post) == ["session"]
+    assert dropped_codes(fleet.post) == ["session"]
 
 
 # accepts: 002.07, 002.08, 002.31, 002.40
@@ -380,7 +365,7 @@ def test_a_removed_device_has_no_inbox_and_is_not_heard(fleet: MailboxFleet) -> 
     assert fleet.post.store.mailbox.devices() == []
     fleet.post.events()
     fleet.say(fleet.ben, fleet.post, Hello(VERSION, "ben", 0))
-    assert _codes(fleet.post) == ["not_a_member"]
+    assert dropped_codes(fleet.post) == ["not_a_member"]
 
 
 def test_a_removal_that_is_none_is_refused(fleet: MailboxFleet) -> None:
