@@ -185,7 +185,7 @@ class Receiver:
                 self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us)
                 self._records.counters.count(f"quarantined_{UNFORESEEN}")
                 link.take(message.link_seq)
-                self._parts.imprints.note(message)
+                self._parts.imprints.note(message, link)
                 self._records.received.set(author, message.incarnation, link.received)
                 link.answer_soon(now.monotonic_us, message.link_seq)
             else:
@@ -352,7 +352,7 @@ class Receiver:
         if carrier is not None:
             self._parts.routes.brought(message.author, carrier, new=True)
         else:
-            self._parts.imprints.note(message)
+            self._parts.imprints.note(message, link)
         link.take(message.link_seq, lands_later=outcome.lands_later)
         self._records.received.set(message.author, message.incarnation, link.received)
         self._records.presence.seen(message.author, now.wall_us)

@@ -42,7 +42,8 @@ IMPRINTS_REPEATED = 16
 """The newest numbers, which each acknowledgement names once more: one that is lost then costs no resends."""
 
 IMPRINTS_KEPT = 1_024
-"""The newest numbers of a link of which imprints are kept, in 9 bytes each: a window."""
+"""The newest numbers of a link of which imprints are kept, and as many on either side of the end of its contiguous run,
+in 9 bytes each: a window."""
 
 IMPRINTS_OF_AUTHOR = 4 * IMPRINTS_KEPT
 """...and of all incarnations of an author together."""

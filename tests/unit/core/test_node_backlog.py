@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from covey.core.events import RollbackDetected
 from covey.errors import OutboxFullError
 from covey.limits.link import LINK_WINDOW_MESSAGES
 from tests.fleet import Make, carry, found
@@ -64,6 +65,29 @@ def test_what_a_transaction_dropped_that_was_rolled_back_is_still_sent(make: Mak
     assert len(collector.store.landing.until(1_000)) == 6
     assert ann.store.outbox.totals()[0] == 6  # the vault has not got them yet
     assert collector.store.counters.values().get("lost_messages", 0) == 0
+
+
+@pytest.mark.slow
+def test_what_overtakes_a_backlog_makes_nobody_doubt_it(make: Make) -> None:
+    """A window of a long backlog is taken, its acknowledgement lost, and a control message far ahead comes then."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    with ann.store.transaction():
+        for number in range(3 * LINK_WINDOW_MESSAGES):
+            ann.node.send_blob(group_id, b"%d" % number, ann.now)
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    ben.node.make_acknowledgements_due(ben.now)
+    ben.sends()  # and it is lost
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.renewing(epoch), ann.now)
+    for outgoing in ann.sends():
+        ben.receive(outgoing.envelope)
+    for _ in range(3):
+        ann.wait(301)
+        carry(ann, ben)
+    assert not [event for event in ann.events() if isinstance(event, RollbackDetected)]
+    assert sorted(int(row[-1]) for row in ben.store.inbox.arrived(10_000)) == [*range(3 * LINK_WINDOW_MESSAGES)]
 
 
 @pytest.mark.slow

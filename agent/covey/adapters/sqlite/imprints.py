@@ -18,6 +18,9 @@ from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR
 from covey.limits.storage import LINKS_REMEMBERED
 
 _NUMBERS = 64
+_KEPT = IMPRINTS_KEPT // _NUMBERS
+_NEWEST = 4
+"""Rows of the highest numbers: what was sent far ahead lies there."""
 _SEQ_BYTES = 5
 _ENTRY_BYTES = _SEQ_BYTES + IMPRINT_BYTES
 _ROW_BYTES = _NUMBERS * _ENTRY_BYTES
@@ -26,7 +29,10 @@ _Row = tuple[DeviceKey, Incarnation, int]
 
 
 class ImprintTable:
-    """The imprints of each author's newest numbers, bounded for each link and for each author."""
+    """The imprints of each link's newest numbers and of those about the end of its contiguous run.
+
+    Bounded for each link and for each author.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,13 +51,16 @@ class ImprintTable:
         self._known.clear()
         self._unwritten.clear()
 
-    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint) -> None:
-        """Keep the imprint of a message that has come. Writes, so inside a transaction."""
+    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, upto: int) -> None:
+        """Keep the imprint of a message that has come, over a link whose contiguous run ends at `upto`.
+
+        Writes, so inside a transaction.
+        """
         block, place = divmod(imprint.link_seq, _NUMBERS)
         row = (author, incarnation, block)
         entries = self._read(row)
         if entries is None:
-            self._make_room(*row)
+            self._make_room(*row, upto // _NUMBERS)
             entries = self._known[row] = bytearray(_ROW_BYTES)
         at = place * _ENTRY_BYTES
         entries[at : at + _ENTRY_BYTES] = imprint.seq.to_bytes(_SEQ_BYTES) + imprint.imprint
@@ -119,11 +128,19 @@ class ImprintTable:
         if nearest is not None:
             yield nearest
 
-    def _make_room(self, author: DeviceKey, incarnation: Incarnation, block: int) -> None:
-        """Forget what is too old of a link; and of its author's other incarnations, where there is too much."""
+    def _make_room(self, author: DeviceKey, incarnation: Incarnation, block: int, upto: int) -> None:
+        """Forget what is too old of a link: neither just before a new block, nor about `upto`, nor among the newest.
+
+        Where there is too much of its author, its other incarnations go.
+        """
         self._flush()
-        kept = block - IMPRINTS_KEPT // _NUMBERS
-        self._delete("incarnation = ? AND block < ?", author, incarnation, kept)
+        query = "SELECT block FROM imprint WHERE author = ? AND incarnation = ? ORDER BY block DESC LIMIT 1 OFFSET ?"
+        newest = self._database.first(query, (author, incarnation, _NEWEST - 1))
+        self._delete(
+            "incarnation = ? AND block < ? AND block NOT BETWEEN ? AND ? AND block NOT BETWEEN ? AND ?",
+            *(author, incarnation, 0 if newest is None else newest[0]),
+            *(block - _KEPT, block, upto - _KEPT, upto + _KEPT),
+        )
         if self._database.one("SELECT count(*) FROM imprint WHERE author = ?", author) * _NUMBERS >= IMPRINTS_OF_AUTHOR:
             self._delete("incarnation <> ?", author, incarnation)
 

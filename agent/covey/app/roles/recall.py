@@ -67,7 +67,8 @@ def _take_up(messages: list[Message], store: RecallStore) -> None:
     for message in messages:
         link = message.author, message.incarnation
         landed[link].append((message.link_seq, message.link_seq))
-        store.imprints.note(*link, Imprint(message.link_seq, message.seq, imprint_of(message.raw)))
+        imprint = Imprint(message.link_seq, message.seq, imprint_of(message.raw))
+        store.imprints.note(*link, imprint, message.link_seq)
     for link, places in landed.items():
         received = store.received.of(*link).including(places)
         store.received.set(*link, SequenceSet(received.upto, received.ranges[-MAXIMUM_RECEIVED_RANGES:]))

@@ -2,7 +2,8 @@
 
 A state that was restored, and does not know it, gives numbers once more that its lost life has given. Rules:
 
-    1. Of the newest numbers of each link, the imprint of their message is kept, and its `seq`.
+    1. Of the newest numbers of each link, and of those about the end of its contiguous run, their message's imprint is
+       kept, and its `seq`: what is under way lies there, however far ahead others were sent.
     2. A message whose number another one has is a rival, and so is one whose `seq` does not fit between those of its
        neighbours: in one life, both numbers rise together. A rival is neither taken nor a duplicate.
     3. Acknowledgements name what has come by imprints; a sender forgets nothing else. What has been refused is named,
@@ -31,10 +32,10 @@ class Imprint(NamedTuple):
 
 
 class ImprintRecords(Protocol):
-    """The imprints of the newest numbers of each link."""
+    """The imprints of the numbers of each link that rule 1 names."""
 
-    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint) -> None:
-        """Keep the imprint of a message that has come."""
+    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, upto: int) -> None:
+        """Keep the imprint of a message that has come, over a link whose contiguous run ends at `upto`."""
 
     def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of a number."""
@@ -63,10 +64,10 @@ class Imprints:
         self._records = records
         self._received = received
 
-    def note(self, message: Message) -> None:
-        """Keep a message's imprint: it was taken. Writes, so inside a transaction."""
+    def note(self, message: Message, link: ReceiveLink) -> None:
+        """Keep a message's imprint: its link takes it. Writes, so inside a transaction."""
         imprint = Imprint(message.link_seq, message.seq, imprint_of(message.raw))
-        self._records.note(message.author, message.incarnation, imprint)
+        self._records.note(message.author, message.incarnation, imprint, link.received.upto)
 
     def is_rival(self, message: Message, link: ReceiveLink) -> bool:
         """Say whether another life of its author wrote a message (rule 2)."""
