@@ -141,7 +141,6 @@ _OUR_OWN = {
     "OUTBOX_DROP_SHARE": "a sender's choice; its loss records name what went",
     "LINKS_REMEMBERED": "this machine's memory",
     "IMPRINTS_REPEATED": "a receiver's choice; senders take any imprint",
-    "IMPRINTS_OF_AUTHOR": "this machine's disk",
     "REPLACE_INCARNATION_US": "this device's own incarnations",
     "LINK_AFTER_ENVELOPES": "a sender's choice; recipients take any LINK",
     "LOG_BYTES": "this machine's disk",

@@ -107,9 +107,10 @@ class ReceivingParts:
     routes: BoardRoutes
 
 
-def _overtakes(message: Message) -> bool:
-    """Say whether a message may have been sent before others of lower numbers."""
-    return class_of(message.type) in {MessageClass.CONTROL, MessageClass.HISTORY}
+def _overtakes(message: Message, carrier: DeviceKey | None) -> bool:
+    """Say whether a message may have been sent before others of lower numbers; a board sends its telemetry in order."""
+    kind = class_of(message.type)
+    return kind in {MessageClass.CONTROL, MessageClass.HISTORY} or (kind is MessageClass.TELEMETRY and carrier is None)
 
 
 class Receiver:
@@ -181,7 +182,7 @@ class Receiver:
             self._parts.rates.spend(author, DEFECT_TOKENS, now.monotonic_us)
             authorise(self._parts.membership, message, now.wall_us)
             link = self._parts.links.of(author, message.incarnation)
-            if message.link_seq and link.classify(message.link_seq, overtakes=_overtakes(message)) is Arrival.NEW:
+            if message.link_seq and link.classify(message.link_seq, overtakes=_overtakes(message, None)) is Arrival.NEW:
                 self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us)
                 self._records.counters.count(f"quarantined_{UNFORESEEN}")
                 link.take(message.link_seq)
@@ -330,7 +331,7 @@ class Receiver:
         message, link = delivery.message, delivery.link
         known = Seen(message.author, news=False)
         try:
-            arrival = link.classify(message.link_seq, overtakes=_overtakes(message))
+            arrival = link.classify(message.link_seq, overtakes=_overtakes(message, carrier))
         except LimitError as error:
             link.answer_soon(now.monotonic_us)  # it shows the sender where this link stands
             self._drop(error, message.author)

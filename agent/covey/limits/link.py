@@ -18,6 +18,9 @@ LINK_WINDOW_HISTORY_MESSAGES = 4
 """Messages of a group's history in flight to one recipient: each carries up to 320 KiB, and mostly one is asked for at
 a time."""
 
+LINK_WINDOW_LIVE_MESSAGES = 64
+"""New telemetry in flight to one recipient beside a backlog of older: a batch is made every few seconds."""
+
 LINK_WINDOW_RESTART_MESSAGES = 20
 """Messages that go at once to a recipient that is there again: as many as it answers at once
 (`ACKNOWLEDGE_EVERY_MESSAGES`). Its answer opens the window."""
@@ -42,11 +45,10 @@ IMPRINTS_REPEATED = 16
 """The newest numbers, which each acknowledgement names once more: one that is lost then costs no resends."""
 
 IMPRINTS_KEPT = 1_024
-"""The newest numbers of a link of which imprints are kept, and as many on either side of the end of its contiguous run,
-in 9 bytes each: a window."""
+"""The newest numbers of a link of which imprints are kept, in 9 bytes each: a window."""
 
 IMPRINTS_OF_AUTHOR = 4 * IMPRINTS_KEPT
-"""...and of all incarnations of an author together."""
+"""...and of all incarnations of an author together, or of a link with holes: what is under way lies about these."""
 
 MAXIMUM_LOSS_RANGES = 64
 """Ranges of link sequences, and of telemetry numbers, in one loss record; more go into another one."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import suppress
+from itertools import islice
 
 import pytest
 
 from covey.core.events import RollbackDetected
+from covey.core.ids import Incarnation
+from covey.core.telemetry.batch import split_number
+from covey.core.vault.landing import LandingPlan
+from covey.core.wire.message import read_message
 from covey.errors import OutboxFullError
 from covey.limits.link import LINK_WINDOW_MESSAGES
-from tests.fleet import Make, carry, found
+from tests.fleet import Device, Make, carry, found
 
 
 @pytest.mark.slow
@@ -33,6 +39,121 @@ def test_live_data_pass_while_a_backlog_for_somebody_else_drains(make: Make) -> 
     carry(ann, away, here)
     bodies = [row[-1] for row in away.store.inbox.arrived(10_000)]
     assert bodies == [b"%d" % number for number in range(3_000)] + [b"live"]
+
+
+def _land(collector: Device) -> list[str]:
+    """Let a collector put everything into its vault, and acknowledge it; return the batches, in order of arrival."""
+    waiting = collector.store.landing.waiting(1 << 24, 10_000)
+    if waiting is None:
+        return []
+    rows = collector.store.landing.until(waiting[0])
+    with collector.store.transaction():
+        for row in rows:
+            collector.node.landing.landed(row.author, row.incarnation, {row.link_seq}, collector.now)
+        plan = LandingPlan(1, Incarnation(b"incarnat"), waiting[0], 1, bytes(24))
+        collector.store.landing.begin(plan)
+        collector.store.landing.finish(plan, 1)
+    return [split_number(read_message(row.message).body)[1].decode() for row in rows]
+
+
+def _second(gateway: Device, collector: Device, slots: int) -> list[str]:
+    """Let a second pass over a link that carries so many messages; return which batches came."""
+    for outgoing in islice(gateway.node.envelopes_to_send(gateway.now), slots):
+        gateway.node.sent(outgoing, gateway.now)
+        collector.receive(outgoing.envelope)
+    came = _land(collector)
+    for outgoing in collector.sends():
+        if outgoing.recipient == gateway.key:
+            gateway.receive(outgoing.envelope)
+    for device in (gateway, collector):
+        device.wait(1)
+    return came
+
+
+@pytest.mark.slow
+def test_what_is_measured_now_overtakes_a_backlog(make: Make) -> None:
+    """After an outage: a batch each 5 s, and 3,000 of before over a link that carries 50 a second."""
+    gateway, collector = make("gateway"), make("collector", collects=True)
+    group_id = found(gateway, collector)
+    gateway.node.connection_lost()
+    backlog = [f"old {number}" for number in range(3_000)]
+    for batch in backlog:
+        gateway.batch(group_id, batch.encode())
+    gateway.node.connected(gateway.now)
+    came, waits = list[str](), dict[str, int]()
+    for second in range(100):
+        if second % 5 == 1:
+            gateway.batch(group_id, b"new %d" % second)
+        for batch in _second(gateway, collector, 50):
+            came.append(batch)
+            if batch.startswith("new"):
+                waits[batch] = second - int(batch[4:])
+    assert sorted(came) == sorted([*backlog, *waits])  # each once
+    assert [batch for batch in came if batch in set(backlog)] == backlog  # and these in order
+    assert len(waits) == 20
+    assert max(waits.values()) <= 1
+    assert gateway.store.outbox.totals()[0] == 0
+    assert not [event for event in gateway.events() if isinstance(event, RollbackDetected)]
+    received = collector.store.received.of(gateway.key, gateway.store.incarnations.present())
+    assert received.ranges == ()
+
+
+@pytest.mark.slow
+def test_what_is_measured_now_overtakes_what_waited_for_a_collector(make: Make) -> None:
+    """The relay could be reached all the while; the collector was away."""
+    gateway, collector = make("gateway"), make("collector", collects=True)
+    group_id = found(gateway, collector)
+    for number in range(1_600):
+        gateway.batch(group_id, b"old %d" % number)
+        gateway.sends()
+        gateway.wait(5)
+    collector.now = gateway.now
+    while not _second(gateway, collector, 50):
+        assert gateway.store.outbox.totals()[0] == 1_600
+    _second(gateway, collector, 50)
+    gateway.batch(group_id, b"new")
+    came = [batch for _ in range(5) for batch in _second(gateway, collector, 50)]
+    assert "new" in came
+    assert gateway.store.outbox.totals()[0] > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "seed", "slots"), [("batch", 2, 1_000), ("blob", 1, 400)])
+def test_a_backlog_over_a_relay_that_loses_some_comes_once(make: Make, kind: str, seed: int, slots: int) -> None:
+    """Messages and acknowledgements are lost, connections break, and more is queued meanwhile."""
+    gateway, collector = make("gateway"), make("collector", collects=True)
+    group_id, chance = found(gateway, collector), random.Random(seed)
+    said, came = list[str](), list[str]()
+
+    def say(count: int) -> None:
+        for _ in range(count):
+            said.append(f"{kind} {len(said)}")
+            getattr(gateway, kind)(group_id, said[-1].encode())
+
+    say(3_000)
+    for second in range(1_000):
+        if chance.random() < 0.05:
+            gateway.node.connection_lost()
+            say(20)
+            gateway.wait(chance.randrange(60))
+            gateway.node.connected(gateway.now)
+        if second < 60:
+            say(1)
+        elif not gateway.store.outbox.totals()[0]:
+            break
+        for outgoing in islice(gateway.node.envelopes_to_send(gateway.now), slots):
+            gateway.node.sent(outgoing, gateway.now)
+            if chance.random() < 0.95:
+                collector.receive(outgoing.envelope)
+        came += _land(collector)
+        for outgoing in collector.sends():
+            if chance.random() < 0.9:
+                gateway.receive(outgoing.envelope)
+        for device in (gateway, collector):
+            device.wait(1)
+    came += [row[-1].decode() for row in collector.store.inbox.arrived(10_000)]
+    assert sorted(came) == sorted(said)
+    assert not [event for event in gateway.events() if isinstance(event, RollbackDetected)]
 
 
 @pytest.mark.slow

@@ -7,20 +7,22 @@ process has written: who sent something is soon told which.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import drop_oldest
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.imprints import Imprint
 from covey.core.wire.imprints import IMPRINT_BYTES
+from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR
 from covey.limits.storage import LINKS_REMEMBERED
 
 _NUMBERS = 64
 _KEPT = IMPRINTS_KEPT // _NUMBERS
-_NEWEST = 4
-"""Rows of the highest numbers: what was sent far ahead lies there."""
+_MOST = IMPRINTS_OF_AUTHOR // _NUMBERS
+_AHEAD = 8
+"""Rows of what is sent ahead of a backlog, at least."""
 _SEQ_BYTES = 5
 _ENTRY_BYTES = _SEQ_BYTES + IMPRINT_BYTES
 _ROW_BYTES = _NUMBERS * _ENTRY_BYTES
@@ -29,10 +31,7 @@ _Row = tuple[DeviceKey, Incarnation, int]
 
 
 class ImprintTable:
-    """The imprints of each link's newest numbers and of those about the end of its contiguous run.
-
-    Bounded for each link and for each author.
-    """
+    """The imprints of each link's newest numbers, and of those about its holes; bounded for each author."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -51,8 +50,8 @@ class ImprintTable:
         self._known.clear()
         self._unwritten.clear()
 
-    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, upto: int) -> None:
-        """Keep the imprint of a message that has come, over a link whose contiguous run ends at `upto`.
+    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, received: SequenceSet) -> None:
+        """Keep the imprint of a message that has come over a link, beside what has been `received` of it.
 
         Writes, so inside a transaction.
         """
@@ -60,7 +59,7 @@ class ImprintTable:
         row = (author, incarnation, block)
         entries = self._read(row)
         if entries is None:
-            self._make_room(*row, upto // _NUMBERS)
+            self._make_room(*row, received)
             entries = self._known[row] = bytearray(_ROW_BYTES)
         at = place * _ENTRY_BYTES
         entries[at : at + _ENTRY_BYTES] = imprint.seq.to_bytes(_SEQ_BYTES) + imprint.imprint
@@ -128,19 +127,21 @@ class ImprintTable:
         if nearest is not None:
             yield nearest
 
-    def _make_room(self, author: DeviceKey, incarnation: Incarnation, block: int, upto: int) -> None:
-        """Forget what is too old of a link: neither just before a new block, nor about `upto`, nor among the newest.
+    def _make_room(self, author: DeviceKey, incarnation: Incarnation, block: int, received: SequenceSet) -> None:
+        """Forget what is too old of a link; and of its author's other incarnations, where there is too much.
 
-        Where there is too much of its author, its other incarnations go.
+        Before the last window of what came without holes, two rows for each new one: what came late there may have to
+        be named once more.
         """
         self._flush()
-        query = "SELECT block FROM imprint WHERE author = ? AND incarnation = ? ORDER BY block DESC LIMIT 1 OFFSET ?"
-        newest = self._database.first(query, (author, incarnation, _NEWEST - 1))
-        self._delete(
-            "incarnation = ? AND block < ? AND block NOT BETWEEN ? AND ? AND block NOT BETWEEN ? AND ?",
-            *(author, incarnation, 0 if newest is None else newest[0]),
-            *(block - _KEPT, block, upto - _KEPT, upto + _KEPT),
-        )
+        query = "SELECT block FROM imprint WHERE author = ? AND incarnation = ? ORDER BY block"
+        held = [each for (each,) in self._database.run(query, (author, incarnation))]
+        oldest = min(block, received.upto // _NUMBERS) - _KEPT
+        gone = [] if received.ranges else [each for each in held if each < oldest][:2]
+        if not gone and len(held) >= _MOST:
+            gone.append(_least_needed(held))
+        for each in gone:
+            self._delete("incarnation = ? AND block = ?", author, incarnation, each)
         if self._database.one("SELECT count(*) FROM imprint WHERE author = ?", author) * _NUMBERS >= IMPRINTS_OF_AUTHOR:
             self._delete("incarnation <> ?", author, incarnation)
 
@@ -148,6 +149,12 @@ class ImprintTable:
         query = f"DELETE FROM imprint WHERE author = ? AND {which} RETURNING author, incarnation, block"  # noqa: S608
         for row in self._database.run(query, (author, *parameters)):
             self._known.pop(row, None)
+
+
+def _least_needed(blocks: list[int]) -> int:
+    """Return the oldest of too many blocks of a link: of those that were sent ahead of a backlog, if they are many."""
+    _, ahead = max((later - block, place) for place, (block, later) in enumerate(pairwise(blocks), 1))
+    return blocks[ahead] if len(blocks) - ahead > _AHEAD else blocks[0]
 
 
 def _found(block: int, entries: bytes | bytearray, places: Iterable[int]) -> Iterator[Imprint]:

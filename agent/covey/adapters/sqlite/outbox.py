@@ -62,6 +62,7 @@ _OF_QUEUE = {
         Lane.CONTROL: "INDEXED BY outbox_control WHERE id BETWEEN ? AND ? AND class = 0",
         Lane.HISTORY: "INDEXED BY outbox_history WHERE id BETWEEN ? AND ? AND class = 3",
         Lane.BULK: "WHERE id BETWEEN ? AND ? AND class IN (1, 2)",
+        Lane.LIVE: "WHERE id BETWEEN ? AND ? AND class = 2",
     }.items()
 }
 """The messages of a queue: all, or those of a lane."""

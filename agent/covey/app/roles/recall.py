@@ -68,7 +68,7 @@ def _take_up(messages: list[Message], store: RecallStore) -> None:
         link = message.author, message.incarnation
         landed[link].append((message.link_seq, message.link_seq))
         imprint = Imprint(message.link_seq, message.seq, imprint_of(message.raw))
-        store.imprints.note(*link, imprint, message.link_seq)
+        store.imprints.note(*link, imprint, SequenceSet(message.link_seq))
     for link, places in landed.items():
         received = store.received.of(*link).including(places)
         store.received.set(*link, SequenceSet(received.upto, received.ranges[-MAXIMUM_RECEIVED_RANGES:]))

@@ -2,8 +2,8 @@
 
 A state that was restored, and does not know it, gives numbers once more that its lost life has given. Rules:
 
-    1. Of the newest numbers of each link, and of those about the end of its contiguous run, their message's imprint is
-       kept, and its `seq`: what is under way lies there, however far ahead others were sent.
+    1. Of the newest numbers of each link their message's imprint is kept, and its `seq`; and of those beyond holes in
+       what has come, and about its contiguous run's end, as many as an author may have: what is under way lies there.
     2. A message whose number another one has is a rival, and so is one whose `seq` does not fit between those of its
        neighbours: in one life, both numbers rise together. A rival is neither taken nor a duplicate.
     3. Acknowledgements name what has come by imprints; a sender forgets nothing else. What has been refused is named,
@@ -34,8 +34,8 @@ class Imprint(NamedTuple):
 class ImprintRecords(Protocol):
     """The imprints of the numbers of each link that rule 1 names."""
 
-    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, upto: int) -> None:
-        """Keep the imprint of a message that has come, over a link whose contiguous run ends at `upto`."""
+    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, received: SequenceSet) -> None:
+        """Keep the imprint of a message that has come over a link, beside what has been `received` of it."""
 
     def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of a number."""
@@ -67,7 +67,7 @@ class Imprints:
     def note(self, message: Message, link: ReceiveLink) -> None:
         """Keep a message's imprint: its link takes it. Writes, so inside a transaction."""
         imprint = Imprint(message.link_seq, message.seq, imprint_of(message.raw))
-        self._records.note(message.author, message.incarnation, imprint, link.received.upto)
+        self._records.note(message.author, message.incarnation, imprint, link.received)
 
     def is_rival(self, message: Message, link: ReceiveLink) -> bool:
         """Say whether another life of its author wrote a message (rule 2)."""

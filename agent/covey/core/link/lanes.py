@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from covey.limits.link import LINK_WINDOW_CONTROL_MESSAGES, LINK_WINDOW_HISTORY_MESSAGES, LINK_WINDOW_MESSAGES
+from covey.limits.link import (
+    LINK_WINDOW_CONTROL_MESSAGES,
+    LINK_WINDOW_HISTORY_MESSAGES,
+    LINK_WINDOW_LIVE_MESSAGES,
+    LINK_WINDOW_MESSAGES,
+)
 
 
 class Lane(IntEnum):
@@ -14,6 +19,8 @@ class Lane(IntEnum):
     HISTORY = 1
     BULK = 2
     """Data and telemetry."""
+    LIVE = 3
+    """Telemetry that is queued while a backlog of bulk waits: it overtakes that."""
 
     @property
     def window_messages(self) -> int:
@@ -25,4 +32,5 @@ _WINDOWS = {
     Lane.CONTROL: LINK_WINDOW_CONTROL_MESSAGES,
     Lane.HISTORY: LINK_WINDOW_HISTORY_MESSAGES,
     Lane.BULK: LINK_WINDOW_MESSAGES,
+    Lane.LIVE: LINK_WINDOW_LIVE_MESSAGES,
 }

@@ -4,9 +4,10 @@ A link is one author and one of its incarnations. Rules (docs/protocol.md, "The 
 
     1. A link sequence is taken once; again, it is a duplicate, which asks for another acknowledgement: ours may be
        lost.
-    2. A link sequence more than 10,000 beyond the contiguous run is refused, unless it is a control message's, or of
-       history: these may have been sent ahead of any number of others, as what lets us take the rest. So is one that
-       would make more ranges than a window can: what must be remembered is bounded.
+    2. A blob's link sequence more than 10,000 beyond the contiguous run is refused, and any that a gateway brings of a
+       board's telemetry. Others may have been sent ahead of any number: control messages and history, as what lets us
+       take the rest, and telemetry, as what overtakes a backlog. So is one refused that would make more ranges than a
+       window can: what must be remembered is bounded.
     3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
        left out until `landed` is called.
     4. Acknowledgements wait for company: 200 ms, or 20 messages.
@@ -90,7 +91,7 @@ class ReceiveLink:
         return self._deadline_us is None and not self.unlanded
 
     def classify(self, link_seq: LinkSeq, *, overtakes: bool = False) -> Arrival:
-        """Say whether a link sequence is new (rules 1 and 2); `overtakes`: of control messages and history.
+        """Say whether a link sequence is new (rules 1 and 2); `overtakes`: however far ahead it is.
 
         Raises:
             LimitError: too far ahead, or beyond too many holes.

@@ -1,8 +1,9 @@
 """Sending over one link: which queued messages are in flight to one recipient, and when one is sent again.
 
 The queue itself lies in the store; this machine holds a bounded window of it. A recipient has one for each lane
-(control messages, history, everything else), each with a pace and a clock of its own (`windows.py`). So what a
-recipient cannot take yet (telemetry of a group that it has lost) never holds up what would let it. Rules
+(control messages, history, everything else, and new telemetry beside a backlog), each with a pace and a clock of its
+own (`windows.py`). So what a recipient cannot take yet (telemetry of a group that it has lost) never holds up what
+would let it. Rules
 (docs/protocol.md, "The link"):
 
     1. A message is forgotten when its recipient's acknowledgement covers it. The relay's answer proves nothing: it only
@@ -24,6 +25,11 @@ recipient cannot take yet (telemetry of a group that it has lost) never holds up
        acknowledgement is one measurement: a whole window of late ones would have the retry time double each time. One
        that frees only what went more than once measures nothing, and leaves the retry time as it has grown (Karn): the
        way may be as slow as that, and what goes again on it makes it slower.
+    8. Where more of the lane of bulk waits to go than a window of live messages, telemetry that is queued from then on
+       goes through the lane of live ones, until all of that backlog is on its way. What had been queued by then, and
+       whatever is queued while there is no connection, or no answer, is backlog.
+    9. One in eight of what goes, where not all that waits may, is the oldest of what rule 3 has stand back: while a
+       backlog lasts there is always something that went less often, and what is under way stays close together.
 
 What becomes of one message of the window is in `MESSAGE`, the transition table; a link is as many of these machines as
 its window has messages, with one pace and one clock for all of them. A board keeps the same promises in other code:
@@ -32,7 +38,7 @@ its window has messages, with one pace and one clock for all of them. A board ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -43,6 +49,7 @@ from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import (
     LINK_WINDOW_BYTES,
+    LINK_WINDOW_LIVE_MESSAGES,
     LINK_WINDOW_RESTART_MESSAGES,
     RETRY_US_INITIAL,
     RETRY_US_MAX,
@@ -127,6 +134,8 @@ MESSAGE: Transitions[Event] = {
 }
 
 _WAITING, _GONE = Waiting(), Gone()
+_ONE_IN = 8
+"""Of so many places in what goes, one is for what has gone often (rule 9)."""
 
 
 @dataclass(slots=True)
@@ -166,6 +175,7 @@ class SendLink:
         self._window_bytes = 0
         self._loaded_upto = Place(0)
         self._exhausted = False
+        self._backlog_upto: Place | None = None
         self._allowed = self._maximum
         self._acknowledged_upto = Place(0)
         self._retry_us = RETRY_US_INITIAL
@@ -175,6 +185,11 @@ class SendLink:
         self._connected_at_us = 0
         self._sent_at_us = 0
         self.retries = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Say whether the window has been offered all that waits."""
+        return self._exhausted
 
     @property
     def idle(self) -> bool:
@@ -188,19 +203,47 @@ class SendLink:
             return None
         return Wanted(self._loaded_upto, messages, size)
 
-    def offer(self, rows: list[tuple[Place, bytes]], wanted: Wanted) -> None:
-        """Take queued messages that `wanted` asked for, in order; where there is room left, they are the last."""
+    def offer(self, rows: list[tuple[Place, bytes]], wanted: Wanted, elsewhere: Container[Place] = ()) -> None:
+        """Take queued messages that `wanted` asked for, in order; where there is room left, they are the last.
+
+        `elsewhere`: places that another window holds.
+        """
         size = 0
         for place, message in rows:
-            self._window[place] = InFlight(place, message, self.lane)
             size += len(message)
             self._loaded_upto = place
-        self._window_bytes += size
+            if place not in elsewhere:
+                self._window[place] = InFlight(place, message, self.lane)
+                self._window_bytes += len(message)
         self._exhausted = len(rows) < wanted.messages and size < wanted.size
+
+    def note_backlog(self, last: Callable[[], Place]) -> None:
+        """Note whether there is a backlog; what it begins with is all up to the queue's last place (rule 8)."""
+        unsent = sum(not entry.sends for entry in self._window.values())
+        if self._exhausted and not unsent:
+            self._backlog_upto = None
+        elif self._backlog_upto is None and (not self._exhausted or unsent > LINK_WINDOW_LIVE_MESSAGES):
+            self._backlog_upto = last()
+
+    @property
+    def backlog_upto(self) -> Place | None:
+        """After which place telemetry is live; None: there is no backlog (rule 8)."""
+        return None if self._backlog_upto is None else max(self._backlog_upto, self._loaded_upto)
+
+    def begin_after(self, place: Place | None) -> None:
+        """Read on after a place, or nothing for now."""
+        if place is None:
+            self._exhausted = True
+        else:
+            self._loaded_upto = max(self._loaded_upto, place)
 
     def places(self) -> SequenceSet:
         """Return the places of the messages in the window."""
         return SequenceSet().including((place, place) for place in self._window)
+
+    def __contains__(self, place: object) -> bool:
+        """Say whether the window holds the message of a place."""
+        return place in self._window
 
     def queue_grew(self) -> None:
         """Note that the store may hold more than was offered."""
@@ -216,7 +259,9 @@ class SendLink:
         room = allowed - (len(self._window) - len(waiting))
         if room < len(waiting):
             waiting.sort(key=lambda entry: (max(1, entry.sends), entry.place))  # rule 3
-            waiting = sorted(waiting[: max(0, room)], key=lambda entry: entry.place)
+            often = [entry for entry in waiting[max(0, room) :] if entry.sends > 1]
+            often = sorted(often, key=lambda entry: entry.place)[: max(0, room) // _ONE_IN]  # rule 9
+            waiting = sorted([*waiting[: max(0, room - len(often))], *often], key=lambda entry: entry.place)
         yield from waiting
 
     def sent(self, entry: InFlight, now_us: int, relay: str = "") -> None:
@@ -245,6 +290,7 @@ class SendLink:
     def connected(self, now_us: int) -> None:
         """Let retries run again."""
         self._connected_at_us = now_us
+        self._backlog_upto = None
         self._retry_us = self._base_retry_us()
         if self._in_flight():
             self._deadline_us = now_us + self._retry_us
@@ -267,6 +313,8 @@ class SendLink:
         self._resend_holes(now_us)
         if not freed:
             return False
+        if self.retries:
+            self._backlog_upto = None
         self._allowed = min(self._maximum, 2 * self._allowed + len(freed))
         self.retries = 0
         self._deadline_us = now_us + self._retry_us if self._in_flight() else None
@@ -276,6 +324,7 @@ class SendLink:
         """Have what waits in vain go again at once, a few messages at first (rule 6)."""
         if not self.retries:
             return
+        self._backlog_upto = None
         for entry in self._window.values():
             entry.follow(Event.RETRY, _WAITING)
         self._allowed = min(self._maximum, max(self._allowed, LINK_WINDOW_RESTART_MESSAGES))

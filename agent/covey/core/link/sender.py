@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import IncarnationSpan
+from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.records import SenderRecords
 from covey.core.link.sealer import Outgoing, Sealer
@@ -75,16 +76,31 @@ class Sender:
             yield from self._of(link, now, at_most)
 
     def _of(self, link: SendLink, now: Now, at_most: int | None = None) -> Iterator[Outgoing]:
-        wanted = link.wanted()
-        if wanted is not None:
-            rows = self._records.outbox.queued(link.recipient, *wanted, lane=link.lane)
-            link.offer(self._sealer.as_sent(link.recipient, rows), wanted)
+        self._fill(link)
         entries = list(link.messages_to_send(at_most))
         address = self._sealer.address(link.recipient) if entries else None
         if address is not None:
             for entry in entries:
                 self._windows.served(link)
                 yield self._sealer.queued(link.recipient, entry, address, now)
+
+    def _fill(self, link: SendLink) -> None:
+        """Have a window filled from its queue; what is live overtakes a backlog (`send_window.py`, rule 8)."""
+        recipient, outbox = link.recipient, self._records.outbox
+        if link.lane is Lane.LIVE:
+            link.begin_after(self._windows.backlog_upto(recipient))
+        wanted = link.wanted()
+        if wanted is not None:
+            rows = outbox.queued(recipient, *wanted, lane=link.lane)
+            elsewhere = self._windows.live(recipient) if link.lane is Lane.BULK else ()
+            link.offer(self._sealer.as_sent(recipient, rows), wanted, elsewhere)
+            if link.lane is Lane.LIVE and link.exhausted:
+                link.begin_after(self._last_place(recipient))  # what it is not to look through once more
+        if link.lane is Lane.BULK:
+            link.note_backlog(lambda: self._last_place(recipient))
+
+    def _last_place(self, recipient: DeviceKey) -> Place:
+        return Place(max((span.last for span in self._records.incarnations.spans(recipient)), default=0))
 
     def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
         """Return the next (place, message) of a queue as they go out: a window of them."""

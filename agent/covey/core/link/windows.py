@@ -8,7 +8,7 @@ To a board on a line of this device no relay matters: its line is there or not, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.lanes import Lane
@@ -21,14 +21,15 @@ _Key = tuple[DeviceKey, Lane]
 
 
 class Windows:
-    """Three windows for each recipient that something waits for: one for each lane.
+    """Up to four windows for each recipient that something waits for: one for each lane.
 
-    Control messages go first. History and bulk take turns, over all recipients: a catch-up neither waits for all
-    telemetry nor has telemetry wait for all of it.
+    Control messages go first, then what is live. History and bulk take turns, over all recipients: a catch-up neither
+    waits for all telemetry nor has telemetry wait for all of it.
     """
 
     def __init__(self) -> None:
         self._control: dict[_Key, SendLink] = {}
+        self._live: dict[_Key, SendLink] = {}
         self._others: dict[_Key, SendLink] = {}
         self.is_connected = False
         """Whether the relay can be reached."""
@@ -37,13 +38,23 @@ class Windows:
     def queue_grew(self, recipient: DeviceKey) -> None:
         """Note that the store may hold more for a recipient than its windows were offered."""
         for lane in Lane:
-            self._of_lane(lane).setdefault((recipient, lane), SendLink(recipient, lane)).queue_grew()
+            if lane is not Lane.LIVE or self.backlog_upto(recipient) is not None:
+                self._of_lane(lane).setdefault((recipient, lane), SendLink(recipient, lane)).queue_grew()
+
+    def backlog_upto(self, recipient: DeviceKey) -> Place | None:
+        """After which place telemetry for a recipient is live; None: there is no backlog for it."""
+        bulk = self._others.get((recipient, Lane.BULK))
+        return None if bulk is None else bulk.backlog_upto
+
+    def live(self, recipient: DeviceKey) -> Container[Place]:
+        """Return the places of what is live in flight to a recipient."""
+        return self._live.get((recipient, Lane.LIVE), ())
 
     def serving(self, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[SendLink]:
-        """Yield each window to a wanted recipient, those of control messages first; a `served` one comes last the next
-        time. An idle one is forgotten.
+        """Yield each window to a wanted recipient, those of control messages first, then live ones; a `served` one
+        comes last the next time. An idle one is forgotten.
         """
-        for links in (self._control, self._others):
+        for links in (self._control, self._live, self._others):
             yield from self._busy([link for link in links.values() if wanted(link.recipient)])
 
     def serving_one(self, recipient: DeviceKey) -> Iterator[SendLink]:
@@ -63,8 +74,8 @@ class Windows:
 
     def clear(self) -> None:
         """Forget what is in flight: it may have to be signed again."""
-        self._control.clear()
-        self._others.clear()
+        for links in (self._control, self._live, self._others):
+            links.clear()
 
     def sent(self, recipient: DeviceKey, entry: InFlight, now: Now, relay: str) -> None:
         """Note that a relay took a message."""
@@ -144,7 +155,9 @@ class Windows:
             link.handle_deadline(now.monotonic_us, jitter, longest_us.get(link.recipient, RETRY_US_MAX))
 
     def _of_lane(self, lane: Lane) -> dict[_Key, SendLink]:
-        return self._control if lane is Lane.CONTROL else self._others
+        if lane is Lane.CONTROL:
+            return self._control
+        return self._live if lane is Lane.LIVE else self._others
 
     def _of(self, recipient: DeviceKey) -> list[SendLink]:
         found = (self._of_lane(lane).get((recipient, lane)) for lane in Lane)
@@ -160,4 +173,4 @@ class Windows:
         return [link for board in self._on_line for link in self._of(board)]
 
     def _all(self) -> list[SendLink]:
-        return [*self._control.values(), *self._others.values()]
+        return [*self._control.values(), *self._live.values(), *self._others.values()]

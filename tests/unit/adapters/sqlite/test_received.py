@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,7 +15,7 @@ from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.imprints import Imprint
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
-from covey.limits.link import IMPRINTS_KEPT
+from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR
 
 BEN, THEIRS = DeviceKey(b"b" * 32), Incarnation(b"theirown")
 ONE, OTHER = Imprint(LinkSeq(1), 1, b"1111"), Imprint(LinkSeq(2), 2, b"2222")
@@ -29,7 +31,7 @@ def _take(store: SqliteStore, imprint: Imprint) -> None:
     with store.transaction():
         received = store.received.of(BEN, THEIRS)
         store.received.set(BEN, THEIRS, received.add(imprint.link_seq))
-        store.imprints.note(BEN, THEIRS, imprint, received.upto)
+        store.imprints.note(BEN, THEIRS, imprint, received)
 
 
 def test_what_another_process_has_taken_is_seen(store: SqliteStore, tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_what_was_rolled_back_is_forgotten(store: SqliteStore) -> None:
     _take(store, ONE)
     with suppress(DiskFullError), store.transaction():
         store.received.set(BEN, THEIRS, SequenceSet(2))
-        store.imprints.note(BEN, THEIRS, OTHER, 1)
+        store.imprints.note(BEN, THEIRS, OTHER, SequenceSet(1))
         raise DiskFullError("no room")
     with store.transaction():
         assert store.received.of(BEN, THEIRS) == SequenceSet(1)
@@ -79,7 +81,7 @@ def test_no_more_is_remembered_than_the_bound(store: SqliteStore, monkeypatch: p
     with store.transaction():
         for each in authors:
             store.received.set(each, THEIRS, SequenceSet(1))
-            store.imprints.note(each, THEIRS, ONE, 0)
+            store.imprints.note(each, THEIRS, ONE, SequenceSet())
     statements: list[str] = []
     store.connection.set_trace_callback(statements.append)
     assert all(store.received.of(each, THEIRS) == SequenceSet(1) for each in authors)
@@ -89,16 +91,26 @@ def test_no_more_is_remembered_than_the_bound(store: SqliteStore, monkeypatch: p
 
 
 def test_what_is_under_way_is_kept_however_far_ahead_others_come(store: SqliteStore) -> None:
-    """Those about the end of the contiguous run, the newest, and no more of either than the bound."""
-    ahead = [Imprint(LinkSeq(50_000 + 1_000 * number), 60_000 + 1_000 * number, b"3333") for number in range(9)]
-    for number in range(1, 2 * IMPRINTS_KEPT):
-        _take(store, Imprint(LinkSeq(number), number, b"1111"))
-        if number % 200 == 0:
-            _take(store, ahead[(number // 200 - 1) % len(ahead)])
-    last = 2 * IMPRINTS_KEPT - 1
-    assert all(
-        store.imprints.of(BEN, THEIRS, LinkSeq(number)) is not None for number in range(last - IMPRINTS_KEPT + 1, last)
-    )
-    assert [store.imprints.of(BEN, THEIRS, each.link_seq) for each in ahead][-4:] == ahead[-4:]
+    """A backlog whose first number never comes, and beside it what is said meanwhile: a window of each is kept."""
+    backlog, live = itertools.count(2), itertools.count(50_000)
+
+    def take(number: int) -> LinkSeq:
+        with store.transaction():
+            store.imprints.note(BEN, THEIRS, Imprint(LinkSeq(number), number, b"1111"), SequenceSet(0, ((2, 2),)))
+        return LinkSeq(number)
+
+    old, new = deque[LinkSeq](maxlen=IMPRINTS_KEPT), deque[LinkSeq](maxlen=200)
+    for _ in range(8 * IMPRINTS_KEPT):
+        old.append(take(next(backlog)))
+        new.append(take(next(live)))
+    assert all(store.imprints.of(BEN, THEIRS, number) for number in (*old, *new))
     rows = store.connection.execute("SELECT count(*) FROM imprint").fetchone()[0]
-    assert rows <= IMPRINTS_KEPT // 64 + 6
+    assert rows * 64 <= IMPRINTS_OF_AUTHOR
+
+
+def test_what_has_come_in_order_is_kept_for_a_window(store: SqliteStore) -> None:
+    for number in range(1, 3 * IMPRINTS_KEPT):
+        _take(store, Imprint(LinkSeq(number), number, b"1111"))
+    assert store.imprints.of(BEN, THEIRS, LinkSeq(2 * IMPRINTS_KEPT)) is not None
+    rows = store.connection.execute("SELECT count(*) FROM imprint").fetchone()[0]
+    assert rows <= IMPRINTS_KEPT // 64 + 2

@@ -336,3 +336,46 @@ def test_a_connection_that_is_back_begins_with_a_short_retry_time() -> None:
     queue.link.connected(queue.now)
     queue.send()
     assert queue.link.next_deadline() == queue.now + RETRY_US_INITIAL
+
+
+def test_what_went_often_goes_beside_what_is_new() -> None:
+    """Of a window that is tried again and again and grows by each answer, one place in eight is for the oldest."""
+    queue = Queue(3 * LINK_WINDOW_MESSAGES)
+    queue.send()
+    for _ in range(2):
+        queue.wait(10 * RETRY_US_MAX)
+        queue.send()  # the oldest has gone three times now
+    lost = Place(1)
+    taken = SequenceSet().including([(2, 40)])
+    queue.acknowledge(taken)
+    assert lost in queue.send()
+
+
+def test_a_backlog_ends_when_all_of_it_is_on_its_way() -> None:
+    queue = Queue(LINK_WINDOW_MESSAGES + 100)
+
+    def note() -> Place | None:
+        queue.link.note_backlog(lambda: queue.rows[-1][0])
+        return queue.link.backlog_upto
+
+    queue.send()
+    assert note() == LINK_WINDOW_MESSAGES + 100
+    queue.add(Place(LINK_WINDOW_MESSAGES + 101))
+    assert note() == LINK_WINDOW_MESSAGES + 100  # what came later is live
+    queue.acknowledge(SequenceSet(200))
+    queue.send()
+    assert note() is None
+
+
+def test_what_waits_for_a_connection_or_an_answer_is_backlog() -> None:
+    queue = Queue(2 * LINK_WINDOW_MESSAGES)
+    queue.send()
+    queue.link.note_backlog(lambda: Place(5))
+    assert queue.link.backlog_upto == LINK_WINDOW_MESSAGES  # as far as the window has read
+    queue.link.connected(queue.now)
+    assert queue.link.backlog_upto is None
+    queue.link.note_backlog(lambda: Place(9_000))
+    queue.wait(10 * RETRY_US_MAX)
+    assert queue.link.backlog_upto == 9_000  # nobody has answered yet
+    queue.acknowledge(SequenceSet(1))
+    assert queue.link.backlog_upto is None
