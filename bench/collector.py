@@ -1,6 +1,7 @@
 """One collector and many devices: thousands that share a process and a connection, one broker, one vault.
 
     python -m bench.collector [--devices N] [--every S] [--seconds S] [--readings N] [--warm N] [--kill-every S]
+                              [--backlog N]
 
 Each device says a message every so many seconds, signed, and sealed for the collector, and keeps it until the collector
 has acknowledged it. Groups have 999 devices and the collector. A message counts from when it is due, so that a device
@@ -16,6 +17,9 @@ the first of many hours.
 
 With `--kill-every`, collector and broker are killed in turn and started again at once; latencies are then told without
 what was made from 10 s before a kill to 30 s after it.
+
+With `--backlog`, each device has so many messages from before, and they come back one after the other within a minute:
+latencies are then told of what they make once they are back, and the backlog by itself.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ from demo.device import Device
 
 _DEVICES, _A_GROUP = 2_000, 999
 _EVERY_S, _SECONDS, _READINGS = 4.0, 30.0, 100
-_DRAINS_S = 120.0
+_DRAINS_S = 300.0
 _PROCESSES = 2
 _PAHO = 20_000
 _BEFORE_KILL_S, _AFTER_KILL_S = 10.0, 30.0
@@ -72,6 +76,7 @@ class Load:
     readings: int
     warm: int = 0
     kill_every_s: float | None = None
+    backlog: int = 0
 
 
 class _Used:
@@ -154,6 +159,7 @@ class _Site:
                 seconds=self._load.seconds,
                 drains_s=_DRAINS_S,
                 warm=self._load.warm,
+                backlog=self._load.backlog,
                 file=str(self._folder / f"times-{number}"),
             )
             process = start("bench.collector_devices")
@@ -307,9 +313,13 @@ def _print(
     said, acknowledged, warmed = (sum(column) for column in zip(*counted, strict=True))
     groups = -(-load.devices // _A_GROUP)
     print(f"{load.devices:,} devices in {groups} groups, a message of {load.readings} readings each {load.every_s:g} s")
+    if load.backlog:
+        print(f"backlog: messages of each device                 {load.backlog:>10,}")
+        print(f"  acknowledged after, s                          {max(it.drained_s for it in outcomes):>10.1f}")
     print(f"seconds / kills of collector and broker          {load.seconds:>10g} / {kills}")
     print(f"messages/s that were due                         {load.devices / load.every_s:>10,.0f}")
-    print(f"messages: due                                    {int(load.devices / load.every_s * load.seconds):>10,}")
+    due = int(load.devices / load.every_s * load.seconds) + load.backlog * load.devices
+    print(f"messages: due                                    {due:>10,}")
     print(f"  said / acknowledged                            {said:>10,} / {acknowledged:,}")
     print(f"  in the vault                                   {len(landed) - warmed:>10,}")
     print(f"  lost: said, and not there                      {said + warmed - len(landed):>10,}")
@@ -328,5 +338,16 @@ if __name__ == "__main__":
     parser.add_argument("--readings", type=int, default=_READINGS)
     parser.add_argument("--warm", type=int, default=0, help="messages that each device says before it counts")
     parser.add_argument("--kill-every", type=float, default=None, help="seconds between two kills")
+    parser.add_argument("--backlog", type=int, default=0, help="messages of each device from before")
     options = parser.parse_args()
-    measure(Load(options.devices, options.every, options.seconds, options.readings, options.warm, options.kill_every))
+    measure(
+        Load(
+            devices=options.devices,
+            every_s=options.every,
+            seconds=options.seconds,
+            readings=options.readings,
+            warm=options.warm,
+            kill_every_s=options.kill_every,
+            backlog=options.backlog,
+        )
+    )

@@ -31,6 +31,7 @@ _SUBSCRIBED_AT_ONCE = 500
 _UNANSWERED = 20_000
 """Publishes without the broker's answer at most: what is due beyond waits, and counts as late."""
 _LOOK_S = 0.01
+_RETURN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Orders:
     seconds: float
     drains_s: float
     warm: int
+    backlog: int
     file: str
 
 
@@ -58,7 +60,8 @@ class Orders:
 class Outcome:
     """What came of it. The times lie in `file`: pairs of doubles, made and acknowledged, in seconds of the clock.
 
-    `warmed`: what was said before all that, and is in the vault, too.
+    `warmed`: what was said before all that, and is in the vault, too. `drained_s`: until all devices' backlog was
+    acknowledged, of which `file` says nothing.
     """
 
     warmed: int
@@ -66,6 +69,7 @@ class Outcome:
     acknowledged: int
     repeated: int
     envelope_bytes: int
+    drained_s: float
 
 
 class _Speakers:
@@ -82,7 +86,8 @@ class _Speakers:
         self._subscribed, self._open_subscriptions = Event(), 0
         self._unanswered = self.repeated = self.envelope_bytes = self.acknowledged = 0
         self._times = array("d")
-        self._repeats_at_s = 0.0
+        self._repeats_at_s = self._began_s = self.drained_s = 0.0
+        self._returned = orders.count
         self._client = self._connect()
 
     def _speaker(self, place: int) -> Speaker:
@@ -139,7 +144,10 @@ class _Speakers:
             now_s, speaker = time.monotonic(), self._by_topic[topic]
             freed, answer = speaker.receive(envelope, int(now_s * 1e6), wall_us)
             for made_s in freed:
-                self._times.extend((made_s, now_s))
+                if made_s:
+                    self._times.extend((made_s, now_s))
+                else:
+                    self.drained_s = now_s - self._began_s
             self.acknowledged += len(freed)
             if answer is not None:
                 self._publish(self._topic, answer)
@@ -151,7 +159,7 @@ class _Speakers:
         if now_s < self._repeats_at_s:
             return
         self._repeats_at_s = now_s + 1
-        for each in self._speakers:
+        for each in self._speakers[: self._returned]:
             if each.waiting:
                 self._send(each, now_s)
 
@@ -193,24 +201,39 @@ class _Speakers:
             self._turn()
             time.sleep(_LOOK_S)
 
+    def hoard(self) -> None:
+        """Have each speaker say what is its backlog, without a connection. It is made at 0 s."""
+        for each in self._speakers:
+            for number in range(self._orders.backlog):
+                each.say(self._batches[number % len(self._batches)], 0.0, time.time_ns() // 1_000)
+
     def speak(self) -> int:
-        """Say what is due until the end, then wait until all is acknowledged; return how many messages that were."""
-        orders, said = self._orders, 0
-        began_s = time.monotonic()
+        """Say what is due until the end, then wait until all is acknowledged; return how many messages that were.
+
+        Those with a backlog come back one after the other, within a minute; what they say before is backlog, too.
+        """
+        orders, count = self._orders, len(self._speakers)
+        said, began_s = 0, time.monotonic()
+        self._began_s, self._returned = began_s, 0 if orders.backlog else count
         while (now_s := self._turn()) < began_s + orders.seconds:
+            while self._returned < count and now_s >= began_s + self._returned * _RETURN_S / count:
+                self._send(self._speakers[self._returned], now_s)
+                self._returned += 1
             due = int((now_s - began_s) * orders.a_second)
             while said < due and self._unanswered < _UNANSWERED:
-                made_s = began_s + said / orders.a_second
-                batch = self._batches[said % len(self._batches)]
-                speaker = self._speakers[said % len(self._speakers)]
-                speaker.say(batch, made_s, time.time_ns() // 1_000)
-                self._send(speaker, now_s)
+                made_s, place = began_s + said / orders.a_second, said % count
+                speaker, is_back = self._speakers[place], place < self._returned
+                speaker.say(
+                    self._batches[said % len(self._batches)], made_s if is_back else 0.0, time.time_ns() // 1_000
+                )
+                if is_back:
+                    self._send(speaker, now_s)
                 said += 1
             time.sleep(_LOOK_S)
         until_s = time.monotonic() + orders.drains_s
         while self._turn() < until_s and self.waits:
             time.sleep(_LOOK_S)
-        return said
+        return said + orders.backlog * count
 
     def end(self) -> None:
         """Keep the times, and disconnect."""
@@ -224,12 +247,20 @@ def main() -> None:
     document: dict[str, Any] = json.loads(sys.stdin.readline())
     speakers = _Speakers(Orders(**document))
     speakers.begin()
+    speakers.hoard()
     print("ready", flush=True)
     sys.stdin.readline()
     said = speakers.speak()
     speakers.end()
-    warmed = speakers.warmed
-    print(json.dumps(asdict(Outcome(warmed, said, speakers.acknowledged, speakers.repeated, speakers.envelope_bytes))))
+    outcome = Outcome(
+        warmed=speakers.warmed,
+        said=said,
+        acknowledged=speakers.acknowledged,
+        repeated=speakers.repeated,
+        envelope_bytes=speakers.envelope_bytes,
+        drained_s=speakers.drained_s,
+    )
+    print(json.dumps(asdict(outcome)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Devices that speak to one collector, thousands in a process: real envelopes, and no store of their own.
 
 A speaker signs and seals as a device does, keeps what is not acknowledged, says it again as the product's own
-`SendLink` paces it, opens what it is told, and takes and acknowledges a link key. It writes under a link key of its own
-from the start, as a device does once it has said eight messages within an hour. What a device compares of its groups,
-speakers pass over.
+`SendLink` paces it, what is live before a backlog, opens what it is told, and takes and acknowledges a link key. It
+writes under a link key of its own from the start, as a device does once it has said eight messages within an hour. What
+a device compares of its groups, speakers pass over.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bench.readings import readings
 from covey.core.crypto import Identity, Secret
 from covey.core.group.manifest import Member
 from covey.core.ids import KEY_BYTES, BatchNumber, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
+from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import KeptKey, LinkKey, open_envelope
 from covey.core.link.send_window import SendLink
 from covey.core.telemetry.batch import BOOT_ID_BYTES, BatchBuilder, ClockKind, ClockReading, numbered
@@ -71,7 +72,9 @@ class Speaker:
         self._link_place = 0
         self._counter = self._numbers = 0
         self._queued: deque[tuple[Place, bytes]] = deque()
-        self._sending = SendLink(self._collector)
+        self._new: deque[tuple[Place, bytes]] = deque()
+        """What is live: it overtakes a backlog."""
+        self._bulk, self._live = SendLink(self._collector), SendLink(self._collector, Lane.LIVE)
         self._kept: dict[bytes, KeptKey] = {}
 
     def begin(self, made_s: float, wall_us: int) -> None:
@@ -88,20 +91,23 @@ class Speaker:
         self._numbers += 1
         message = self._write(kind, body, group_id, self._numbers, wall_us)
         self.waiting[self._numbers] = made_s, imprint_of(message)
-        self._queued.append((Place(self._numbers), message))
-        self._sending.queue_grew()
+        link, queue = (self._bulk, self._queued) if self._bulk.backlog_upto is None else (self._live, self._new)
+        queue.append((Place(self._numbers), message))
+        link.queue_grew()
 
     def envelopes(self, now_us: int) -> Iterator[tuple[bytes, bool]]:
         """Yield what is to go now, and whether it goes once more: as the product paces it."""
-        self._sending.handle_deadline(now_us, random.randint)
-        wanted = self._sending.wanted()
-        if wanted is not None:
-            count = min(wanted.messages, len(self._queued))
-            self._sending.offer([self._queued.popleft() for _ in range(count)], wanted)
-        for entry in self._sending.messages_to_send():
-            repeated = entry.sends > 0
-            self._sending.sent(entry, now_us)
-            yield self._envelope(entry.message, sealed=repeated or entry.place == self._link_place), repeated
+        for link, queue in ((self._live, self._new), (self._bulk, self._queued)):
+            link.handle_deadline(now_us, random.randint)
+            wanted = link.wanted()
+            if wanted is not None:
+                count = min(wanted.messages, len(queue))
+                link.offer([queue.popleft() for _ in range(count)], wanted)
+            for entry in link.messages_to_send():
+                repeated = entry.sends > 0
+                link.sent(entry, now_us)
+                yield self._envelope(entry.message, sealed=repeated or entry.place == self._link_place), repeated
+        self._bulk.note_backlog(lambda: Place(self._numbers))
 
     def _envelope(self, message: bytes, *, sealed: bool) -> bytes:
         if sealed:
@@ -137,7 +143,11 @@ class Speaker:
             for number, (_, imprint) in self.waiting.items()
             if number in said.received and named.get(number) == imprint
         ]
-        self._sending.receive_acknowledgement(SequenceSet().including((each, each) for each in freed), now_us)
+        received = SequenceSet().including((each, each) for each in freed)
+        freeing = [link.receive_acknowledgement(received, now_us) for link in (self._live, self._bulk)]
+        if any(freeing):
+            self._live.restart(now_us)
+            self._bulk.restart(now_us)
         return [self.waiting.pop(number)[0] for number in freed], None
 
     def find(self, tag: bytes) -> KeptKey | None:
