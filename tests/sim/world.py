@@ -7,13 +7,18 @@ come, once. What may never happen, whatever fails, is checked as it happens (`le
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
+from covey.core.link import lanes, send_window
+from covey.core.link.lanes import Lane
 from covey.core.node import Node
 from covey.core.now import Now
+from covey.limits.link import LINK_WINDOW_LIVE_MESSAGES
 from tests.fleet import identity
 from tests.sim.agenda import MINUTE, SECOND, YEAR, Agenda
 from tests.sim.attacker import Attacker
@@ -54,6 +59,10 @@ _RENAME_EVERY_US = 15 * SECOND
 _GOVERNED_EACH, _GOVERNED = 13, 9
 """In one world of so many the devices are in a second group, too, in which admins vote and ban, and which is ended."""
 _VOTE_EVERY_US = 10 * SECOND
+
+_NARROW_EACH, _IS_NARROW = 5, 3
+"""In one world of so many windows are narrow, so that a few messages are a backlog, and what is live overtakes it."""
+_NARROW = {Lane.BULK: 2, Lane.LIVE: 1}
 
 _LOSS_EACH, _LOSES = 13, 5
 """In one world of so many the collector loses its database at the end of the faults."""
@@ -364,7 +373,7 @@ def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> Summary:
         ViolationError: an invariant does not hold; the seed replays it.
     """
     template()
-    with Memory().applied():
+    with Memory().applied(), _windows(seed):
         world = World(seed, trace)
         try:
             return world.run()
@@ -373,3 +382,11 @@ def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> Summary:
         finally:
             for device in world.devices:
                 device.throw_away()
+
+
+@contextmanager
+def _windows(seed: int) -> Iterator[None]:
+    narrow = _NARROW if seed % _NARROW_EACH == _IS_NARROW else {}
+    a_backlog = narrow.get(Lane.LIVE, LINK_WINDOW_LIVE_MESSAGES)
+    with patch.dict(lanes._WINDOWS, narrow), patch.object(send_window, "LINK_WINDOW_LIVE_MESSAGES", a_backlog):
+        yield
