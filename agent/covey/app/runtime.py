@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from queue import Empty, Queue
+from threading import Event
 from typing import Protocol
 
 from covey.app.deliveries import Deliveries
@@ -60,6 +61,9 @@ from covey.ports import (
 
 _POLL_US = 250_000
 """How soon a message queued by another process is noticed; four look-ups a second cost nothing measurable."""
+
+_GATHER_US = 25_000
+"""Between two turns that take messages, at least: where they come one by one, most of what one costs is its commit."""
 
 _TURN_EVENTS = 512
 """Events of one transaction: enough to share a sync among many, few enough to answer soon."""
@@ -139,10 +143,11 @@ class Runtime:
         self._roles = roles
         self._report = report
         self._supervisor = supervisor
-        self._moved_at = 0
+        self._moved_at = self._turned_at = 0
         self._relay_states: dict[str, str] = {}
         self._offline_since: int | None = None
         self._inputs: Queue[RelayEvent | None] = Queue()
+        self._woken = Event()
         self._storage_fails = False
         self._make_node = make_node
         self._dropped_lines = DroppedLines(self._named)
@@ -174,6 +179,7 @@ class Runtime:
     def wake(self) -> None:
         """Do a turn at once; called by any thread."""
         self._inputs.put(None)
+        self._woken.set()
 
     def _now(self) -> Now:
         return Now(self._clock.monotonic_us(), self._clock.wall_us())
@@ -184,11 +190,20 @@ class Runtime:
         try:
             if timeout_us > 0:
                 events.append(self._inputs.get(timeout=timeout_us / 1e6))
+            self._gather(events)
             while len(events) < _TURN_EVENTS:
                 events.append(self._inputs.get_nowait())
         except Empty:
             pass
         return [event for event in events if event is not None]
+
+    def _gather(self, events: list[RelayEvent | None]) -> None:
+        """Let what comes right after the turn before wait for company: many messages share a turn and its commit."""
+        missing_us = self._turned_at + _GATHER_US - self._clock.monotonic_us()
+        if missing_us > 0 and any(isinstance(event, Delivered) for event in events):
+            self._woken.wait(missing_us / 1e6)
+        self._woken.clear()
+        self._turned_at = self._clock.monotonic_us()
 
     def turn(self, events: list[RelayEvent]) -> int | None:
         """Take events in, commit, release; return when the next turn is due, in monotonic microseconds."""

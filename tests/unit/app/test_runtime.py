@@ -125,6 +125,10 @@ class Agent:
         deadline = self.runtime.turn(list(events))
         return None if deadline in {None, _NEVER_US} else deadline - self.clock.now_us
 
+    def put(self, event: RelayEvent) -> None:
+        """Hand an event to the loop, as a relay's thread does."""
+        self.runtime._inputs.put(event)
+
     def delivery(self, content: bytes) -> Delivered:
         """Return a blob by ann, as the relay would deliver it."""
         self.ann.blob(self.group_id, content)
@@ -319,3 +323,28 @@ def test_what_another_process_queued_is_noticed(agent: Agent) -> None:
     agent.ann.receive(envelope)
     assert agent.ann.inbox() == [b"from the shell"]
     assert carry(agent.ann) == 1
+
+
+def test_messages_that_come_one_by_one_share_a_turn(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is dealt with at once; what comes right after it waits a moment for company."""
+    first, second, third = (agent.delivery(content) for content in (b"one", b"two", b"three"))
+    turns: list[list[RelayEvent]] = []
+    turn = agent.runtime.turn
+
+    def wait(seconds: float) -> None:
+        assert 0 < seconds < 0.1
+        agent.clock.now_us += int(seconds * SECOND)
+        agent.put(third)
+
+    def counted(events: list[RelayEvent]) -> int | None:
+        turns.append(events)
+        if events == [first]:
+            agent.put(second)
+        return turn(events)
+
+    monkeypatch.setattr(agent.runtime._woken, "wait", wait)
+    monkeypatch.setattr(agent.runtime, "turn", counted)
+    monkeypatch.setattr(agent.relay, "start", lambda deliver: deliver(first))
+    agent.runtime.run(lambda: len(agent.relay.acknowledged) == 3)
+    assert turns == [[first], [second, third]]
+    assert agent.ben.inbox() == [b"one", b"two", b"three"]
