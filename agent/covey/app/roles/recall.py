@@ -65,13 +65,14 @@ def recall(vault: NodeVault, store: RecallStore) -> None:
 def _take_up(messages: list[Message], store: RecallStore) -> None:
     landed: defaultdict[tuple[DeviceKey, Incarnation], list[Range]] = defaultdict(list)
     for message in messages:
-        link = message.author, message.incarnation
-        landed[link].append((message.link_seq, message.link_seq))
-        imprint = Imprint(message.link_seq, message.seq, imprint_of(message.raw))
-        store.imprints.note(*link, imprint, SequenceSet(message.link_seq))
+        landed[message.author, message.incarnation].append((message.link_seq, message.link_seq))
     for link, places in landed.items():
         received = store.received.of(*link).including(places)
         store.received.set(*link, SequenceSet(received.upto, received.ranges[-MAXIMUM_RECEIVED_RANGES:]))
+    for message in messages:
+        link = message.author, message.incarnation
+        imprint = Imprint(message.link_seq, message.seq, imprint_of(message.raw))
+        store.imprints.note(*link, imprint, store.received.of(*link))
 
 
 def _newest(manifest: VaultManifest) -> list[SegmentEntry]:
