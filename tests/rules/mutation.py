@@ -96,7 +96,9 @@ def run(mutant: Mutant | None, *tests: str, log: Path) -> int:
         sys.stdout, sys.stderr = (open(each, "w", buffering=1, closefd=False) for each in (1, 2))  # noqa: SIM115
         if mutant is not None:
             make(mutant)
-        options = ("-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout", "100")
+        # A process that ends has no need to look for garbage, five times and among all that its parent has loaded.
+        unneeded = [word for name in ("cacheprovider", "xdist", "unraisableexception") for word in ("-p", f"no:{name}")]
+        options = ["-x", *unneeded, "--timeout", "100"]
         code = int(pytest.main([*options, *tests]))
     except BaseException:  # noqa: BLE001 - whatever it is, this process is to end here
         traceback.print_exc()
