@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from bench.cost import Cost, cost
 from covey_ingest import job
+from covey_ingest.source import SourceOptions
 
 TARGET = 0.6
 
@@ -37,7 +38,8 @@ def _job(spark: SparkSession, root: Path, vault: Path) -> Cost:
     tables, checkpoint = root / "tables", root / "checkpoint"
     for folder in (tables, checkpoint):
         shutil.rmtree(folder, ignore_errors=True)
-    return cost(lambda: job.run(str(vault), vault / "vault.key", tables, checkpoint, available_now=True, spark=spark))
+    source, into = SourceOptions(str(vault), vault / "vault.key"), job.TableFolder(tables, checkpoint)
+    return cost(lambda: job.run(source, into, trigger_seconds=None, spark=spark))
 
 
 def _copy(spark: SparkSession, root: Path) -> Cost:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from covey.config.ingest_options import ingest_parser
 from covey.errors import CoveyError, UsageError
+from covey_ingest.progress import Lag, Progress, Published, Watcher
 
 if TYPE_CHECKING:
     from covey_ingest.metrics import IngestMetrics
-    from covey_ingest.progress import Lag, Progress, Published
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -60,40 +60,31 @@ def _ingest(options: argparse.Namespace) -> None:
             f"{len(options.vault)} vaults and {len(options.key_file)} key files",
             hint="--key-file for each vault, in the order of the vaults",
         )
-    reporter, stop = _Console(options), threading.Event()
+    console, stop = _Console(options), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    from covey_ingest.job import run
+    from covey_ingest.job import TableFolder, run
     from covey_ingest.rows import Verify
+    from covey_ingest.source import SourceOptions
     from covey_ingest.store_job import run_into_store
     from covey_ingest.tables import Sink
     from covey_ingest.vaults import VaultPlace
 
-    common = {
-        "available_now": options.available_now,
-        "trigger_seconds": options.trigger_seconds,
-        "on_progress": reporter.written,
-        "on_lag": reporter.lags,
-        "verify": Verify(options.verify),
-        "segments_per_trigger": options.max_segments_per_trigger,
-        "bytes_per_trigger": options.max_bytes_per_trigger,
-        "others": [*map(VaultPlace, options.vault[1:], options.key_file[1:])],
-        "stop": stop,
-    }
-    if into_store:
-        run_into_store(options.vault[0], options.key_file[0], options.tables, **common)
-        return
-    run(
+    source = SourceOptions(
         options.vault[0],
         options.key_file[0],
-        options.tables,
-        options.checkpoint or options.tables / ".checkpoint",
-        **common,
-        sink=Sink(options.sink or "parquet"),
-        merge_files=options.merge_files,
-        publish=options.publish,
-        on_published=reporter.published,
+        Verify(options.verify),
+        options.max_segments_per_trigger,
+        bytes_per_trigger=options.max_bytes_per_trigger,
+        others=tuple(map(VaultPlace, options.vault[1:], options.key_file[1:])),
     )
+    trigger_seconds = None if options.available_now else options.trigger_seconds
+    if into_store:
+        run_into_store(source, options.tables, trigger_seconds=trigger_seconds, watcher=console, stop=stop)
+        return
+    checkpoint, sink = options.checkpoint or options.tables / ".checkpoint", Sink(options.sink or "parquet")
+    folder = TableFolder(options.tables, checkpoint, sink, options.merge_files, options.publish)
+    run(source, folder, trigger_seconds=trigger_seconds, watcher=console, stop=stop)
 
 
 def _check_for_store(options: argparse.Namespace) -> None:
@@ -109,7 +100,7 @@ def _check_for_store(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name.replace('_', '-')} is for tables in a folder", hint=f"leave it out: {hint}")
 
 
-class _Console:
+class _Console(Watcher):
     """Tells of each micro-batch: on the terminal, and to Prometheus where that is wanted."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -134,15 +125,15 @@ class _Console:
         if self._metrics:
             self._metrics.note_lag(lag)
 
-    def published(self, progress: Published) -> None:
+    def published(self, published: Published) -> None:
         before = self._published.error if self._published else ""
-        self._published = progress
+        self._published = published
         if self._metrics:
-            self._metrics.note_published(progress)
-        if progress.error and not before:
-            print(f"warning: not published, and tried again: {progress.error}", file=sys.stderr, flush=True)
-        elif before and not progress.error:
-            print(f"published again, {progress.batches} micro-batches to go", file=sys.stderr, flush=True)
+            self._metrics.note_published(published)
+        if published.error and not before:
+            print(f"warning: not published, and tried again: {published.error}", file=sys.stderr, flush=True)
+        elif before and not published.error:
+            print(f"published again, {published.batches} micro-batches to go", file=sys.stderr, flush=True)
 
 
 def _print_line(progress: Progress, lag: Lag | None, published: Published | None) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -25,80 +24,65 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from covey.adapters.objects.location import absolute_location
 from covey.errors import ConfigurationError, CoveyError
 from covey_ingest import repairs
-from covey_ingest.progress import OnLag, OnProgress, OnPublished, Progress, ProgressReporter, segments_behind
+from covey_ingest.progress import Progress, ProgressReporter, Watcher, segments_behind
 from covey_ingest.publisher import PublishTarget
 from covey_ingest.query_errors import PAUSES_S, LateWorkerError, stopped
-from covey_ingest.rows import Verify
 from covey_ingest.session import spark_path, spark_session
-from covey_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions
+from covey_ingest.source import FORMAT, SourceOptions
 from covey_ingest.tables import BatchWritten, Sink, Tables
-from covey_ingest.vaults import VaultPlace
 
 _POLL_SECONDS = 0.5
 
 
-def run(
-    vault: str,
-    key_file: Path,
-    tables: Path,
-    checkpoint: Path,
-    *,
-    available_now: bool = False,
-    trigger_seconds: float = 2.0,
-    on_progress: OnProgress | None = None,
-    on_lag: OnLag | None = None,
-    verify: Verify = Verify.ALL,
-    segments_per_trigger: int = SEGMENTS_PER_TRIGGER,
-    bytes_per_trigger: int | None = None,
-    sink: Sink = Sink.PARQUET,
-    merge_files: bool = False,
-    publish: str | None = None,
-    on_published: OnPublished | None = None,
-    spark: SparkSession | None = None,
-    stop: threading.Event | None = None,
-    others: Sequence[VaultPlace] = (),
-) -> None:
-    """Follow a vault until `stop` is set, or, with `available_now`, until all that it lists now is in the tables.
+@dataclass(frozen=True, slots=True)
+class TableFolder:
+    """Where tables are, and what they are to be."""
 
-    `merge_files` lets small files of plain Parquet tables become large ones: only where no stream reads them.
-    `publish` names an object store where Delta tables follow these. `others` are further vaults, into the same tables.
+    root: Path
+    checkpoint: Path
+    sink: Sink = Sink.PARQUET
+    merge_files: bool = False
+    """Let small files of plain Parquet tables become large ones: only where no stream reads them."""
+    publish: str | None = None
+    """An object store where Delta tables follow these."""
+
+
+def run(
+    source: SourceOptions,
+    into: TableFolder,
+    *,
+    trigger_seconds: float | None = 2.0,
+    watcher: Watcher = Watcher(),  # noqa: B008 - it holds nothing
+    stop: threading.Event | None = None,
+    spark: SparkSession | None = None,
+) -> None:
+    """Follow a vault until `stop` is set, with this pause; without one, until all that it lists now is in the tables.
 
     Raises:
         ConfigurationError: keys, vault, tables, checkpoint or Java are not as they should be; nothing was written.
         CoveyError: what the source or the tables met; start again, nothing is lost.
     """
-    asked = SourceOptions(
-        absolute_location(vault),
-        key_file.absolute(),
-        verify,
-        segments_per_trigger,
-        memory=checkpoint.absolute() / "covey-manifests",
-        bytes_per_trigger=bytes_per_trigger,
-        failed=repairs.path_in(tables.absolute()),
-    )
-    places = tuple(VaultPlace(absolute_location(each.vault), each.key_file.absolute()) for each in others)
-    options = replace(SourceOptions.parse(asked.to_options()), others=places)
+    tables, checkpoint = into.root.absolute(), into.checkpoint.absolute()
+    options = source.settled(checkpoint / "covey-manifests", repairs.path_in(tables))
     vault_ids = options.open_all().ids
     stop = stop or threading.Event()
-    publishing = PublishTarget(publish, on_published or (lambda _: None), stop) if publish else None
-    with Tables(tables.absolute(), sink, publishing, merge_files=merge_files) as held:
-        home = held.belong_to(checkpoint.absolute(), vault_ids)
-        options = replace(options, home=home)
+    publishing = PublishTarget(into.publish, watcher.published, stop) if into.publish else None
+    with Tables(tables, into.sink, publishing, merge_files=into.merge_files) as held:
+        options = replace(options, home=held.belong_to(checkpoint, vault_ids))
         session = spark or spark_session("covey ingest")
-        reporter = ProgressReporter(on_progress, on_lag)
+        reporter = ProgressReporter(watcher)
         writer, listener = _Writer(held, reporter), _Listener(reporter)
         stream = session.readStream.format(FORMAT).options(**options.to_options()).load()
         start = (
             stream.writeStream.queryName("covey-ingest")
-            .option("checkpointLocation", spark_path(checkpoint.absolute()))
+            .option("checkpointLocation", spark_path(checkpoint))
             .foreachBatch(writer)
         )
         trigger = (
             start.trigger(availableNow=True)
-            if available_now
+            if trigger_seconds is None
             else start.trigger(processingTime=f"{trigger_seconds} seconds")
         )
         session.streams.addListener(listener)

@@ -55,20 +55,30 @@ class Published:
     """Why the store did not take it when it was last tried."""
 
 
-OnProgress = Callable[[Progress], None]
-OnLag = Callable[[Lag], None]
 OnPublished = Callable[[Published], None]
 """Called in a thread of its own, too."""
 
 _PATIENCE_SECONDS = 5.0
 
 
+class Watcher:
+    """Who is told how far an ingest has come. This one is deaf; others override what they want to hear."""
+
+    def written(self, progress: Progress) -> None:
+        """A micro-batch is in the tables."""
+
+    def lags(self, lag: Lag) -> None:
+        """So much was still to come after it."""
+
+    def published(self, published: Published) -> None:
+        """So far are published tables; said in a thread of its own, too."""
+
+
 class ProgressReporter:
     """Reports each micro-batch at once, before the next is planned, and the lag when Spark reports it."""
 
-    def __init__(self, on_progress: OnProgress | None, on_lag: OnLag | None) -> None:
-        self._on_progress = on_progress
-        self._on_lag = on_lag
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
         self._written: Progress | None = None
         self._lag_known_upto = -1
         self._changed = threading.Condition()
@@ -77,8 +87,7 @@ class ProgressReporter:
         """Report what the job wrote."""
         with self._changed:
             self._written = progress
-        if self._on_progress is not None:
-            self._on_progress(progress)
+        self._watcher.written(progress)
 
     def lags(self, batch_id: int, segments: int | None) -> None:
         """Report the lag after a micro-batch, in segments; None where Spark did not say."""
@@ -86,9 +95,9 @@ class ProgressReporter:
             newest_us = self._written.newest_us if self._written else None
             self._lag_known_upto = batch_id
             self._changed.notify_all()
-        if segments is not None and self._on_lag is not None:
+        if segments is not None:
             age = time.time() - newest_us / 1e6 if segments and newest_us is not None else 0.0
-            self._on_lag(Lag(segments, round(max(age, 0.0), 1)))
+            self._watcher.lags(Lag(segments, round(max(age, 0.0), 1)))
 
     def finish(self) -> None:
         """Wait a little for the lag of the last micro-batch, which the listener is still to get."""

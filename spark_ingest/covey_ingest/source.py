@@ -148,6 +148,16 @@ class SourceOptions:
         files = {"manifestMemory": self.memory, "failedSegments": self.failed}
         return options | {name: str(path) for name, path in files.items() if path is not None}
 
+    def settled(self, memory: Path, failed: Path) -> SourceOptions:
+        """Return these for a stream that keeps its memory there: checked, with paths that hold in any folder.
+
+        Raises:
+            ConfigurationError: one is not of its kind.
+        """
+        first, *others = [place.absolute() for place in self.places]
+        alone = replace(self, vault=first.vault, key_file=first.key_file, memory=memory, failed=failed, others=())
+        return replace(SourceOptions.parse(alone.to_options()), others=tuple(others))
+
     @property
     def places(self) -> tuple[VaultPlace, ...]:
         """Return where all the vaults lie."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,42 +19,32 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from covey.adapters.objects.location import absolute_location
 from covey.errors import CoveyError
 from covey_ingest import repairs
 from covey_ingest.offsets import Offset
-from covey_ingest.progress import OnLag, OnProgress, Progress, ProgressReporter, segments_behind
+from covey_ingest.progress import Progress, ProgressReporter, Watcher, segments_behind
 from covey_ingest.query_errors import PAUSES_S, LateWorkerError, stopped
-from covey_ingest.rows import Verify
 from covey_ingest.session import spark_session
-from covey_ingest.source import FORMAT, SEGMENTS_PER_TRIGGER, SourceOptions, VaultStreamReader
+from covey_ingest.source import FORMAT, SourceOptions, VaultStreamReader
 from covey_ingest.store_tables import StoreTables
 from covey_ingest.store_writer import Prepared, prepare, schemas
-from covey_ingest.vaults import VaultPlace
 
 _JOBS = "covey-ingest"
 _LOOK_SECONDS = 0.5
 
 
 def run_into_store(
-    vault: str,
-    key_file: Path,
+    source: SourceOptions,
     url: str,
     *,
-    available_now: bool = False,
-    trigger_seconds: float = 2.0,
-    on_progress: OnProgress | None = None,
-    on_lag: OnLag | None = None,
-    verify: Verify = Verify.ALL,
-    segments_per_trigger: int = SEGMENTS_PER_TRIGGER,
-    bytes_per_trigger: int | None = None,
-    spark: SparkSession | None = None,
+    trigger_seconds: float | None = 2.0,
+    watcher: Watcher = Watcher(),  # noqa: B008 - it holds nothing
     stop: threading.Event | None = None,
-    others: Sequence[VaultPlace] = (),
+    spark: SparkSession | None = None,
 ) -> None:
-    """Follow a vault until `stop` is set, or, with `available_now`, until all that it lists now is in the tables.
+    """Follow a vault until `stop` is set, with this pause; without one, until all that it lists now is in the tables.
 
-    `url` names a prefix in an object store, such as `s3://bucket/tables`; `others` are further vaults.
+    `url` names a prefix in an object store, such as `s3://bucket/tables`.
 
     Raises:
         ConfigurationError: keys, vault, tables or Java are not as they should be; or another ingest has begun there.
@@ -63,26 +53,15 @@ def run_into_store(
     stop = stop or threading.Event()
     with TemporaryDirectory(prefix="covey-ingest-") as folder:
         root = Path(folder)
-        asked = SourceOptions(
-            absolute_location(vault),
-            key_file.absolute(),
-            verify,
-            segments_per_trigger,
-            memory=root / "covey-manifests",
-            bytes_per_trigger=bytes_per_trigger,
-            failed=repairs.path_in(root),
-        )
-        places = tuple(VaultPlace(absolute_location(each.vault), each.key_file.absolute()) for each in others)
-        options = replace(SourceOptions.parse(asked.to_options()), others=places)
+        options = source.settled(root / "covey-manifests", repairs.path_in(root))
         vault_ids = options.open_all().ids
         session = spark or spark_session("covey ingest")
         with (
             StoreTables(url, root, vault_ids, schemas(session)) as tables,
             _cancelled_by(stop, session),
         ):
-            reporter = ProgressReporter(on_progress, on_lag)
             options = replace(options, home=tables.home)
-            _Follower(tables, session, options, reporter, stop).follow(available_now, trigger_seconds)
+            _Follower(tables, session, options, ProgressReporter(watcher), stop).follow(trigger_seconds)
 
 
 class _Follower:
@@ -103,19 +82,19 @@ class _Follower:
         self._reporter = reporter
         self._stop = stop
 
-    def follow(self, available_now: bool, trigger_seconds: float) -> None:
-        """Follow until asked to stop, or to what the vault lists now."""
-        if available_now:
+    def follow(self, trigger_seconds: float | None) -> None:
+        """Follow until asked to stop; without a pause, to what the vault lists now."""
+        if trigger_seconds is None:
             self._planner.prepareForTriggerAvailableNow()
         while not self._stop.is_set():
             began = time.monotonic()
             end = self._planner.latestOffset(self._tables.offset, self._planner.getDefaultReadLimit())
             if end != self._tables.offset:
                 self._make(end, began)
-            elif available_now:
+            elif trigger_seconds is None:
                 return
             self._tables.keep_in_time()
-            if not available_now:
+            if trigger_seconds is not None:
                 self._stop.wait(max(began + trigger_seconds - time.monotonic(), 0.0))
 
     def _make(self, end: Offset, began: float) -> None:

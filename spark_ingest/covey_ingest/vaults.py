@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from covey.adapters.objects.location import absolute_location
 from covey.core.ids import VaultId
 from covey.core.vault.documents import SegmentEntry, VaultManifest
 from covey.core.vault.reading import Floor, Trouble, VaultReader
@@ -32,6 +33,10 @@ class VaultPlace:
 
     vault: str
     key_file: Path
+
+    def absolute(self) -> VaultPlace:
+        """Return it as whoever works in another folder finds it."""
+        return VaultPlace(absolute_location(self.vault), self.key_file.absolute())
 
 
 def qualified(vault_id: str, node: str, home: str) -> str:

@@ -7,12 +7,35 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from covey_ingest.job import run
-from covey_ingest.progress import Progress
+from covey_ingest.job import TableFolder, run
+from covey_ingest.progress import Lag, Progress, Published, Watcher
+from covey_ingest.source import SourceOptions
+from covey_ingest.tables import Sink
 from tests.outside.audit import audit
 from tests.outside.holdings import Holdings, Kind
 from tests.outside.vault import Vault
 from tests.spark.fleet import Collector
+
+
+class Recorder(Watcher):
+    """All that an ingest tells."""
+
+    def __init__(self) -> None:
+        self.batches: list[Progress] = []
+        self.lagging: list[Lag] = []
+        self.publishing: list[Published] = []
+
+    def written(self, progress: Progress) -> None:
+        """Note a micro-batch."""
+        self.batches.append(progress)
+
+    def lags(self, lag: Lag) -> None:
+        """Note how much was still to come."""
+        self.lagging.append(lag)
+
+    def published(self, published: Published) -> None:
+        """Note how far published tables are."""
+        self.publishing.append(published)
 
 
 def ingest(
@@ -21,24 +44,22 @@ def ingest(
     tables: Path,
     checkpoint: Path | None = None,
     key_file: Path | None = None,
+    *,
+    recorder: Recorder | None = None,
+    sink: Sink = Sink.PARQUET,
+    merge_files: bool = False,
+    publish: str | None = None,
     **options: Any,
 ) -> list[Progress]:
-    """Take in what is there and return what was told of each micro-batch.
+    """Take in what is there and return what was told of each micro-batch, all of which `recorder` has, too.
 
-    Checkpoint and key file lie below tables and vault unless they are named; further options are those of `job.run`.
+    Checkpoint and key file lie below tables and vault unless they are named; further options are the source's.
     """
-    reported: list[Progress] = []
-    run(
-        str(vault),
-        key_file or vault / "vault.key",
-        tables,
-        checkpoint or tables / ".checkpoint",
-        available_now=True,
-        on_progress=reported.append,
-        spark=spark,
-        **options,
-    )
-    return reported
+    recorder = recorder or Recorder()
+    source = SourceOptions(str(vault), key_file or vault / "vault.key", **options)
+    folder = TableFolder(tables, checkpoint or tables / ".checkpoint", sink, merge_files, publish)
+    run(source, folder, trigger_seconds=None, watcher=recorder, spark=spark)
+    return recorder.batches
 
 
 def audited(tables: Path, collector: Collector, *expected: Kind) -> dict[str, int]:

@@ -11,7 +11,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from covey_ingest.job import run
+from covey_ingest.job import TableFolder, run
+from covey_ingest.source import SourceOptions
 from tests.spark.fleet import Author, Collector
 
 READINGS = 10
@@ -27,7 +28,8 @@ def main(target: Path) -> None:
         fleet = [Author(collector, seed) for seed in SEEDS]
         for _ in range(2):
             collector.land(*(device.measure(READINGS) for device in fleet))
-        run(str(collector.vault), collector.key_file, tables, tables / ".checkpoint", available_now=True)
+        source = SourceOptions(str(collector.vault), collector.key_file)
+        run(source, TableFolder(tables, tables / ".checkpoint"), trigger_seconds=None)
         collector.land(*(device.measure(READINGS) for device in fleet))
         target.parent.mkdir(exist_ok=True)
         with tarfile.open(target, "w:gz") as archive:

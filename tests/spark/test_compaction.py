@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pytest
 
-from covey_ingest.job import run
 from covey_ingest.progress import Progress
 from tests.spark.fleet import Author, Collector
+from tests.spark.ingesting import Recorder, ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,32 +31,25 @@ def test_a_compaction_in_the_middle_of_a_stream_changes_no_row(spark: SparkSessi
     devices = [Author(collector, seed) for seed in range(3)]
     compactions: list[Any] = []
 
-    def ingest(tables: Path, *, compacts: bool) -> None:
-        def between(_: Progress) -> None:
-            if compacts:  # ever larger segments, and what was replaced goes at once
-                compactions.append(collector.compact(target_bytes=2_000 * 2 ** len(compactions)))
+    def fill(tables: Path, *, compacts: bool) -> None:
+        class Between(Recorder):
+            def written(self, progress: Progress) -> None:
+                super().written(progress)
+                if compacts:  # ever larger segments, and what was replaced goes at once
+                    compactions.append(collector.compact(target_bytes=2_000 * 2 ** len(compactions)))
 
-        run(
-            str(collector.vault),
-            collector.key_file,
-            tables,
-            tables / ".checkpoint",
-            available_now=True,
-            on_progress=between,
-            segments_per_trigger=3,
-            spark=spark,
-        )
+        ingest(spark, collector.vault, tables, segments_per_trigger=3, recorder=Between())
 
     tables = tmp_path / "tables"
     for _ in range(2):
         for _ in range(6):
             collector.land(*(device.measure(5) for device in devices))
-        ingest(tables, compacts=True)
+        fill(tables, compacts=True)
     assert sum(each.merged for each in compactions) >= 2
     assert sum(each.deleted for each in compactions) >= 6
     rows = _rows(tables)
     assert len(rows) == len(set(rows)) == 2 * 6 * 3 * 5
     assert not list((tables / "quarantine").rglob("*.parquet"))
     replayed = tmp_path / "again"
-    ingest(replayed, compacts=False)
+    fill(replayed, compacts=False)
     assert _rows(replayed) == rows, "a replay from zero, over merged segments alone"

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pyarrow.dataset as ds
 import pytest
 
-from covey_ingest.job import run
 from tests.outside.audit import audit
 from tests.outside.holdings import Holdings
 from tests.outside.vault import Vault
 from tests.spark.fleet import Author, Collector
+from tests.spark.ingesting import ingest
 from tests.waiting import Patience
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_each_reading_once_after_the_driver_was_killed(spark: SparkSession, tmp_
     _kill_when(collector, tables, lambda: _batches(tables) > seen)
     assert _batches(tables) < SEGMENTS, "nothing was left to do: the kills came too late to prove anything"
 
-    run(str(collector.vault), collector.key_file, tables, tables / ".checkpoint", available_now=True, spark=spark)
+    ingest(spark, collector.vault, tables)
     expected = SEGMENTS * 25
     holdings = Holdings()
     holdings.take(Vault(str(collector.vault), collector.key_file))

@@ -17,14 +17,12 @@ from covey.core.wire.message import Loss, LossReason, MessageType
 from covey.errors import ConfigurationError
 from covey_ingest import deletions, devices, gaps, merging
 from covey_ingest.__main__ import main
-from covey_ingest.job import run
-from covey_ingest.progress import Lag
 from covey_ingest.report import make_report
 from covey_ingest.source import FORMAT
 from covey_ingest.tables import Tables, readings
 from tests.outside.holdings import Kind
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector, Given
-from tests.spark.ingesting import audited, ingest
+from tests.spark.ingesting import Recorder, audited, ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -318,18 +316,9 @@ def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(
     messages = [device.measure(1) for _ in range(5)]
     named = Loss(LossReason.EXPIRED, ((4, 4),), ((4, 4),))
     collector.land(messages[0], messages[4], device.sign(MessageType.LOSS, named.to_wire()))
-    lags: list[Lag] = []
-    checkpoint = tables / ".checkpoint"
-    run(
-        str(collector.vault),
-        collector.key_file,
-        tables,
-        checkpoint,
-        available_now=True,
-        on_lag=lags.append,
-        spark=spark,
-    )
-    assert [lag.segments for lag in lags] == [0]
+    recorder = Recorder()
+    ingest(spark, collector.vault, tables, recorder=recorder)
+    assert [lag.segments for lag in recorder.lagging] == [0]
 
     def rows_now() -> list[tuple[Any, ...]]:
         rows = pq.read_table(gaps.path_in(tables)).to_pylist()
@@ -360,7 +349,7 @@ def test_what_does_not_belong_together_is_refused_before_anything_starts(
 ) -> None:
     def refused(match: str, vault: Path = collector.vault, key_file: Path = collector.key_file) -> None:
         with pytest.raises(ConfigurationError, match=match):
-            run(str(vault), key_file, tables, tmp_path / "checkpoint", available_now=True, spark=spark)
+            ingest(spark, vault, tables, tmp_path / "checkpoint", key_file)
 
     with pytest.raises(ConfigurationError, match="maxSegmentsPerTrigger"):
         ingest(spark, collector.vault, tables, segments_per_trigger=0)

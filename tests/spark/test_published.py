@@ -15,13 +15,12 @@ from deltalake import DeltaTable
 from obstore.store import from_url
 
 from covey.errors import ConfigurationError
-from covey_ingest.job import run
 from covey_ingest.progress import Progress, Published
 from covey_ingest.report import make_report
 from covey_ingest.tables import Sink
 from tests.integration.s3_server import s3_server, s3_vault
 from tests.spark.fleet import NOW_US, Author, Collector
-from tests.spark.ingesting import ingest
+from tests.spark.ingesting import Recorder, ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,17 +38,12 @@ def test_published_tables_hold_each_reading_once_through_replays(
     collector, tables, checkpoint = Collector(tmp_path / "vault"), tmp_path / "tables", tmp_path / "checkpoint"
     device = Author(collector, 1)
     sizes = [collector.land(device.measure(20)).size for _ in range(3)]
-    published: list[Published] = []
+    recorders: list[Recorder] = []
 
     def publish(tables: Path = tables, checkpoint: Path = checkpoint) -> list[Progress]:
-        size = 2 * max(sizes)
-        options: dict[str, Any] = {
-            "bytes_per_trigger": size,
-            "sink": Sink.DELTA,
-            "publish": s3_vault,
-            "on_published": published.append,
-        }
-        return ingest(spark, collector.vault, tables, checkpoint, **options)
+        recorders.append(Recorder())
+        options: dict[str, Any] = {"sink": Sink.DELTA, "publish": s3_vault, "bytes_per_trigger": 2 * max(sizes)}
+        return ingest(spark, collector.vault, tables, checkpoint, recorder=recorders[-1], **options)
 
     assert [each.readings for each in publish()] == [40, 20]
     collector.land(device.loss(7, 9), b"no message")
@@ -68,7 +62,7 @@ def test_published_tables_hold_each_reading_once_through_replays(
     assert len(here) == 65
     rows = {name: DeltaTable(f"{s3_vault}/{name}").to_pyarrow_table().num_rows for name in ("losses", "quarantine")}
     assert rows == {"losses": 1, "quarantine": 1}
-    assert published[-1] == Published(0, 0.0)
+    assert recorders[-1].publishing[-1] == Published(0, 0.0)
     report = make_report(s3_vault, NOW_US, None)
     assert (report.fleet["devices"], report.traffic["readings"]) == (1, 65)
     assert report.sections == make_report(str(tables), NOW_US, None).sections
@@ -76,4 +70,4 @@ def test_published_tables_hold_each_reading_once_through_replays(
     with pytest.raises(ConfigurationError, match="another ingest"):
         publish(tmp_path / "others", tmp_path / "other-checkpoint")
     with pytest.raises(ConfigurationError, match="are Delta tables"):
-        run(str(collector.vault), collector.key_file, tables, checkpoint, available_now=True, spark=spark)
+        ingest(spark, collector.vault, tables, checkpoint)

@@ -41,7 +41,7 @@ class Sites:
         """Take in what some of the vaults hold now."""
         first, *others = sites
         places = [VaultPlace(str(each.vault), each.key_file) for each in others]
-        return ingest(self._spark, first.vault, self.tables, sink=self._sink, others=places)
+        return ingest(self._spark, first.vault, self.tables, sink=self._sink, others=tuple(places))
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return whose messages are in the table, and from where."""

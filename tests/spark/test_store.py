@@ -18,8 +18,9 @@ from deltalake import DeltaTable
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest import table_locations
 from covey_ingest.__main__ import main
-from covey_ingest.progress import Lag, Progress
+from covey_ingest.progress import Progress
 from covey_ingest.report import make_report
+from covey_ingest.source import SourceOptions
 from covey_ingest.store_job import run_into_store
 from covey_ingest.vaults import VaultPlace
 from tests.failing_s3 import FailingS3, Order
@@ -28,6 +29,7 @@ from tests.outside.holdings import Holdings
 from tests.outside.members import membership
 from tests.outside.vault import Vault
 from tests.spark.fleet import NOW_US, Collector
+from tests.spark.ingesting import Recorder
 from tests.spark.test_outside import Scene
 
 if TYPE_CHECKING:
@@ -48,11 +50,18 @@ def store(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fail
         yield server
 
 
-def _ingest(spark: SparkSession, scene: Scene, **options: Any) -> list[Progress]:
-    reported: list[Progress] = []
-    given: dict[str, Any] = {"available_now": True, "segments_per_trigger": 1, "on_progress": reported.append} | options
-    run_into_store(str(scene.collector.vault), scene.collector.key_file, _URL, spark=spark, **given)
-    return reported
+def _ingest(
+    spark: SparkSession,
+    scene: Scene,
+    recorder: Recorder | None = None,
+    stop: threading.Event | None = None,
+    **options: Any,
+) -> list[Progress]:
+    recorder = recorder or Recorder()
+    given: dict[str, Any] = {"segments_per_trigger": 1} | options
+    source = SourceOptions(str(scene.collector.vault), scene.collector.key_file, **given)
+    run_into_store(source, _URL, trigger_seconds=None, watcher=recorder, stop=stop, spark=spark)
+    return recorder.batches
 
 
 def _audit(scene: Scene) -> Audit:
@@ -64,18 +73,20 @@ def _audit(scene: Scene) -> Audit:
 def test_each_reading_once_with_repeats_losses_and_a_clock_known_late_until_it_is_deleted(
     spark: SparkSession, tmp_path: Path, store: FailingS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene, lags = Scene(tmp_path), list[Lag]()
+    scene, recorder = Scene(tmp_path), Recorder()
     scene.land_everything()
     stop = threading.Event()
 
-    def once(_: Progress) -> None:
-        stop.set()
+    class Once(Recorder):
+        def written(self, progress: Progress) -> None:
+            super().written(progress)
+            stop.set()
 
-    _ingest(spark, scene, stop=stop, on_progress=once)
-    brought = _ingest(spark, scene, on_lag=lags.append)
+    _ingest(spark, scene, Once(), stop)
+    brought = _ingest(spark, scene, recorder)
     assert [each.batch_id for each in brought] == [*range(1, len(brought) + 1)], "the next run goes on"
     assert sum(each.repeats for each in brought) == 1
-    assert lags[-1].segments == 0
+    assert recorder.lagging[-1].segments == 0
     found = _audit(scene)
     assert found.findings == []
     assert found.readings == {scene.ann.author: 13, scene.bob.author: 5}
@@ -99,9 +110,9 @@ def test_several_vaults_fill_tables_and_one_of_them_goes_on_alone(
     scene.collector.land(twice, scene.ann.measure(1))
     south.land(scene.ann.measure(3))
     places = [VaultPlace(str(south.vault), south.key_file)]
-    _ingest(spark, scene, others=places, segments_per_trigger=9)
+    _ingest(spark, scene, others=tuple(places), segments_per_trigger=9)
     south.land(twice, scene.ann.measure(4))
-    run_into_store(str(south.vault), south.key_file, _URL, available_now=True, spark=spark)
+    run_into_store(SourceOptions(str(south.vault), south.key_file), _URL, trigger_seconds=None, spark=spark)
     rows = DeltaTable(f"{_URL}/readings").to_pyarrow_table().group_by(["vault", "seq"]).aggregate([("index", "count")])
     north_id, south_id = scene.collector.key.vault_id.hex(), south.key.vault_id.hex()
     found = sorted((row["seq"], row["vault"], row["index_count"]) for row in rows.to_pylist())

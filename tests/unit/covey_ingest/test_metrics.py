@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from covey.errors import ConfigurationError
 from covey_ingest.__main__ import main
 from covey_ingest.metrics import IngestMetrics
-from covey_ingest.progress import Lag, Progress, ProgressReporter, Published, segments_behind
+from covey_ingest.progress import Lag, Progress, ProgressReporter, Published, Watcher, segments_behind
 
 
 def _progress(batch_id: int = 0, newest_us: int | None = None) -> Progress:
@@ -62,7 +62,15 @@ def test_where_metrics_cannot_go_is_said_before_anything_starts(
 def test_the_lag_is_the_age_of_the_newest_arrival_while_segments_wait() -> None:
     lags: list[Lag] = []
     reported: list[Progress] = []
-    reporter = ProgressReporter(reported.append, lags.append)
+
+    class Recorder(Watcher):
+        def written(self, progress: Progress) -> None:
+            reported.append(progress)
+
+        def lags(self, lag: Lag) -> None:
+            lags.append(lag)
+
+    reporter = ProgressReporter(Recorder())
     reporter.written(_progress(newest_us=time.time_ns() // 1000 - 60_000_000))
     reporter.lags(0, 5)
     reporter.lags(0, 0)
