@@ -186,8 +186,16 @@ class Governed:
         for broker in self._world.brokers:
             broker.wipe()
         agenda.run(agenda.now_us + _SLEEPS_US)
-        self._wait(lambda: not self._inside(), _FORGETS_US, "who slept hears of a destruction from its issuer alone")
+        self._wait(
+            lambda: not {*others} & {*self._inside()},
+            _FORGETS_US,
+            "who slept hears of a destruction from its issuer alone",
+        )
         self._wait(lambda: issuer.alive, _GONE_US, "a device stays away")
+        # Who was let in and removed again before may hear of the former but now, and of the latter from the issuer.
+        self._wait(
+            lambda: not self._inside(), _FORGETS_US, "who hears late that it was let in never hears of its removal"
+        )
 
     def _wait(self, holds: Callable[[], bool], most_us: int, rule: str) -> None:
         agenda = self._world.agenda
