@@ -6,103 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from covey.core.events import EnvelopeDropped
-from covey.core.group.manifest import GroupManifest, Member, read_manifest
-from covey.core.group.messages import Bundle, pull_from_wire
-from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
-from covey.core.link.sealer import Outgoing
-from covey.core.membership import former_members
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.group.messages import pull_from_wire
+from covey.core.ids import GroupId
 from covey.core.membership.agreement import Agreement, agreement
-from covey.core.membership.events import GroupDestroyed, RemovedFromGroup
-from covey.core.wire.envelope import seal
-from covey.core.wire.heads import GroupHead, HeadsReport
-from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, read_message, write_message
-from covey.core.wire.sequences import SequenceSet
+from covey.core.membership.events import GroupDestroyed
+from covey.core.wire.heads import GroupHead
+from covey.core.wire.message import NO_GROUP, MessageType, read_message
 from covey.limits.group import BUNDLE_BYTES
-from covey.limits.heads import FORMER_LOOK_SECONDS, FORMER_LOOKS_SAVED, HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
+from covey.limits.heads import HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
 from tests.fleet import Device, Make, admit, carry, found, identity, settled
+from tests.stolen import Stolen, acknowledge, meet, members_of, queued, remove, rename, report
 
 _HOUR_S = 3_600
-
-
-def _meet(*devices: Device, seconds: int = 120) -> list[Outgoing]:
-    """Let these alone hear each other for a while; return what went. What is for others is lost."""
-    went = []
-    by_key = {device.key.hex(): device for device in devices}
-    for _ in range(seconds):
-        for device in devices:
-            device.wait(1)
-            device.maintain()
-        for outgoing in [each for device in devices for each in device.sends()]:
-            went.append(outgoing)
-            receiver = by_key.get(outgoing.topic.rpartition("/")[2])
-            if receiver is not None:
-                receiver.receive(outgoing.envelope)
-    return went
-
-
-def _remove(remover: Device, target: Device, group_id: GroupId) -> None:
-    with remover.store.transaction():
-        remover.node.actions.change(group_id, lambda draft, epoch: draft.removing(target.key, epoch), remover.now)
-
-
-def _rename(device: Device, group_id: GroupId, label: str) -> None:
-    own = device.node.groups.group(group_id).member(device.key)
-    assert own is not None
-    renamed = replace(own, label=label)
-    with device.store.transaction():
-        device.node.actions.change(group_id, lambda draft, _: draft.changing(renamed), device.now)
-
-
-def _members(device: Device, group_id: GroupId) -> set[DeviceKey]:
-    return {each.keys.signing_public for each in device.node.groups.group(group_id).members}
-
-
-def _say(author: Device, to: Device, kind: MessageType, body: bytes, heads: GroupId) -> None:
-    message = write_message(
-        author.identity, kind, to.key, heads, Incarnation(b"incarnat"), 0, LinkSeq(0), author.now.wall_us, body
-    )
-    to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
-
-
-def _acknowledge(author: Device, to: Device, heads: GroupId) -> None:
-    body = Acknowledgement(Incarnation(b"unknown!"), SequenceSet()).to_wire()
-    _say(author, to, MessageType.ACK, body, heads)
-
-
-def _report(author: Device, to: Device, *heads: GroupHead, asks: bool = False) -> None:
-    _say(author, to, MessageType.HEADS, HeadsReport(asks, heads).to_wire(), GroupId(b"other heads".ljust(32, b"\1")))
-
-
-def _queued(device: Device, recipient: Device) -> list[MessageType]:
-    return [read_message(raw).type for _, raw in device.store.outbox.control_messages(recipient.key)]
-
-
-class Stolen:
-    """A device of ann's group is stolen; ann removes it, ben hears of that, sam sleeps, and ann's machine breaks."""
-
-    def __init__(self, make: Make, **of_sam: int) -> None:
-        self.ann, self.ben, self.mal = make("ann"), make("ben", collects=True), make("mal")
-        self.sam = make("sam", **of_sam)
-        self.group_id = found(self.ann, self.ben, self.mal, self.sam)
-        _remove(self.ann, self.mal, self.group_id)
-        carry(self.ann, self.ben)
-        for device in (self.ben, self.sam, self.mal):
-            device.compares_on_contact_only()
-        assert self.mal.key in _members(self.sam, self.group_id)
-
-    def check_sam_knows(self) -> None:
-        """Check that the sleeper believes in the stolen device no more, and has the new secret."""
-        assert _members(self.sam, self.group_id) == {self.ann.key, self.ben.key, self.sam.key}
-        ours = self.sam.node.groups.secret(self.group_id)
-        assert ours is not None
-        assert ours == self.ben.node.groups.secret(self.group_id)
 
 
 def test_a_removal_reaches_a_sleeper_by_an_acknowledgement_alone(make: Make) -> None:
     world = Stolen(make)
     world.sam.blob(world.group_id, b"hello")
-    _meet(world.ben, world.sam, world.mal)
+    meet(world.ben, world.sam, world.mal)
     world.check_sam_knows()
     assert world.sam.store.inbox.arrived(10) == []
     world.sam.blob(world.group_id, b"again")
@@ -112,7 +34,7 @@ def test_a_removal_reaches_a_sleeper_by_an_acknowledgement_alone(make: Make) -> 
 def test_a_removal_reaches_a_sleeper_that_acknowledges(make: Make) -> None:
     world = Stolen(make)
     world.ben.blob(world.group_id, b"hello")
-    _meet(world.ben, world.sam)
+    meet(world.ben, world.sam)
     world.check_sam_knows()
 
 
@@ -121,7 +43,7 @@ def test_a_removal_reaches_a_sleeper_by_a_beat_alone(make: Make) -> None:
     world.sam.maintain()
     world.sam.node.heartbeat.connected("relay", None)
     assert world.sam.store.outbox.totals()[0] == 0
-    _meet(world.ben, world.sam, seconds=200)
+    meet(world.ben, world.sam, seconds=200)
     world.check_sam_knows()
 
 
@@ -143,7 +65,7 @@ def test_a_destruction_reaches_a_sleeper(make: Make, *, by_beat: bool) -> None:
         sam.node.heartbeat.connected("relay", None)
     else:
         sam.blob(other, b"hello")
-    _meet(ben, sam)
+    meet(ben, sam)
     assert [group.group_id for group in sam.node.groups.joined()] == [other]
     assert any(isinstance(event, GroupDestroyed) for event in sam.events())
 
@@ -156,21 +78,21 @@ def test_a_destruction_takes_along_the_manifests_that_it_rests_on(make: Make) ->
         world.ben.store.outbox.forget(world.sam.key)
     world.ben.node.refresh()
     world.sam.blob(found_too, b"hello")
-    _meet(world.ben, world.sam)
+    meet(world.ben, world.sam)
     assert [group.group_id for group in world.sam.node.groups.joined()] == [found_too]
 
 
 def test_who_speaks_with_nobody_but_the_removed_collector_learns_of_its_removal(make: Make) -> None:
     ann, ben, mal, sam = make("ann"), make("ben"), make("mal", collects=True), make("sam")
     group_id = found(ann, ben, mal, sam)
-    _remove(ann, mal, group_id)
+    remove(ann, mal, group_id)
     carry(ann, ben)
     for _ in range(int(3 * HEADS_ROUND_US / 1e6) // 60):
         sam.batch(group_id, b"readings")
-        _meet(ben, mal, sam, seconds=60)
-        if mal.key not in _members(sam, group_id):
+        meet(ben, mal, sam, seconds=60)
+        if mal.key not in members_of(sam, group_id):
             break
-    assert mal.key not in _members(sam, group_id)
+    assert mal.key not in members_of(sam, group_id)
 
 
 def test_rivals_come_together_by_a_third(make: Make) -> None:
@@ -186,17 +108,17 @@ def test_rivals_come_together_by_a_third(make: Make) -> None:
             device.store.outbox.forget(cay.key)
         device.restart()
     cay.blob(group_id, b"hello")
-    _meet(ann, cay, seconds=60)
-    _meet(ben, cay, seconds=200)
+    meet(ann, cay, seconds=60)
+    meet(ben, cay, seconds=200)
     cay.blob(group_id, b"hello again")
-    _meet(ann, cay, seconds=60)
+    meet(ann, cay, seconds=60)
     listed = {device.node.groups.group(group_id).members for device in (ann, ben, cay)}
     assert len(listed) == 1
     assert {member.label for member in cay.node.groups.group(group_id).members} >= {"ann anew", "ben anew"}
 
 
 def _agreement(device: Device, group_id: GroupId) -> Agreement:
-    said_to = {key: device.node.heads.said_to(key) for key in _members(device, group_id)}
+    said_to = {key: device.node.heads.said_to(key) for key in members_of(device, group_id)}
     changed_at_us = device.store.groups.changed_at(group_id)
     trust = device.node.groups.trust(group_id)
     return agreement(trust, device.key, said_to, device.store.heads.all(), changed_at_us)
@@ -210,20 +132,20 @@ def test_agreement_is_what_everybody_was_last_seen_with(make: Make) -> None:
     assert not before.whole, "it has spoken with the inviter alone"
     assert set(before.never) == {ben.key, mal.key}
     mal.blob(world.group_id, b"all is well")
-    _meet(mal, sam, seconds=10)
+    meet(mal, sam, seconds=10)
     sam.blob(world.group_id, b"yes")
-    _meet(mal, sam, seconds=10)
+    meet(mal, sam, seconds=10)
     deceived = _agreement(sam, world.group_id)
     assert mal.key in deceived.same
     assert deceived.never == (ben.key,), "and so it does not say that all agree"
-    _meet(ben, sam)
+    meet(ben, sam)
     after = _agreement(sam, world.group_id)
     assert after.same == (ben.key,)
     assert set(after.others) == {ann.key}, "who was last seen before the removal"
     assert after.others[ann.key] == sam.store.groups.changed_at(world.group_id)
     ann.now = sam.now
     sam.blob(world.group_id, b"hello")
-    _meet(ann, ben, sam, seconds=400)
+    meet(ann, ben, sam, seconds=400)
     assert _agreement(sam, world.group_id).whole
 
 
@@ -235,7 +157,7 @@ def test_of_two_groups_the_report_says_which_one_differs(make: Make) -> None:
         assert member is not None
         changed = replace(member, label="anew")
         ann.node.actions.change(one, lambda draft, _: draft.changing(changed), ann.now)
-    _report(ben, ann, *ben.node.heads.report(ann.key).heads)
+    report(ben, ann, *ben.node.heads.report(ann.key).heads)
     assert _agreement(ann, other).whole
     assert set(_agreement(ann, one).others) == {ben.key}
 
@@ -244,15 +166,15 @@ def test_who_takes_nothing_is_asked_all_the_same(make: Make) -> None:
     """What waits for a member may never be taken, as it has removed this device: its answer tells."""
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
-    _meet(ann, ben, seconds=1)
+    meet(ann, ben, seconds=1)
     group = ann.node.groups.joined()[0]
     member = group.member(ann.key)
     assert member is not None
     relabelled = replace(member, label="anew")
     with ann.store.transaction():
         ann.node.actions.change(group.group_id, lambda draft, _: draft.changing(relabelled), ann.now)
-    asked = [each for each in _meet(ann, seconds=3 * HEADS_ROUND_US // 1_000_000) if each.entry is None]
-    assert _queued(ann, ben) == [MessageType.GROUP_MANIFEST]
+    asked = [each for each in meet(ann, seconds=3 * HEADS_ROUND_US // 1_000_000) if each.entry is None]
+    assert queued(ann, ben) == [MessageType.GROUP_MANIFEST]
     assert asked
 
 
@@ -263,77 +185,14 @@ def test_whoever_holds_other_heads_is_asked_for_them_although_something_waits_fo
     """They may be why it takes nothing: who both together remove holds neither without the other (seed 730002867)."""
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
-    _rename(ann, group_id, "anew")
+    rename(ann, group_id, "anew")
     for number in range(renamings):
-        _rename(ben, group_id, f"anew {number}")
-    assert _queued(ann, ben) == [MessageType.GROUP_MANIFEST]
+        rename(ben, group_id, f"anew {number}")
+    assert queued(ann, ben) == [MessageType.GROUP_MANIFEST]
     for _ in range(2):
-        _report(ben, ann, *ben.node.heads.report(ann.key).heads)
-        assert _queued(ann, ben) == [MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL], "and once"
+        report(ben, ann, *ben.node.heads.report(ann.key).heads)
+        assert queued(ann, ben) == [MessageType.GROUP_MANIFEST, MessageType.GROUP_PULL], "and once"
         ann.wait(_HOUR_S)
-
-
-# -- those who mean ill -----------------------------------------------------------------------------------------------
-
-
-def test_who_was_removed_hears_of_it_from_any_member(make: Make) -> None:
-    """Whoever removed it tells it; but that one's state may be lost, or an earlier one restored."""
-    world = Stolen(make)
-    _report(world.mal, world.ben, *world.mal.node.heads.report(world.ben.key).heads)
-    _meet(world.ben, world.mal)
-    assert world.mal.node.groups.joined() == []
-    assert world.ben.store.outbox.totals()[0] == len(_queued(world.ben, world.sam) + _queued(world.ben, world.ann))
-    world.ben.wait(_HOUR_S)
-    world.ben.maintain()
-    assert world.ben.node.groups.address(world.mal.key) is None, "it knows, and is spoken to no more"
-
-
-@pytest.mark.slow
-def test_what_a_removed_device_says_sets_nothing_else_going(make: Make) -> None:
-    world = Stolen(make)
-    ben, mal = world.ben, world.mal
-    for number in range(100):
-        _acknowledge(mal, ben, GroupId(bytes([number + 1]) * 32))
-        _report(mal, ben, GroupHead(world.group_id, 1 + number, bytes([number]) * 16), asks=True)
-    assert not [each for each in _meet(ben, seconds=1) if each.recipient == mal.key and each.entry is None]
-    assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST], "the news of its removal, once"
-    assert mal.key not in ben.store.heads.seen_at()
-
-
-def test_who_was_never_a_member_is_told_nothing(make: Make) -> None:
-    world, stranger = Stolen(make), make("stranger")
-    ben = world.ben
-    for version in range(1, 9):
-        _report(stranger, ben, GroupHead(world.group_id, version, b"heads".ljust(16)), asks=True)
-    assert _queued(ben, stranger) == []
-    assert ben.node.groups.address(stranger.key) is None
-
-
-def test_only_so_much_is_read_for_who_was_removed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond that, it is told nothing, as it is where nothing is found: no report costs more than the bound says."""
-    world = Stolen(make)
-    ben, mal = world.ben, world.mal
-    monkeypatch.setattr(former_members, "FORMER_LOOK_BYTES", 1)
-    _report(mal, ben, *mal.node.heads.report(ben.key).heads)
-    assert _queued(ben, mal) == []
-    monkeypatch.undo()
-    ben.wait(FORMER_LOOK_SECONDS)
-    _report(mal, ben, *mal.node.heads.report(ben.key).heads)
-    assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST]
-
-
-@pytest.mark.slow
-def test_only_so_many_reports_of_strangers_are_looked_at(make: Make) -> None:
-    """Each costs the reading of manifests; who was removed is told all the same, when its next one comes."""
-    world = Stolen(make)
-    ben, mal = world.ben, world.mal
-    for number in range(3 * FORMER_LOOKS_SAVED):
-        _report(make(f"stranger {number}"), ben, GroupHead(world.group_id, 1, b"heads".ljust(16)), asks=True)
-    codes = [event.code for event in ben.events() if isinstance(event, EnvelopeDropped)]
-    assert codes == ["not_a_member"] * FORMER_LOOKS_SAVED + ["rate"] * 2 * FORMER_LOOKS_SAVED
-    ben.wait(2 * FORMER_LOOK_SECONDS)
-    _report(mal, ben, *mal.node.heads.report(ben.key).heads)
-    assert _queued(ben, mal) == [MessageType.GROUP_MANIFEST]
 
 
 @pytest.mark.slow
@@ -347,11 +206,11 @@ def test_a_member_that_says_one_thing_after_another_is_asked_and_told_at_a_pace(
         ann.wait(10)
         ann.maintain()
         for version in (1, 2**63 - 1):
-            _report(mal, ann, GroupHead(group_id, version, number.to_bytes(16)), asks=True)
-        _acknowledge(mal, ann, GroupId(number.to_bytes(32, "little")[:31] + b"\1"))
+            report(mal, ann, GroupHead(group_id, version, number.to_bytes(16)), asks=True)
+        acknowledge(mal, ann, GroupId(number.to_bytes(32, "little")[:31] + b"\1"))
         sends = [each for each in ann.sends() if each.entry is None]
         reports += len(sends)
-        assert _queued(ann, mal).count(MessageType.GROUP_PULL) <= 1, "one row, and the next when it has come"
+        assert queued(ann, mal).count(MessageType.GROUP_PULL) <= 1, "one row, and the next when it has come"
     assert 1 <= reports <= 16, "less and less often"
 
 
@@ -363,7 +222,7 @@ def test_who_answers_every_request_with_nothing_is_asked_less_and_less_often(mak
     asked = []
     for _ in range(4 * _HOUR_S // 30):
         ann.wait(30)
-        _report(mal, ann, GroupHead(group_id, 2**62, b"made up".ljust(16, b"\0")))
+        report(mal, ann, GroupHead(group_id, 2**62, b"made up".ljust(16, b"\0")))
         asked += [pull_from_wire(read_message(raw).body) for _, raw in ann.store.outbox.control_messages(mal.key)]
         with ann.store.transaction():
             ann.node._queue.forget(mal.key)  # as acknowledged
@@ -377,7 +236,7 @@ def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None
     group_id = GroupId(settled(ann, *others))
     ann.compares_on_contact_only()
     for other in others:
-        _acknowledge(other, ann, GroupId(b"\1" * 32))
+        acknowledge(other, ann, GroupId(b"\1" * 32))
     ann.wait(4)
     assert len(ann.sends()) == HEADS_SAVED
     deadline = ann.node.next_deadline()
@@ -389,7 +248,7 @@ def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None
     assert len(ann.sends()) == 61 - 1 - HEADS_SAVED - HEADS_PER_SECOND
     assert ann.store.outbox.totals()[0] == 0
     for other in others:
-        _report(other, ann, GroupHead(group_id, 10_000, b"\1" * 16))
+        report(other, ann, GroupHead(group_id, 10_000, b"\1" * 16))
     assert 1 <= ann.store.outbox.totals()[0] <= 4, "a few are asked, whoever offers"
 
 
@@ -401,13 +260,13 @@ def test_who_was_away_is_in_step_at_once_however_much_has_changed(make: Make) ->
         ann.node.actions.change(group_id, _with_many_more, ann.now)
     carry(ann, cid)
     for number in range(40):
-        _rename(ann, group_id, f"ann {number}")
+        rename(ann, group_id, f"ann {number}")
         carry(ann, cid)
     lacking = cid.store.groups.manifests_from(group_id, ben.node.groups.group(group_id).version + 1)
     assert sum(map(len, lacking)) > 2 * BUNDLE_BYTES
     with cid.store.transaction():
         cid.node.send_blob(group_id, b"you are back", cid.now, to=ben.key)
-    _meet(ben, cid, seconds=30)
+    meet(ben, cid, seconds=30)
     assert ben.node.groups.group(group_id).hash == ann.node.groups.group(group_id).hash
 
 
@@ -420,7 +279,7 @@ def _with_many_more(draft: GroupManifest, _epoch: bytes) -> GroupManifest:
 def test_an_honest_pair_says_no_more_than_two_reports_and_a_request(make: Make) -> None:
     world = Stolen(make)
     world.sam.blob(world.group_id, b"hello")
-    went = _meet(world.ben, world.sam)
+    went = meet(world.ben, world.sam)
     unsequenced = [each for each in went if each.entry is None and each.recipient in {world.ben.key, world.sam.key}]
     messages = [each for each in went if each.entry is not None and each.recipient in {world.ben.key, world.sam.key}]
     assert len(messages) == 6, "the blob, a request, the manifests; two requests for histories, the operations of one"
@@ -442,132 +301,12 @@ def test_a_member_learns_nothing_of_groups_that_it_is_not_in(make: Make) -> None
     assert heads.said_to(make("zoe").key) == NO_GROUP
 
 
-def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothing_later(make: Make) -> None:
-    ann, ben, mal = make("ann"), make("ben"), make("mal")
-    group_id, other = found(ann, ben, mal), found(ben, mal)
-    _remove(ann, mal, group_id)
-    carry(ann, ben)
-    removal: GroupManifest = ben.node.groups.group(group_id)
-    with ben.store.transaction():
-        member = removal.member(ben.key)
-        assert member is not None
-        changed = replace(member, label="later")
-        ben.node.actions.change(group_id, lambda draft, _: draft.changing(changed), ben.now)
-    for device in (ben, mal):
-        device.compares_on_contact_only()
-    mal.blob(other, b"hello")
-    _meet(ben, mal)
-    assert any(isinstance(event, RemovedFromGroup) for event in mal.events())
-    assert [group.group_id for group in mal.node.groups.joined()] == [other]
-    held = [read_manifest(raw).version for raw in mal.store.groups.manifests_from(group_id, 1)]
-    assert max(held) == removal.version
-    assert mal.store.groups.secret(group_id, removal.epoch_id) is None
-
-
-def test_a_removed_device_that_holds_a_rival_of_its_removal_is_notified(make: Make) -> None:
-    ann, ben, cid = make("ann"), make("ben"), make("cid")
-    group_id = found(ann, ben, cid)
-    _remove(ann, cid, group_id)
-    carry(ann, ben)
-    for label in ("one", "two", "three"):
-        _rename(cid, group_id, label)
-    held = cid.node.groups.group(group_id)
-    _report(cid, ben, GroupHead(group_id, held.version, b"heads".ljust(16)), asks=True)
-    _meet(ben, cid)
-    assert cid.node.groups.joined() == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ahead", [1, 20])
-def test_a_removed_device_that_is_behind_nobody_is_notified_by_whoever_it_shares_another_group_with(
-    make: Make, ahead: int
-) -> None:
-    """It was restored to before its removal, and has issued as many versions since as the others, or many more."""
-    ann, ben, cid = make("ann"), make("ben"), make("cid")
-    group_id, other = found(ann, ben, cid), found(ben, cid)
-    _remove(ann, cid, group_id)
-    carry(ann, ben)
-    removal = ben.node.groups.group(group_id)
-    _rename(ben, group_id, "what comes later is nothing for who was removed")
-    for number in range(2 * ahead):
-        _rename(cid, group_id, f"{number}")
-    assert cid.node.groups.group(group_id).version >= ben.node.groups.group(group_id).version
-    for device in (ben, cid):
-        device.compares_on_contact_only()
-    cid.blob(other, b"hello")
-    _meet(ben, cid)
-    assert [group.group_id for group in cid.node.groups.joined()] == [other]
-    by_others = [read_manifest(raw) for raw in cid.store.groups.manifests_from(group_id, removal.version)]
-    assert [each.hash for each in by_others if each.issuer != cid.key] == [removal.hash]
-    assert _queued(ben, cid) == [], "once is enough"
-
-
-def test_a_removed_device_that_has_gone_another_way_for_long_is_told_all_of_the_others(make: Make) -> None:
-    """It cannot place its removal without what that follows, and gets no answer when it asks for that."""
-    ann, ben, cid = make("ann"), make("ben"), make("cid")
-    group_id, other = found(ann, ben, cid), found(ben, cid)
-    for number in range(3):
-        _rename(ann, group_id, f"ann {number}")
-        _rename(cid, group_id, f"cid {number}")
-    _remove(ann, cid, group_id)
-    carry(ann, ben)
-    for _ in range(3):
-        _report(cid, ben, *cid.node.heads.report(ben.key).heads)
-        _meet(ben, cid, seconds=40)
-    assert [group.group_id for group in cid.node.groups.joined()] == [other]
-
-
-def test_a_removed_device_owes_nobody_word_of_that(make: Make) -> None:
-    """What its lost life had issued comes back to a restored device in one bundle with its removal."""
-    ann, ben = make("ann"), make("ben")
-    group_id = found(ann, ben)
-    copy = ben.copy_state()
-    with ben.store.transaction():
-        own = ben.node.groups.group(group_id).member(ben.key)
-        assert own is not None
-        renamed = replace(own, label="of a life that is lost")
-        ben.node.actions.change(group_id, lambda draft, _: draft.changing(renamed), ben.now)
-    carry(ann, ben)
-    ben.stop()
-    ben.return_to(copy)
-    _remove(ann, ben, group_id)
-    bundle = Bundle(tuple(ann.store.groups.manifests_from(group_id, 1)))
-    with ben.store.transaction():
-        ben.node.membership.take(group_id, bundle.manifests, ben.now.wall_us)
-    assert ben.node.groups.joined() == []
-    assert not ben.node.groups.addresses.notifies(ann.key)
-
-
-# -- versions ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_secret_of_a_manifest_that_a_removed_device_brings_is_asked_of_the_others(make: Make) -> None:
-    ann, ben, cid = make("ann"), make("ben"), make("cid")
-    group_id = found(ann, ben, cid)
-    _remove(ann, cid, group_id)
-    carry(ann, cid)
-    removal = ann.node.groups.group(group_id)
-    body, fresh = Bundle((removal.raw,)).to_wire(), Incarnation(b"anotherx")
-    message = write_message(
-        cid.identity, MessageType.GROUP_MANIFEST, ben.key, group_id, fresh, 1, LinkSeq(1), cid.now.wall_us, body
-    )
-    ben.receive(seal(message, ben.identity.noise_public, cid.rng(32), cid.rng(24)))
-    assert _members(ben, group_id) == {ann.key, ben.key}
-    with ann.store.transaction():
-        ann.node._queue.forget(ben.key)  # the issuer's own message is lost with its state
-    for _ in range(8):
-        ben.wait(60)
-        ben.maintain()
-        carry(ben, ann)
-    assert ben.node.groups.secret(group_id) == ann.node.groups.secret(group_id) is not None
-
-
 def test_a_version_without_heads_is_left_in_peace(make: Make) -> None:
     ann, old = make("ann"), make("old")
     found(ann, old)
     ann.compares_on_contact_only()
     for _ in range(10):
-        _acknowledge(old, ann, NO_GROUP)
+        acknowledge(old, ann, NO_GROUP)
         ann.wait(10)
         assert ann.sends() == []
     assert ann.store.heads.seen_at().get(old.key, 0) <= ann.now.wall_us - 100_000_000
@@ -580,6 +319,6 @@ def test_a_device_that_keeps_no_histories_is_left_in_peace(make: Make) -> None:
     own = heads.said_to(new.key)
     without = GroupId(own[:16] + bytes(16))
     ann.compares_on_contact_only()
-    _acknowledge(new, ann, without)
+    acknowledge(new, ann, without)
     ann.wait(10)
     assert ann.sends() == [], "in step, as far as both say anything"

@@ -1,0 +1,199 @@
+"""Devices that were removed: who tells them so, whoever removed them is gone, and what they set going besides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from covey.core.events import EnvelopeDropped
+from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.group.messages import Bundle
+from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.membership import former_members
+from covey.core.membership.events import RemovedFromGroup
+from covey.core.wire.envelope import seal
+from covey.core.wire.heads import GroupHead
+from covey.core.wire.message import MessageType, write_message
+from covey.limits.heads import FORMER_LOOK_SECONDS, FORMER_LOOKS_SAVED
+from tests.fleet import Make, carry, found
+from tests.stolen import Stolen, acknowledge, meet, members_of, queued, remove, rename, report
+
+_HOUR_S = 3_600
+
+
+def test_who_was_removed_hears_of_it_from_any_member(make: Make) -> None:
+    """Whoever removed it tells it; but that one's state may be lost, or an earlier one restored."""
+    world = Stolen(make)
+    report(world.mal, world.ben, *world.mal.node.heads.report(world.ben.key).heads)
+    meet(world.ben, world.mal)
+    assert world.mal.node.groups.joined() == []
+    assert world.ben.store.outbox.totals()[0] == len(queued(world.ben, world.sam) + queued(world.ben, world.ann))
+    world.ben.wait(_HOUR_S)
+    world.ben.maintain()
+    assert world.ben.node.groups.address(world.mal.key) is None, "it knows, and is spoken to no more"
+
+
+@pytest.mark.slow
+def test_what_a_removed_device_says_sets_nothing_else_going(make: Make) -> None:
+    world = Stolen(make)
+    ben, mal = world.ben, world.mal
+    for number in range(100):
+        acknowledge(mal, ben, GroupId(bytes([number + 1]) * 32))
+        report(mal, ben, GroupHead(world.group_id, 1 + number, bytes([number]) * 16), asks=True)
+    assert not [each for each in meet(ben, seconds=1) if each.recipient == mal.key and each.entry is None]
+    assert queued(ben, mal) == [MessageType.GROUP_MANIFEST], "the news of its removal, once"
+    assert mal.key not in ben.store.heads.seen_at()
+
+
+def test_who_was_never_a_member_is_told_nothing(make: Make) -> None:
+    world, stranger = Stolen(make), make("stranger")
+    ben = world.ben
+    for version in range(1, 9):
+        report(stranger, ben, GroupHead(world.group_id, version, b"heads".ljust(16)), asks=True)
+    assert queued(ben, stranger) == []
+    assert ben.node.groups.address(stranger.key) is None
+
+
+def test_only_so_much_is_read_for_who_was_removed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond that, it is told nothing, as it is where nothing is found: no report costs more than the bound says."""
+    world = Stolen(make)
+    ben, mal = world.ben, world.mal
+    monkeypatch.setattr(former_members, "FORMER_LOOK_BYTES", 1)
+    report(mal, ben, *mal.node.heads.report(ben.key).heads)
+    assert queued(ben, mal) == []
+    monkeypatch.undo()
+    ben.wait(FORMER_LOOK_SECONDS)
+    report(mal, ben, *mal.node.heads.report(ben.key).heads)
+    assert queued(ben, mal) == [MessageType.GROUP_MANIFEST]
+
+
+@pytest.mark.slow
+def test_only_so_many_reports_of_strangers_are_looked_at(make: Make) -> None:
+    """Each costs the reading of manifests; who was removed is told all the same, when its next one comes."""
+    world = Stolen(make)
+    ben, mal = world.ben, world.mal
+    for number in range(3 * FORMER_LOOKS_SAVED):
+        report(make(f"stranger {number}"), ben, GroupHead(world.group_id, 1, b"heads".ljust(16)), asks=True)
+    codes = [event.code for event in ben.events() if isinstance(event, EnvelopeDropped)]
+    assert codes == ["not_a_member"] * FORMER_LOOKS_SAVED + ["rate"] * 2 * FORMER_LOOKS_SAVED
+    ben.wait(2 * FORMER_LOOK_SECONDS)
+    report(mal, ben, *mal.node.heads.report(ben.key).heads)
+    assert queued(ben, mal) == [MessageType.GROUP_MANIFEST]
+
+
+def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothing_later(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id, other = found(ann, ben, mal), found(ben, mal)
+    remove(ann, mal, group_id)
+    carry(ann, ben)
+    removal: GroupManifest = ben.node.groups.group(group_id)
+    with ben.store.transaction():
+        member = removal.member(ben.key)
+        assert member is not None
+        changed = replace(member, label="later")
+        ben.node.actions.change(group_id, lambda draft, _: draft.changing(changed), ben.now)
+    for device in (ben, mal):
+        device.compares_on_contact_only()
+    mal.blob(other, b"hello")
+    meet(ben, mal)
+    assert any(isinstance(event, RemovedFromGroup) for event in mal.events())
+    assert [group.group_id for group in mal.node.groups.joined()] == [other]
+    held = [read_manifest(raw).version for raw in mal.store.groups.manifests_from(group_id, 1)]
+    assert max(held) == removal.version
+    assert mal.store.groups.secret(group_id, removal.epoch_id) is None
+
+
+def test_a_removed_device_that_holds_a_rival_of_its_removal_is_notified(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    remove(ann, cid, group_id)
+    carry(ann, ben)
+    for label in ("one", "two", "three"):
+        rename(cid, group_id, label)
+    held = cid.node.groups.group(group_id)
+    report(cid, ben, GroupHead(group_id, held.version, b"heads".ljust(16)), asks=True)
+    meet(ben, cid)
+    assert cid.node.groups.joined() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ahead", [1, 20])
+def test_a_removed_device_that_is_behind_nobody_is_notified_by_whoever_it_shares_another_group_with(
+    make: Make, ahead: int
+) -> None:
+    """It was restored to before its removal, and has issued as many versions since as the others, or many more."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id, other = found(ann, ben, cid), found(ben, cid)
+    remove(ann, cid, group_id)
+    carry(ann, ben)
+    removal = ben.node.groups.group(group_id)
+    rename(ben, group_id, "what comes later is nothing for who was removed")
+    for number in range(2 * ahead):
+        rename(cid, group_id, f"{number}")
+    assert cid.node.groups.group(group_id).version >= ben.node.groups.group(group_id).version
+    for device in (ben, cid):
+        device.compares_on_contact_only()
+    cid.blob(other, b"hello")
+    meet(ben, cid)
+    assert [group.group_id for group in cid.node.groups.joined()] == [other]
+    by_others = [read_manifest(raw) for raw in cid.store.groups.manifests_from(group_id, removal.version)]
+    assert [each.hash for each in by_others if each.issuer != cid.key] == [removal.hash]
+    assert queued(ben, cid) == [], "once is enough"
+
+
+def test_a_removed_device_that_has_gone_another_way_for_long_is_told_all_of_the_others(make: Make) -> None:
+    """It cannot place its removal without what that follows, and gets no answer when it asks for that."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id, other = found(ann, ben, cid), found(ben, cid)
+    for number in range(3):
+        rename(ann, group_id, f"ann {number}")
+        rename(cid, group_id, f"cid {number}")
+    remove(ann, cid, group_id)
+    carry(ann, ben)
+    for _ in range(3):
+        report(cid, ben, *cid.node.heads.report(ben.key).heads)
+        meet(ben, cid, seconds=40)
+    assert [group.group_id for group in cid.node.groups.joined()] == [other]
+
+
+def test_a_removed_device_owes_nobody_word_of_that(make: Make) -> None:
+    """What its lost life had issued comes back to a restored device in one bundle with its removal."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    copy = ben.copy_state()
+    with ben.store.transaction():
+        own = ben.node.groups.group(group_id).member(ben.key)
+        assert own is not None
+        renamed = replace(own, label="of a life that is lost")
+        ben.node.actions.change(group_id, lambda draft, _: draft.changing(renamed), ben.now)
+    carry(ann, ben)
+    ben.stop()
+    ben.return_to(copy)
+    remove(ann, ben, group_id)
+    bundle = Bundle(tuple(ann.store.groups.manifests_from(group_id, 1)))
+    with ben.store.transaction():
+        ben.node.membership.take(group_id, bundle.manifests, ben.now.wall_us)
+    assert ben.node.groups.joined() == []
+    assert not ben.node.groups.addresses.notifies(ann.key)
+
+
+def test_the_secret_of_a_manifest_that_a_removed_device_brings_is_asked_of_the_others(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    remove(ann, cid, group_id)
+    carry(ann, cid)
+    removal = ann.node.groups.group(group_id)
+    body, fresh = Bundle((removal.raw,)).to_wire(), Incarnation(b"anotherx")
+    message = write_message(
+        cid.identity, MessageType.GROUP_MANIFEST, ben.key, group_id, fresh, 1, LinkSeq(1), cid.now.wall_us, body
+    )
+    ben.receive(seal(message, ben.identity.noise_public, cid.rng(32), cid.rng(24)))
+    assert members_of(ben, group_id) == {ann.key, ben.key}
+    with ann.store.transaction():
+        ann.node._queue.forget(ben.key)  # the issuer's own message is lost with its state
+    for _ in range(8):
+        ben.wait(60)
+        ben.maintain()
+        carry(ben, ann)
+    assert ben.node.groups.secret(group_id) == ann.node.groups.secret(group_id) is not None
