@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -139,26 +139,30 @@ class AlertBook:
 
     def look(
         self,
-        findings: Mapping[Subject, AlertFinding | None],
-        devices: Collection[str],
+        findings: Iterable[tuple[Subject, AlertFinding | None]],
+        devices: Container[str],
         now_us: int,
         settle_us: int,
     ) -> list[Notice]:
         """Take what was found, and return what is to be told now.
 
         Args:
-            findings: what is wrong; None for what is well; what is not known is not named.
+            findings: what is wrong, and None for what is well; what is not known is not named. Of what is named twice,
+                as a device with two disks is, the one that is wrong counts.
             devices: the keys of all devices of the fleet, in hex.
             now_us: by the wall clock.
             settle_us: how long something has to be wrong before it is told.
         """
-        for subject, finding in findings.items():
+        well, wrong = set[Subject](), set[Subject]()
+        for subject, finding in findings:
             if finding is not None:
                 self._is_wrong(subject, finding, now_us)
+            if subject in self.episodes:
+                (well if finding is None else wrong).add(subject)
         for subject in [*self.episodes]:
-            known_well = subject in findings and findings[subject] is None
-            if known_well or subject.device not in devices:
-                self._is_well(subject, now_us, gone=subject.device not in devices)
+            gone = subject.device not in devices
+            if gone or (subject in well and subject not in wrong):
+                self._is_well(subject, now_us, gone=gone)
         begun = [
             (subject, each)
             for subject, each in self.episodes.items()

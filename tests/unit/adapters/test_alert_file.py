@@ -15,7 +15,7 @@ _SUBJECT = Subject(AlertKind.STALE, "ab" * 32, "air:temperature Cel")
 
 def _book() -> AlertBook:
     book = AlertBook(number=7)
-    book.look({_SUBJECT: AlertFinding("büro", "has had no value", 5, 9)}, {_SUBJECT.device}, 10, 0)
+    book.look([(_SUBJECT, AlertFinding("büro", "has had no value", 5, 9))], {_SUBJECT.device}, 10, 0)
     book.enqueue(AlertMessage("a-7", "stale", ended=False, title="t", text="x", at_us=10, devices=("ab",)), ["mail"])
     book.queue("mail").refused("no", 20)
     return book

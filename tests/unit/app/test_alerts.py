@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from covey.app.alerts import findings_of, message_of
 from covey.app.fleet_documents import Fleet, FleetDevice, FleetRelease, FleetRollback, FleetValue
 from covey.config.schema import AlertsConfig
-from covey.core.alerts import AlertBook, AlertKind, Subject
+from covey.core.alerts import AlertBook, AlertFinding, AlertKind, Subject
 
 _NOW_US = 1_800_000_000_000_000
 _MINUTE_US = 60_000_000
 _CONFIG = AlertsConfig()
+_OWN = f"{1:064x}"
+_Found = list[tuple[Subject, AlertFinding | None]]
 
 
 def _value(name: str = "soil", value: float = 1.0, age_minutes: int = 1, clock: str = "synchronised") -> FleetValue:
@@ -47,9 +50,15 @@ def _fleet(*devices: FleetDevice, listens: bool = True) -> Fleet:
     return Fleet(_NOW_US, "", devices, (), (), (), (), reads_vault=True, listens=listens)
 
 
+def _found(
+    fleet: Fleet, config: AlertsConfig = _CONFIG, *, settled: bool = True, known: Iterable[Subject] = ()
+) -> _Found:
+    return [*findings_of(fleet, fleet.devices, config, own=_OWN, settled=settled, known={*known})]
+
+
 def _wrong(fleet: Fleet, *, settled: bool = True, config: AlertsConfig = _CONFIG) -> list[tuple[str, str]]:
-    found = findings_of(fleet, config, settled=settled)
-    return [(subject.kind, each.what) for subject, each in found.items() if each is not None]
+    found = _found(fleet, config, settled=settled)
+    return [(subject.kind, each.what) for subject, each in found if each is not None]
 
 
 def _texts(before: Fleet, after: Fleet) -> list[str]:
@@ -57,8 +66,8 @@ def _texts(before: Fleet, after: Fleet) -> list[str]:
     book, texts = AlertBook(), []
     for fleet in (before, after):
         devices = {each.key for each in fleet.devices}
-        notices = book.look(findings_of(fleet, _CONFIG, settled=True), devices, fleet.at_us, 0)
-        texts += [message_of(notice, fleet, 1).text for notice in notices]
+        notices = book.look(_found(fleet), devices, fleet.at_us, 0)
+        texts += [message_of(notice, devices, fleet.at_us, 1).text for notice in notices]
     return texts
 
 
@@ -73,9 +82,9 @@ def test_who_is_silent_for_long_enough_is_told_and_when_it_is_back() -> None:
 
 def test_after_a_start_silence_and_ages_are_not_known() -> None:
     fleet = _fleet(_device(1, "silent"), _device(2, "online", 38, _value(age_minutes=600)))
-    found = findings_of(fleet, _CONFIG, settled=False)
-    assert Subject(AlertKind.SILENT, fleet.devices[0].key) not in found
-    assert all(subject.kind is not AlertKind.STALE for subject in found)
+    found = _found(fleet, settled=False)
+    assert Subject(AlertKind.SILENT, fleet.devices[0].key) not in dict(found)
+    assert all(subject.kind is not AlertKind.STALE for subject, _ in found)
 
 
 def test_a_hub_that_listens_to_nobody_is_the_one_thing_that_is_told() -> None:
@@ -111,12 +120,19 @@ def test_losses_values_disks_and_clocks() -> None:
     nothing = AlertsConfig(
         silent_minutes=0.0, stale_minutes=0.0, disk_percent=0.0, lost=False, clock=False, releases=False
     )
-    assert findings_of(_fleet(lost, stale, unset), nothing, settled=True) == {}
+    assert _found(_fleet(lost, stale, unset), nothing) == []
 
 
 def test_a_disk_about_the_threshold_neither_ends_nor_begins_anything() -> None:
-    between = findings_of(_fleet(_device(1, "online", 38, _value("disk/use", 0.89))), _CONFIG, settled=True)
-    assert all(subject.kind is not AlertKind.DISK for subject in between)
+    between = _found(_fleet(_device(1, "online", 38, _value("disk/use", 0.89))))
+    assert all(subject.kind is not AlertKind.DISK for subject, _ in between)
+
+
+def test_of_two_disks_of_a_device_the_full_one_counts() -> None:
+    for full, roomy in (("a/disk/use", "disk/use"), ("disk/use", "a/disk/use")):
+        both = _fleet(_device(1, "online", 38, _value(full, 0.99), _value(roomy, 0.2)))
+        (begun,) = _texts(both, both)
+        assert "has a disk of which 99% is in use" in begun
 
 
 def test_a_label_of_a_peer_is_one_line() -> None:
@@ -141,9 +157,9 @@ def _texts_of(*fleets: Fleet) -> list[str]:
     book, texts = AlertBook(), []
     for hours, fleet in enumerate(fleets):
         later = replace(fleet, at_us=fleet.at_us + hours * 60 * _MINUTE_US)
-        found = findings_of(later, _CONFIG, settled=True, known=book.episodes)
-        for notice in book.look(found, {each.key for each in fleet.devices}, later.at_us, 0):
-            message = message_of(notice, later, 1)
+        devices = {each.key for each in fleet.devices}
+        for notice in book.look(_found(later, known=book.episodes), devices, later.at_us, 0):
+            message = message_of(notice, devices, later.at_us, 1)
             texts.append(f"{message.title} | {message.text}")
     return texts
 

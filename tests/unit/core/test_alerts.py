@@ -23,7 +23,7 @@ def _subject(number: int = 1) -> Subject:
 
 
 def _look(book: AlertBook, found: dict[Subject, AlertFinding | None], now_us: int) -> list[Notice]:
-    return book.look(found, {f"{number:064x}" for number in range(500)}, now_us, _SETTLE_US)
+    return book.look(found.items(), {f"{number:064x}" for number in range(500)}, now_us, _SETTLE_US)
 
 
 def _message(number: int = 1) -> AlertMessage:
@@ -55,7 +55,7 @@ def test_what_is_not_known_ends_nothing() -> None:
     _look(book, {_subject(): _SILENT}, _START_US)
     _look(book, {_subject(): _SILENT}, _START_US + _SETTLE_US)
     assert _look(book, {}, _START_US + 10 * ALERT_PAUSE_US) == []
-    (ended,) = book.look({}, set(), _START_US + 11 * ALERT_PAUSE_US, _SETTLE_US)
+    (ended,) = book.look([], set(), _START_US + 11 * ALERT_PAUSE_US, _SETTLE_US)
     assert ended.ended
 
 
@@ -98,7 +98,7 @@ def test_a_clock_that_is_set_back_silences_nothing_for_good() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     book = AlertBook()
     found: dict[Subject, AlertFinding | None] = {_subject(number): _SILENT for number in range(ALERT_EPISODES + 1)}
-    book.look(found, {subject.device for subject in found}, _START_US, _SETTLE_US)
+    book.look(found.items(), {subject.device for subject in found}, _START_US, _SETTLE_US)
     assert len(book.episodes) == ALERT_EPISODES
     for number in range(ALERT_MESSAGES + 3):
         book.enqueue(_message(number), ["webhook"])

@@ -36,6 +36,7 @@ _LATELY_US = 20 * 3_600_000_000
 _VERSIONS = 8
 """Versions that are named; of a fleet that runs more of them, those that most devices run."""
 _ALL = 2**31
+_AT_ONCE = 500
 _NOTHING = NewestOfDevice()
 KINDS = tuple(each for each in CONDITIONS if each not in {"all", "overdue"})
 """What devices may be asked for by, beside all of them."""
@@ -50,6 +51,21 @@ class Listed(NamedTuple):
 
 
 _EVERYBODY = Listed()
+
+
+class FleetKeys:
+    """The keys of a fleet's devices, in hex, as they are in a table: nothing is copied."""
+
+    def __init__(self, table: FleetTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        """Return how many devices there are."""
+        return self._table.count(Wanted())
+
+    def __contains__(self, key: object) -> bool:
+        """Say whether a device is in the fleet."""
+        return isinstance(key, str) and self._table.device(DeviceKey(bytes.fromhex(key))) is not None
 
 
 class FleetView:
@@ -180,6 +196,17 @@ class FleetView:
     def _shown(self, listed: Listed) -> Iterator[FleetDevice]:
         for each in self.table.window(Wanted(listed.kind), 0, listed.most):
             yield shown_device(each, self.values_of(each.found.device) if listed.values else ())
+
+    def devices(self) -> Iterator[FleetDevice]:
+        """Yield all devices with their last values, some of which are in memory at a time."""
+        for first in range(0, self.count("all"), _AT_ONCE):
+            for each in self.table.window(Wanted("all"), first, _AT_ONCE):
+                yield shown_device(each, self.values_of(each.found.device))
+
+    @property
+    def keys(self) -> FleetKeys:
+        """Return the devices' keys."""
+        return FleetKeys(self.table)
 
     def count(self, kind: str) -> int:
         """Return how many devices are of a kind, or how many there are: `all`."""

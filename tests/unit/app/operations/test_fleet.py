@@ -15,6 +15,7 @@ from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.fleet_table import SaidSummary, Wanted
 from covey.app.device import Device, find_state, open_device
 from covey.app.fleet_documents import Fleet
+from covey.app.operations import fleet
 from covey.app.operations.fleet import FleetView, Listed
 from covey.app.operations.fleet_devices import shown_device
 from covey.core.group.manifest import GroupManifest, Member
@@ -140,6 +141,19 @@ def test_each_look_shows_what_a_first_look_would(opened: Device, seed: int) -> N
     for step in range(_STEPS):
         world.step()
         assert _look(view, world) == _look(FleetView(), world), step
+
+
+def test_devices_come_some_at_a_time_each_once(opened: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "_AT_ONCE", 2)
+    world, view = _World(opened, 1), FleetView()
+    for _ in range(_STEPS):
+        world.step()
+    listed = _look(view, world).devices
+    assert len(listed) > 2
+    assert (*view.devices(),) == listed
+    assert len(view.keys) == len(listed)
+    assert all(each.key in view.keys for each in listed)
+    assert "00" * 32 not in view.keys
 
 
 def test_of_many_that_fall_silent_at_once_each_look_takes_up_some(opened: Device) -> None:  # as when a relay ends
