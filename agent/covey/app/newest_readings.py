@@ -153,6 +153,10 @@ class SaidByDevices(Mapping[DeviceKey, NewestOfDevice]):
     def __getitem__(self, device: DeviceKey) -> NewestOfDevice:
         return NewestOfDevice.from_text(self._table.said([device])[device])
 
+    def of(self, devices: Sequence[DeviceKey]) -> dict[DeviceKey, NewestOfDevice]:
+        """Return what was read of some devices, of which something was: asked for together."""
+        return {device: NewestOfDevice.from_text(text) for device, text in self._table.said(devices).items()}
+
     def __iter__(self) -> Iterator[DeviceKey]:
         return iter(self._table.said_of())
 

@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, Wanted
+from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, ShownDevice, Wanted
 from covey.app.fleet_documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
 from covey.app.newest_readings import NewestOfDevice, NewestReadings
 from covey.app.operations.fleet_devices import HERE, SELF, FleetDevices, shown_device, value_of
@@ -194,14 +194,20 @@ class FleetView:
         )
 
     def _shown(self, listed: Listed) -> Iterator[FleetDevice]:
-        for each in self.table.window(Wanted(listed.kind), 0, listed.most):
-            yield shown_device(each, self.values_of(each.found.device) if listed.values else ())
+        rows = self.table.window(Wanted(listed.kind), 0, listed.most)
+        return self._with_values(rows) if listed.values else map(shown_device, rows)
+
+    def _with_values(self, rows: Sequence[ShownDevice]) -> Iterator[FleetDevice]:
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            said = self._newest.devices.of([each.found.device for each in some])
+            for each in some:
+                yield shown_device(each, _values(said.get(each.found.device, _NOTHING)))
 
     def devices(self) -> Iterator[FleetDevice]:
         """Yield all devices with their last values, some of which are in memory at a time."""
         for first in range(0, self.count("all"), _AT_ONCE):
-            for each in self.table.window(Wanted("all"), first, _AT_ONCE):
-                yield shown_device(each, self.values_of(each.found.device))
+            yield from self._with_values(self.table.window(Wanted("all"), first, _AT_ONCE))
 
     @property
     def keys(self) -> FleetKeys:
@@ -214,7 +220,7 @@ class FleetView:
 
     def called(self, name: str) -> list[FleetDevice]:
         """Return the devices with this label, or else those whose keys begin so, with their last values."""
-        return [shown_device(each, self.values_of(each.found.device)) for each in self.table.called(name)]
+        return [*self._with_values(self.table.called(name))]
 
     def device(self, key: DeviceKey) -> FleetDevice | None:
         """Return one device."""
@@ -227,11 +233,15 @@ class FleetView:
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""
-        return tuple(map(value_of, self.said_by(key).by_name()))
+        return _values(self.said_by(key))
 
     def said_by(self, key: DeviceKey) -> NewestOfDevice:
         """Return what the looks so far have found of a device in the vault."""
         return self._newest.devices.get(key, _NOTHING)
+
+
+def _values(said: NewestOfDevice) -> tuple[FleetValue, ...]:
+    return tuple(map(value_of, said.by_name()))
 
 
 def vault_of(device: Device, location: str | None) -> tuple[VaultReader, list[str]]:
