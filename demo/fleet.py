@@ -49,14 +49,15 @@ class Member(Protocol):
 class Fleet:
     """The way of a reading as far as the vault, on one machine. `others` are members that hang on an agent: a board."""
 
-    def __init__(self, folder: Path, agents: int) -> None:
+    def __init__(self, folder: Path, agents: int, vault: str | None = None) -> None:
+        """`vault` is a folder or a URL of an object store, and without it a folder beside the others."""
         self.folder = folder
         self.broker = Broker(folder / "broker")
         self.broker.start()
         self.tap = WireTap(self.broker.port)
         self.collector = TappedDevice(folder, "collector", self.tap)
         self.agents = [TappedDevice(folder, f"agent-{number}", self.tap) for number in range(1, agents + 1)]
-        self.vault = folder / "vault"
+        self.vault = vault or str(folder / "vault")
         self.others: list[Member] = []
 
     @property
@@ -100,13 +101,13 @@ class Fleet:
         self.tap.close()
 
 
-def _configure(device: Device, vault: Path, batch_seconds: float, interval_seconds: float, operator: str) -> None:
+def _configure(device: Device, vault: str, batch_seconds: float, interval_seconds: float, operator: str) -> None:
     folder = StateFolder.at(device.state)
     folder.configuration.change(
         {
             "telemetry.batch_seconds": batch_seconds,
             "sensors.interval_seconds": interval_seconds,
-            "vault.location": str(vault),
+            "vault.location": vault,
             "vault.segment_seconds": 1.0,
             "operations.operators": (operator,),
             "operations.commands": (ACTION,),

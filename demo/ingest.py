@@ -17,12 +17,12 @@ _END_SECONDS = 60
 class Ingest:
     """The Spark job as a process."""
 
-    def __init__(self, folder: Path, vault: Path, key_file: Path) -> None:
+    def __init__(self, folder: Path, vault: str, key_file: Path) -> None:
         self.tables = folder / "tables"
         self._checkpoint = folder / "checkpoint"
         self._log = folder / "ingest.log"
         self._words = [
-            str(vault),
+            vault,
             str(self.tables),
             *("--key-file", str(key_file)),
             *("--checkpoint", str(self._checkpoint)),

@@ -123,7 +123,7 @@ def _audited_from_outside(fleet: Fleet, ingest: Ingest) -> Audit:
     history = fleet.folder / "history"
     fleet.collector.ok("history", "export", str(history))
     holdings = Holdings(read_members(history, fleet.collector.state))
-    holdings.take(Vault(str(fleet.vault), fleet.collector.state / "vault.key"))
+    holdings.take(Vault(fleet.vault, fleet.collector.state / "vault.key"))
     return audit(holdings, [ingest.tables])
 
 

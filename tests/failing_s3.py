@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from enum import Enum, auto
@@ -44,8 +44,8 @@ class FailingS3:
         self.objects: dict[str, Stored] = {}
         self.parts: dict[str, dict[int, bytes]] = {}
         self.asked: list[str] = []
-        self.moments: list[dict[str, Stored]] = []
-        """What was there after each change: what whoever writes leaves if he is killed then."""
+        self.moments: MutableSequence[dict[str, Stored]] = []
+        """What was there after each change: what whoever writes leaves if he is killed then. Grows with its square."""
         self.orders: Callable[[str, str], Order] = lambda _method, _key: Order.OBEY
         self.lock = threading.Lock()
         self.connections: set[socket.socket] = set()

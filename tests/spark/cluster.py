@@ -2,7 +2,9 @@
 
 A master, workers and drivers are processes below mount namespaces: what is the folder for temporary files here is an
 empty one of its own in each, and in it lie work folders, shuffles, the driver's state and a copy of the key file.
-Programs are installed, as they would be anywhere.
+Programs are installed, as they would be anywhere. What is started again finds its folder empty, as on a new machine;
+but the master has a disk, for without what it notes there (`spark.deploy.recoveryMode`) a new one knows no application:
+it would end their executors, and the driver would wait for others without end.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 import pytest
 
-from tests.spark.processes import below, kill
+from tests.spark.processes import Process, below, kill
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py")
+MASTER, DRIVER = "master", "driver"
+NEEDS_ROOT = "a cluster without a folder in common needs root"
 _TEMPORARY = [
     folder
     for folder in dict.fromkeys(Path(name) for name in (tempfile.gettempdir(), "/tmp", "/var/tmp"))
@@ -30,81 +35,123 @@ _TEMPORARY = [
 ]
 """Folders for temporary files, but for one in which the programs themselves lie."""
 _OWN = _TEMPORARY[0]
-KEY_FILE = _OWN / "vault.key"
+_KEY_FILE, _DISK = _OWN / "vault.key", _OWN / "disk"
 _ENTER = f"""
 set -e
+[ -z "$COVEY_TEST_DISK" ] || mount --bind "$COVEY_TEST_DISK" /mnt
 for folder in {" ".join(map(str, _TEMPORARY))}; do mount -t tmpfs none "$folder"; done
-(umask 077 && printf %s "$COVEY_TEST_KEY" > {KEY_FILE})
+[ -z "$COVEY_TEST_DISK" ] || {{ mkdir {_DISK} && mount --move /mnt {_DISK}; }}
+(umask 077 && printf %s "$COVEY_TEST_KEY" > {_KEY_FILE})
 cd {_OWN}
 exec "$@"
 """
+_SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+_MASTER_OPTIONS = {
+    "spark.deploy.recoveryMode": "FILESYSTEM",
+    "spark.deploy.recoveryDirectory": str(_DISK),
+    "spark.deploy.recoveryTimeout": "20s",  # after which who has not answered a new master is gone; a minute else
+}
 
 
 class Cluster:
     """Its processes, which know a store by `environment`; their outputs go to files in `logs`, outside of it."""
 
-    def __init__(self, logs: Path, key: str, environment: dict[str, str]) -> None:
+    def __init__(self, logs: Path, key_file: Path, environment: Mapping[str, str]) -> None:
         self._logs = logs
+        self._key_file = key_file
+        self._disk = logs / "master-disk"
         programs = Path(sys.executable).parent
-        self._environment = os.environ | environment | {
-            "COVEY_TEST_KEY": key,
-            "PATH": f"{programs}:{os.environ['PATH']}",
+        self._environment = os.environ | {
             "PYSPARK_PYTHON": sys.executable,
+            **environment,
+            "PATH": f"{programs}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
             "TMPDIR": str(_OWN),
             "SPARK_LOCAL_DIRS": str(_OWN / "spark"),
-        }  # fmt: skip
-        self._started: list[subprocess.Popen[bytes]] = []
-        self.master = ""
+            "SPARK_MASTER_OPTS": " ".join(f"-D{name}={value}" for name, value in _MASTER_OPTIONS.items()),
+        }
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._lasting: dict[str, list[str]] = {}
+        """What never ends by itself, and how it is started."""
+        self._master = ""
+
+    def boot(self, workers: Sequence[str]) -> None:
+        """Start the master, and workers of one core, each by its name."""
+        self._disk.mkdir()
+        master = [_SPARK_CLASS, "org.apache.spark.deploy.master.Master", *_listening()]
+        self.start(MASTER, master)
+        wait_until(self._has_master, "the master has a port", 120)
+        self._lasting[MASTER] = [*master[:2], *_listening(self._master.rpartition(":")[2])]
+        worker = [_SPARK_CLASS, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g"]
+        for name in workers:
+            self._lasting[name] = [*worker, "--work-dir", str(_OWN / "work"), *_listening(), self._master]
+            self.start(name, self._lasting[name])
+        for name in workers:
+            wait_until(lambda name=name: "Successfully registered" in self.log(name), f"{name} is registered", 120)
+
+    def submit(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start an ingest as the driver of the cluster, which has a copy of the key file."""
+        where = ["--master", self._master, "--conf", "spark.driver.host=127.0.0.1"]
+        return self.start(DRIVER, ["spark-submit", *where, PROGRAM, *words, "--key-file", str(_KEY_FILE)])
 
     def start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         """Start a program in a file system of its own."""
+        own = {
+            "COVEY_TEST_KEY": self._key_file.read_text(),
+            "COVEY_TEST_DISK": str(self._disk if name == MASTER else ""),
+        }
         with (self._logs / f"{name}.log").open("ab") as output:
             inside = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "sh", *command]
-            started = subprocess.Popen(inside, env=self._environment, stdout=output, stderr=output)
-        self._started.append(started)
+            started = subprocess.Popen(inside, env=self._environment | own, stdout=output, stderr=output)
+        self._started[name] = started
         return started
+
+    def look(self) -> None:
+        """Start the master and workers again where they have ended."""
+        for name, command in self._lasting.items():
+            if self._started[name].poll() is not None:
+                self.start(name, command)
+
+    def running(self, name: str) -> dict[int, Process]:
+        """Return a program's process, and after it those that it has started; none where it has ended."""
+        started = self._started.get(name)
+        return below(started.pid) if started is not None and started.poll() is None else {}
 
     def log(self, name: str) -> str:
         """Return what a program has said."""
         path = self._logs / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def boot(self, workers: int) -> list[subprocess.Popen[bytes]]:
-        """Start the master, and workers of one core; return these."""
-        spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-        where = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        self.start("master", [spark_class, "org.apache.spark.deploy.master.Master", *where])
-        wait_until(self._has_master, "the master has a port", 120)
-        worker = [spark_class, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g"]
-        names = [f"worker-{number}" for number in range(workers)]
-        started = [self.start(name, [*worker, "--work-dir", str(_OWN / "work"), *where, self.master]) for name in names]
-        for name in names:
-            wait_until(lambda name=name: "Successfully registered" in self.log(name), f"{name} is registered", 120)
-        return started
-
-    def _has_master(self) -> bool:
-        found = re.search(r"spark://127\.0\.0\.1:\d+", self.log("master"))
-        self.master = found[0] if found else ""
-        return found is not None
-
     def stop(self) -> None:
         """Kill all of it."""
-        for process in self._started:
-            kill([*below(process.pid)])
+        for name, process in self._started.items():
+            kill(self.running(name))
             process.wait()
+
+    def _has_master(self) -> bool:
+        found = re.search(r"spark://127\.0\.0\.1:\d+", self.log(MASTER))
+        self._master = found[0] if found else ""
+        return found is not None
+
+
+def _listening(port: str = "0") -> list[str]:
+    return ["--host", "127.0.0.1", "--port", port, "--webui-port", "0"]
+
+
+def is_allowed() -> bool:
+    """Say whether whoever runs this may give a process a file system of its own."""
+    return subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode == 0
 
 
 @contextmanager
-def cluster(logs: Path, key: str, environment: dict[str, str]) -> Iterator[Cluster]:
-    """Give a cluster that ends with the block."""
-    allowed = subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode == 0
-    if not allowed:
+def cluster(logs: Path, key_file: Path, environment: Mapping[str, str]) -> Iterator[Cluster]:
+    """Give a test a cluster that ends with the block."""
+    if not is_allowed():
         if os.environ.get("CI"):
-            pytest.fail("a cluster without a folder in common needs root")
-        pytest.skip("a cluster without a folder in common needs root")
-    made = Cluster(logs, key, environment)
+            pytest.fail(NEEDS_ROOT)
+        pytest.skip(NEEDS_ROOT)
+    made = Cluster(logs, key_file, environment)
     try:
         yield made
     finally:

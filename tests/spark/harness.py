@@ -2,124 +2,63 @@
 
 A real broker, an agent that measures, a collector, and ingests that follow its vault: into Parquet tables, into Delta
 tables, and into Delta tables in an object store. At moments that the seed decides something fails: a driver (alone, or
-with its JVM), a Python worker, the collector, the vault's store (read-only, slow, failing puts, unplugged, not
-mounted), the tables' store (it refuses, cuts connections, or does what it was asked and does not say so). A store fails
-for some seconds, in which other things fail, too. What ends by itself is started again, as systemd would. In the end
-another implementation (`tests/outside`) reads vault and tables: the vault must hold as many readings as the agent says
-that it published, and each table just these, once, and each as it was signed.
+with its JVM), a Python worker, an executor (where `--master` is a local-cluster), the collector, the vault's store
+(read-only, slow, failing puts, unplugged, not mounted), the tables' store (it refuses, cuts connections, or does what
+it was asked and does not say so). A store fails for some seconds, in which other things fail, too. What ends by itself
+is started again, as systemd would.
+
+With `--sink cluster` the vault lies in the object store as well, and an ingest follows it from a standalone cluster of
+Spark's: a master, two workers and a driver, each with a file system of its own, and no folder in common. What fails
+there, too: the driver's JVM alone, an executor, a worker of Spark's with all that it runs, and the master, which has a
+disk; and the vault's store fails as the tables' does.
+
+In the end another implementation (`tests/outside`) reads vault and tables: the vault must hold as many readings as the
+agent says that it published, and each table just these, once, and each as it was signed.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from deltalake.exceptions import DeltaError
 
-from covey.adapters.files import locked_folder
 from demo.device import Device
 from demo.fleet import Fleet
-from demo.quick_spark import quick_spark
-from tests.failing_s3 import FailingS3, Order
+from tests.failing_s3 import FailingS3
 from tests.outside.audit import Audit, audit, read_members
 from tests.outside.holdings import Holdings
 from tests.outside.tables import READINGS, rows_of
 from tests.outside.vault import Vault
-from tests.spark.failing_store import VARIABLE, Fault
-from tests.spark.processes import below, kill, python_workers
+from tests.spark.cluster import NEEDS_ROOT, ROOT, is_allowed
+from tests.spark.failing_buckets import FailingBuckets
+from tests.spark.failing_store import VARIABLE
+from tests.spark.ingests import TABLES_BUCKET, Ingest, IngestHere, IngestInCluster, Where
+from tests.spark.strikes import Dice, Strike
+from tests.spark.vault_places import VaultFolder, VaultInStore, VaultPlace
 from tests.waiting import Patience
 
-ROOT = Path(__file__).parents[2]
 INTERVAL_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 3.0
+ON_THIS_MACHINE = (Where.PARQUET, Where.DELTA, Where.STORE)
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 120.0
 _SHOWN_LINES = 12
-NOT_MOUNTED = "the store is not mounted"
-_GONE = {"the store is unplugged": "vault.none", NOT_MOUNTED: "vault.empty"}
-"""Where the vault's name leads: nowhere, or to the empty folder that another disk is usually mounted on."""
-
 
 Say = Callable[[str], None]
 
 
-class Where(StrEnum):
-    """As what an ingest keeps its tables, and where: in folders, or as Delta tables in an object store."""
-
-    PARQUET = "parquet"
-    DELTA = "delta"
-    STORE = "store"
-
-
 class FailedError(Exception):
     """Not each reading is in the tables once, or something did not get there in time."""
-
-
-class Ingest:
-    """The job as a process that is started again whenever it ends."""
-
-    def __init__(self, folder: Path, vault: Path, key_file: Path, where: Where, master: str | None) -> None:
-        self.name = f"tables-{where}"
-        in_store = where is Where.STORE
-        self.tables = f"s3://bucket/{self.name}" if in_store else str(folder / self.name)
-        self.log = folder / f"ingest-{where}.log"
-        self.starts = 0
-        program = [sys.executable, "-m", "covey_ingest"]
-        if master is not None:
-            submit = str(Path(sys.executable).parent / "spark-submit")
-            program = [submit, "--master", master, str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py")]
-        self._command = [*program, str(vault), self.tables, "--key-file", str(key_file)]
-        self._command += [] if in_store else ["--sink", str(where)]
-        self._command += ["--trigger-seconds", "0.5", "--max-segments-per-trigger", "16"]
-        self._environment = os.environ | quick_spark()
-        self._environment |= {
-            "SPARK_LOCAL_DIRS": str(folder / "spark"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-        }
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def look(self) -> None:
-        """Start it where it does not run."""
-        if self._process is None or self._process.poll() is not None:
-            self.starts += 1
-            with self.log.open("ab") as log:
-                self._process = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=log, stderr=log)
-
-    def kill_driver(self) -> int:
-        """Kill the driver and leave its JVM to find that out."""
-        return kill([*self._running()][:1])
-
-    def kill_all(self) -> int:
-        """Kill the driver with all that it has started."""
-        return kill([*self._running()])
-
-    def kill_worker(self, dice: random.Random) -> int:
-        """Kill one Python process in which tasks run; there may be none right now."""
-        workers = python_workers(self._process.pid) if self._process and self._running() else []
-        return kill([dice.choice(workers)]) if workers else 0
-
-    def close(self) -> None:
-        """End it for good."""
-        self.kill_all()
-        if self._process is not None:
-            self._process.wait()
-
-    def _running(self) -> Iterable[int]:
-        """Return the driver, if it has not ended, and what it has started."""
-        return below(self._process.pid) if self._process is not None and self._process.poll() is None else ()
 
 
 class Collector(Device):
@@ -134,7 +73,7 @@ class Collector(Device):
 
     def begin(self) -> None:
         """Start it."""
-        self.start("collect", "--vault", str(self._vault), "--no-sensors", environment=self._environment)
+        self.start("collect", "--vault", self._vault, "--no-sensors", environment=self._environment)
 
     def look(self) -> None:
         """Start it again where it has ended by itself."""
@@ -147,53 +86,40 @@ class Harness:
     """One run. Use `running`."""
 
     def __init__(
-        self,
-        folder: Path,
-        seed: int,
-        master: str | None,
-        sinks: Sequence[Where],
-        store: FailingS3,
-        say: Say,
-        longest_pause: float,
+        self, folder: Path, sinks: Sequence[Where], master: str | None, store: FailingS3, dice: Dice, say: Say
     ) -> None:
-        self._longest_pause = longest_pause
-        self._dice = random.Random(seed)
-        self._say = say
         self._folder = folder
-        self._fault = folder / "fault"
-        self._whole_at = math.inf
-        self._store_whole_at = 0.0
-        self._requests = random.Random(seed)
-        store.orders = self._order
+        self._dice = dice
+        self._say = say
+        self._buckets = FailingBuckets(store, dice, dice.another())
+        fault = folder / "fault"
+        in_store = Where.CLUSTER in sinks
+        self._vault: VaultPlace = VaultInStore(self._buckets) if in_store else VaultFolder(folder, fault, dice)
         self.struck: Counter[str] = Counter()
-        self.fleet = Fleet(folder, agents=1)
+        self.fleet = Fleet(folder, agents=1, vault=self._vault.location)
         (self.agent,) = self.fleet.agents
-        self.collector = Collector(self.fleet, self._fault)
+        self.collector = Collector(self.fleet, fault)
+        self.ingests = [self._ingest(sink, master) for sink in sinks]
+        self._strikes: dict[str, Strike] = {"collector": self._restart_collector, **self._vault.strikes()}
+        for ingest in self.ingests:
+            self._strikes |= {f"{what} ({ingest.name})": strike for what, strike in ingest.strikes().items()}
+        if {Where.STORE, Where.CLUSTER} & {*sinks}:
+            self._strikes["the tables' store"] = partial(self._buckets.fail, TABLES_BUCKET)
+
+    def _ingest(self, sink: Where, master: str | None) -> Ingest:
         key_file = self.collector.state / "vault.key"
-        self.ingests = [Ingest(folder, self.fleet.vault, key_file, sink, master) for sink in sinks]
-        self._strikes: dict[str, Callable[[], int]] = {
-            f"{what} ({ingest.name})": strike
-            for ingest in self.ingests
-            for what, strike in (
-                ("driver", ingest.kill_driver),
-                ("driver and JVM", ingest.kill_all),
-                ("Python worker", lambda ingest=ingest: ingest.kill_worker(self._dice)),
-            )
-        }
-        self._strikes["collector"] = self._restart_collector
-        self._strikes |= {name: lambda name=name: self._fail(name) for name in (*Fault, *_GONE)}
-        if Where.STORE in sinks:
-            self._strikes["the tables' store"] = self._fail_requests
+        if sink is Where.CLUSTER:
+            return IngestInCluster(self._folder, self._vault.location, key_file, self._dice)
+        return IngestHere(self._folder, self._vault.location, key_file, sink, master, self._dice)
 
     def set_up(self) -> None:
         """Start everything, and return when the first readings are in the tables."""
-        for name in ("vault.there", "vault.empty"):
-            (self._folder / name).mkdir()
-        self._mend()
         self.fleet.set_up(batch_seconds=1.0, interval_seconds=INTERVAL_SECONDS)
         self.fleet.collector.end()
         self.collector.begin()
         self.agent.start("run")
+        for ingest in self.ingests:
+            ingest.set_up()
         self._wait("the first readings", lambda: min(self._rows()) > 0)
 
     def close(self) -> None:
@@ -209,16 +135,16 @@ class Harness:
         bag: list[str] = []
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            bag = bag or self._dice.sample(sorted(self._strikes), len(self._strikes))
+            bag = bag or self._dice.shuffled(sorted(self._strikes))
             self.strike(bag.pop())
 
     def strike(self, name: str) -> None:
-        """Let one thing fail, as soon as it can: a Python worker must be there, and the store be whole.
+        """Let one thing fail, as soon as it can: a Python worker must be there, and the vault's folder be whole.
 
         Raises:
             FailedError: it could not in time.
         """
-        self._pause(self._dice.uniform(0.2, self._longest_pause))
+        self._pause(self._dice.pause_seconds())
         self._wait(name, self._strikes[name])
         self.struck[name] += 1
         self._say(f"{name}; {self._published()} readings published")
@@ -231,7 +157,8 @@ class Harness:
         """
         self.agent.end()
         self.agent.start("run", "--no-sensors")
-        self._store_whole_at = 0.0
+        self._buckets.mend()
+        self._vault.mend()
         self._wait("the delivery", self._is_delivered)
         published = self._published()
         with suppress(FailedError):
@@ -251,7 +178,7 @@ class Harness:
         history = self._folder / "history"
         self.collector.ok("history", "export", str(history))
         holdings = Holdings(read_members(history, self.collector.state))
-        holdings.take(Vault(str(self.fleet.vault), self.collector.state / "vault.key"))
+        holdings.take(Vault(self.fleet.vault, self.collector.state / "vault.key"))
         return audit(holdings, [ingest.tables for ingest in self.ingests])
 
     def _is_delivered(self) -> bool:
@@ -262,45 +189,9 @@ class Harness:
 
     def _restart_collector(self) -> int:
         self.collector.kill()
-        self._pause(self._dice.uniform(0, 1))
+        self._pause(self._dice.restart_seconds())
         self.collector.begin()
         return 1
-
-    def _fail(self, name: str) -> int:
-        """Let the store fail for some seconds, unless it does so already."""
-        if self._whole_at != math.inf:
-            return 0
-        if name in _GONE:
-            self._point(_GONE[name])
-        else:
-            order = self._fault.with_suffix(".new")
-            order.write_text(name)
-            order.replace(self._fault)
-        self._whole_at = time.monotonic() + self._longest_pause * self._dice.uniform(2 / 3, 4 / 3)
-        return 1
-
-    def _fail_requests(self) -> int:
-        """Let requests to the tables' store fail for some seconds."""
-        self._store_whole_at = time.monotonic() + self._longest_pause * self._dice.uniform(2 / 3, 4 / 3)
-        return 1
-
-    def _order(self, _method: str, _key: str) -> Order:
-        if time.monotonic() > self._store_whole_at:
-            return Order.OBEY
-        return self._requests.choice([Order.OBEY, Order.REFUSE, Order.CUT, Order.LOSE])
-
-    def _mend(self) -> None:
-        self._fault.unlink(missing_ok=True)
-        self._point("vault.there")
-        self._whole_at = math.inf
-
-    def _point(self, target: str) -> None:
-        """Let the vault's name lead to another place, but not in mid-put: a disk in use is not unmounted."""
-        with ExitStack() as puts:
-            for folder in sorted(self._folder.glob("vault.*/vaults/*/objects/**/")):
-                puts.enter_context(locked_folder(folder))
-            (self._folder / "vault.new").symlink_to(target)
-            (self._folder / "vault.new").replace(self._folder / "vault")
 
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -328,8 +219,7 @@ class Harness:
         return [_rows(each.tables) for each in self.ingests]
 
     def _look(self) -> None:
-        if time.monotonic() > self._whole_at:
-            self._mend()
+        self._vault.look()
         self.collector.look()
         for ingest in self.ingests:
             ingest.look()
@@ -356,12 +246,12 @@ def running(
     say: Say,
     *,
     master: str | None = None,
-    sinks: Sequence[Where] = tuple(Where),
+    sinks: Sequence[Where] = ON_THIS_MACHINE,
     longest_pause: float = LONGEST_PAUSE_SECONDS,
 ) -> Iterator[Harness]:
     """Set everything up, and end every process after. `longest_pause`: seconds between two strikes, at most."""
     with FailingS3().running() as store, _in_environment(store.environment):
-        harness = Harness(folder, seed, master, sinks, store, say, longest_pause)
+        harness = Harness(folder, sinks, master, store, Dice(seed, longest_pause), say)
         try:
             harness.set_up()
             yield harness
@@ -398,12 +288,15 @@ def main() -> int:
         type=Where,
         choices=list(Where),
         action="append",
-        help="tables of this kind, there, alone (default: each)",
+        help="tables of this kind, there; may be said again (default: parquet, delta and store); cluster needs root",
     )
     parser.add_argument(
         "--keep", type=Path, help="a new folder for everything (default: one that only a failure keeps)"
     )
     options = parser.parse_args()
+    sinks = options.sink or ON_THIS_MACHINE
+    if Where.CLUSTER in sinks and not is_allowed():
+        parser.error(NEEDS_ROOT)
     folder = options.keep.absolute() if options.keep else Path(tempfile.mkdtemp(prefix="covey-harness-"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -412,7 +305,7 @@ def main() -> int:
             options.seed,
             _print,
             master=options.master,
-            sinks=options.sink or tuple(Where),
+            sinks=sinks,
             longest_pause=options.pause,
         ) as harness:
             harness.strike_for(60 * options.minutes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +32,11 @@ def below(root: int) -> dict[int, Process]:
     return kept
 
 
-def python_workers(driver: int, *, of_executors: bool = False) -> list[int]:
-    """Return the Python processes in which a driver's tasks run: those that PySpark's daemons have forked.
+def python_workers(found: Mapping[int, Process], *, of_executors: bool = False) -> list[int]:
+    """Return those among processes in which tasks run in Python: PySpark's daemons have forked them.
 
-    `of_executors` leaves out those of the driver's own JVM, in which the source plans.
+    `of_executors` leaves out those of a driver's own JVM, in which the source plans.
     """
-    found = below(driver)
     workers = []
     for process in found.values():
         daemon = found.get(process.parent)
@@ -49,10 +48,10 @@ def python_workers(driver: int, *, of_executors: bool = False) -> list[int]:
     return sorted(workers)
 
 
-def executors(driver: int) -> set[str]:
-    """Return the ids of the executors of a cluster that lives below its driver."""
-    words = [process.command.split() for process in below(driver).values() if f".{_EXECUTOR} " in process.command]
-    return {line[line.index(_EXECUTOR_ID) + 1] for line in words if _EXECUTOR_ID in line}
+def executors(found: Mapping[int, Process]) -> dict[int, str]:
+    """Return those among processes that are executors of a cluster, and the ids that their driver has given them."""
+    words = {pid: process.command.split() for pid, process in found.items() if f".{_EXECUTOR} " in process.command}
+    return {pid: line[line.index(_EXECUTOR_ID) + 1] for pid, line in words.items() if _EXECUTOR_ID in line}
 
 
 def working_in(folder: Path) -> dict[int, Process]:

@@ -17,9 +17,9 @@ from deltalake import DeltaTable
 from covey.adapters.objects.folder import DirectoryStore
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 from tests.failing_s3 import FailingS3, Order
-from tests.spark.cluster import KEY_FILE, ROOT, Cluster, cluster
+from tests.spark.cluster import DRIVER, cluster
 from tests.spark.fleet import Author, Collector
-from tests.spark.processes import below, kill
+from tests.spark.processes import kill, python_workers
 from tests.waiting import Patience
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.processes]
@@ -27,11 +27,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.processes]
 SEGMENTS, DEVICES, READINGS = 12, 3, 20
 _VAULT, _URL = "s3://bucket/vault", "s3://bucket/tables"
 _COMMITS = "bucket/tables/readings/_delta_log/"
+_WORKERS = _FIRST, _SECOND = "worker-1", "worker-2"
+_INGEST = (_VAULT, _URL, "--available-now", "--max-segments-per-trigger", "3")
 _SEED = 17
 
 
-def _landed(folder: Path, store: FailingS3) -> tuple[str, set[str]]:
-    """Land a vault in the store, of three collectors; return its key file's text and the authors."""
+def _landed(folder: Path, store: FailingS3) -> tuple[Path, set[str]]:
+    """Land a vault in the store, of three collectors; return its key file and the authors."""
     collector = Collector(folder)
     others = [Collector(folder, seed, collector.key) for seed in (7, 8)]
     fleet = [Author(collector, seed) for seed in range(DEVICES)]
@@ -40,18 +42,12 @@ def _landed(folder: Path, store: FailingS3) -> tuple[str, set[str]]:
     local = DirectoryStore(folder)
     for key in local.keys("vaults/"):
         store.objects[f"bucket/vault/{key}"] = (local.get(key, MAXIMUM_SEGMENT_BYTES) or b"", time.time())
-    return collector.key_file.read_text(), {device.author for device in fleet}
+    return collector.key_file, {device.author for device in fleet}
 
 
 def _micro_batches(store: FailingS3) -> int:
     """Return how many micro-batches are committed."""
     return sum(b'"covey.offset"' in store.objects[key][0] for key in store.keys(_COMMITS))
-
-
-def _ingest(parts: Cluster) -> list[str]:
-    program = str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py")
-    words = [_VAULT, _URL, "--key-file", str(KEY_FILE), "--available-now", "--max-segments-per-trigger", "3"]
-    return ["spark-submit", "--master", parts.master, "--conf", "spark.driver.host=127.0.0.1", program, *words]
 
 
 def test_each_reading_once_though_all_that_can_is_killed_and_requests_fail(tmp_path: Path) -> None:
@@ -64,30 +60,28 @@ def test_each_reading_once_though_all_that_can_is_killed_and_requests_fail(tmp_p
         )
 
     with FailingS3().running() as store:
-        key, authors = _landed(tmp_path / "vault", store)
+        key_file, authors = _landed(tmp_path / "vault", store)
         store.orders = failing
-        with cluster(tmp_path, key, store.environment) as parts:
-            first, second = parts.boot(2)
+        with cluster(tmp_path, key_file, store.environment) as parts:
+            parts.boot(_WORKERS)
             killed: Counter[str] = Counter()
             starts, seen_before, patience = 0, (0, 0), Patience(120)
-            driver = parts.start("driver", _ingest(parts))
+            driver = parts.submit(*_INGEST)
             while not (driver.poll() == 0 and len(+killed) == 3):
                 if (now := (_micro_batches(store), killed.total() + starts)) != seen_before:
                     seen_before, patience = now, Patience(120)
-                assert patience.left, (killed, parts.log("driver")[-5000:])
+                assert patience.left, (killed, parts.log(DRIVER)[-5000:])
                 if driver.poll() is not None:
                     starts += 1
-                    assert starts < 12, parts.log("driver")[-5000:]
-                    driver = parts.start("driver", _ingest(parts))
+                    assert starts < 12, parts.log(DRIVER)[-5000:]
+                    driver = parts.submit(*_INGEST)
                 committed = _micro_batches(store)
                 if committed >= 1 and not killed["python"]:
-                    found = below(first.pid).values()
-                    killed["python"] += kill([each.pid for each in found if "pyspark.daemon" in each.command][-1:])
+                    killed["python"] += kill(python_workers(parts.running(_FIRST))[-1:])
                 elif committed >= 2 and not killed["driver"]:
-                    killed["driver"] += bool(kill([*below(driver.pid)]))
+                    killed["driver"] += bool(kill(parts.running(DRIVER)))
                 elif committed >= 3 and not killed["worker"]:
-                    found = below(second.pid).values()
-                    killed["worker"] += bool(kill([each.pid for each in found]))
+                    killed["worker"] += bool(kill(parts.running(_SECOND)))
                 time.sleep(0.05)
         store.orders = lambda _method, _key: Order.OBEY
         rows = DeltaTable(f"{_URL}/readings", storage_options=store.environment).to_pyarrow_table()

@@ -48,9 +48,10 @@ def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_p
         patience = Patience(120)
         while driver.poll() is None:
             assert patience.left, log.read_text()
-            seen.update(executors(driver.pid))
+            found = below(driver.pid)
+            seen.update(executors(found).values())
             if not killed and (tables / "readings" / "batch=0").exists():
-                killed = [pid for pid in python_workers(driver.pid, of_executors=True)[:1] if kill([pid])]
+                killed = [pid for pid in python_workers(found, of_executors=True)[:1] if kill([pid])]
             time.sleep(0.05)
     finally:
         kill([*below(driver.pid)])
