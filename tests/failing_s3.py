@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, MutableSequence
@@ -17,6 +18,7 @@ from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
@@ -49,8 +51,7 @@ class FailingS3:
         self.orders: Callable[[str, str], Order] = lambda _method, _key: Order.OBEY
         self.lock = threading.Lock()
         self.connections: set[socket.socket] = set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 
     @property
@@ -88,6 +89,15 @@ class FailingS3:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
             thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that whoever asked has left, or was killed on."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(store: FailingS3) -> type[BaseHTTPRequestHandler]:

@@ -72,6 +72,8 @@ class Cluster:
             "SPARK_MASTER_OPTS": " ".join(f"-D{name}={value}" for name, value in _MASTER_OPTIONS.items()),
         }
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._said_before: dict[str, int] = {}
+        """Bytes of each log from before the program was last started."""
         self._lasting: dict[str, list[str]] = {}
         """What never ends by itself, and how it is started."""
         self._master = ""
@@ -102,6 +104,7 @@ class Cluster:
             "COVEY_TEST_DISK": str(self._disk if name == MASTER else ""),
         }
         with (self._logs / f"{name}.log").open("ab") as output:
+            self._said_before[name] = output.tell()
             inside = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _ENTER, "sh", *command]
             started = subprocess.Popen(inside, env=self._environment | own, stdout=output, stderr=output)
         self._started[name] = started
@@ -119,9 +122,14 @@ class Cluster:
         return below(started.pid) if started is not None and started.poll() is None else {}
 
     def log(self, name: str) -> str:
-        """Return what a program has said."""
-        path = self._logs / f"{name}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        """Return what a program has said, however often it was started."""
+        return (self._logs / f"{name}.log").read_text(errors="replace")
+
+    def said(self, name: str) -> str:
+        """Return what a program has said since it was last started."""
+        with (self._logs / f"{name}.log").open("rb") as log:
+            log.seek(self._said_before[name])
+            return log.read().decode(errors="replace")
 
     def stop(self) -> None:
         """Kill all of it."""

@@ -5,7 +5,8 @@ tables, and into Delta tables in an object store. At moments that the seed decid
 with its JVM), a Python worker, an executor (where `--master` is a local-cluster), the collector, the vault's store
 (read-only, slow, failing puts, unplugged, not mounted), the tables' store (it refuses, cuts connections, or does what
 it was asked and does not say so). A store fails for some seconds, in which other things fail, too. What ends by itself
-is started again, as systemd would.
+is started again, as systemd would. When everything has failed once, all tables must get more readings, by themselves,
+before anything fails twice.
 
 With `--sink cluster` the vault lies in the object store as well, and an ingest follows it from a standalone cluster of
 Spark's: a master, two workers and a driver, each with a file system of its own, and no folder in common. What fails
@@ -131,12 +132,18 @@ class Harness:
         self.fleet.close()
 
     def strike_for(self, seconds: float) -> None:
-        """Let something fail again and again: everything once before anything twice."""
-        bag: list[str] = []
+        """Let something fail again and again: everything once, and then all tables get more, before anything twice.
+
+        Raises:
+            FailedError: something could not fail, or the tables did not get more, in time.
+        """
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            bag = bag or self._dice.shuffled(sorted(self._strikes))
-            self.strike(bag.pop())
+            before = self._rows()
+            for name in self._dice.shuffled(sorted(self._strikes)):
+                if time.monotonic() < end:
+                    self.strike(name)
+            self._wait("more readings in each of the tables", partial(self._have_grown, before))
 
     def strike(self, name: str) -> None:
         """Let one thing fail, as soon as it can: a Python worker must be there, and the vault's folder be whole.
@@ -214,6 +221,9 @@ class Harness:
             before = rows or [-1]
             self._wait("the tables", lambda before=before: sum(self._rows()) > sum(before))
             rows = self._rows()
+
+    def _have_grown(self, before: Sequence[int]) -> bool:
+        return all(now > then for now, then in zip(self._rows(), before, strict=True))
 
     def _rows(self) -> list[int]:
         return [_rows(each.tables) for each in self.ingests]
