@@ -42,6 +42,7 @@ _OWN_SPARK = (
     "test_object_store.py",
     "test_store_cluster.py",
     "test_two_workers.py",
+    "test_unserved.py",
 )
 """Files of `tests/spark` that start Spark themselves."""
 

@@ -32,6 +32,7 @@ from covey_ingest.query_errors import PAUSES_S, LateWorkerError, stopped
 from covey_ingest.session import spark_path, spark_session
 from covey_ingest.source import FORMAT, SourceOptions
 from covey_ingest.tables import BatchWritten, Sink, Tables
+from covey_ingest.unserved import Stages, unserved
 
 _POLL_SECONDS = 0.5
 
@@ -87,7 +88,7 @@ def run(
         )
         session.streams.addListener(listener)
         try:
-            _follow(trigger, writer, stop)
+            _follow(trigger, writer, stop, session)
         finally:
             reporter.finish()
             session.streams.removeListener(listener)
@@ -135,21 +136,25 @@ class _Listener(StreamingQueryListener):
         """Nothing to do."""
 
 
-def _follow(query: DataStreamWriter, writer: _Writer, stop: threading.Event) -> None:
+def _follow(query: DataStreamWriter, writer: _Writer, stop: threading.Event, session: SparkSession) -> None:
     """Run a query to its end. Where Python comes too late for it, as on a busy machine, start it anew: some times."""
     for pause_s in PAUSES_S:
         with suppress(LateWorkerError):
-            return _wait(query.start(), writer, stop)
+            return _wait(query.start(), writer, stop, session)
         if stop.wait(pause_s):
             return None
-    return _wait(query.start(), writer, stop)
+    return _wait(query.start(), writer, stop, session)
 
 
-def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event) -> None:
+def _wait(query: StreamingQuery, writer: _Writer, stop: threading.Event, session: SparkSession) -> None:
+    stages = Stages(session.sparkContext)
     try:
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type] # documented as seconds, typed as int
             if stop.is_set():
                 return
+            stages.look()
+            if stages.waited_too_long:
+                raise unserved()
     except StreamingQueryException as error:
         if isinstance(writer.error, CoveyError):
             raise writer.error from error

@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +28,7 @@ from covey_ingest.session import spark_session
 from covey_ingest.source import FORMAT, SourceOptions, VaultStreamReader
 from covey_ingest.store_tables import StoreTables
 from covey_ingest.store_writer import Prepared, prepare, schemas
+from covey_ingest.unserved import Stages, unserved
 
 _JOBS = "covey-ingest"
 _LOOK_SECONDS = 0.5
@@ -58,10 +59,11 @@ def run_into_store(
         session = spark or spark_session("covey ingest")
         with (
             StoreTables(url, root, vault_ids, schemas(session)) as tables,
-            _cancelled_by(stop, session),
+            _watched(stop, session) as stages,
         ):
             options = replace(options, home=tables.home)
-            _Follower(tables, session, options, ProgressReporter(watcher), stop).follow(trigger_seconds)
+            reporter = ProgressReporter(watcher)
+            _Follower(tables, session, options, reporter, stop, stages).follow(trigger_seconds)
 
 
 class _Follower:
@@ -74,6 +76,7 @@ class _Follower:
         options: SourceOptions,
         reporter: ProgressReporter,
         stop: threading.Event,
+        stages: Stages,
     ) -> None:
         self._tables = tables
         self._session = session
@@ -81,6 +84,7 @@ class _Follower:
         self._planner = VaultStreamReader(options)
         self._reporter = reporter
         self._stop = stop
+        self._stages = stages
 
     def follow(self, trigger_seconds: float | None) -> None:
         """Follow until asked to stop; without a pause, to what the vault lists now."""
@@ -130,24 +134,30 @@ class _Follower:
         except Exception as error:  # Spark's have no common class
             if self._stop.is_set():
                 return None
-            raise stopped(error) from error
+            raise (unserved() if self._stages.waited_too_long else stopped(error)) from error
 
 
 @contextmanager
-def _cancelled_by(stop: threading.Event, session: SparkSession) -> Iterator[None]:
-    """Cancel what Spark does for the block once somebody asks to stop: nobody waits for what is not committed."""
+def _watched(stop: threading.Event, session: SparkSession) -> Iterator[Stages]:
+    """Cancel what Spark does for the block once somebody asks to stop, or where its stages have waited too long.
+
+    Nobody waits for what is not committed.
+    """
     context, ended = session.sparkContext, threading.Event()
+    stages = Stages(context)
 
     def watch() -> None:
         while not ended.wait(_LOOK_SECONDS):
-            if stop.is_set():
-                context.cancelJobsWithTag(_JOBS)
+            with suppress(Exception):  # without a JVM there is nobody to ask: the query ends by that itself
+                stages.look()
+                if stop.is_set() or stages.waited_too_long:
+                    context.cancelJobsWithTag(_JOBS)
 
     context.addJobTag(_JOBS)
     watcher = threading.Thread(target=watch, name="covey-stop", daemon=True)
     watcher.start()
     try:
-        yield
+        yield stages
     finally:
         ended.set()
         watcher.join()

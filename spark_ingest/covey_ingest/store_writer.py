@@ -48,7 +48,7 @@ def schemas(spark: SparkSession) -> dict[str, pa.Schema]:
     """Return the schemas of `readings` and of what is no reading. Asks no executor."""
     nothing = spark.createDataFrame([], from_arrow_schema(MESSAGE_SCHEMA))
     found = {"readings": readings(nothing), **{table: of(nothing) for table, of in OTHERS.items()}}
-    return {table: rows.toArrow().schema for table, rows in found.items()}
+    return {table: rows.limit(0).toArrow().schema for table, rows in found.items()}
 
 
 def prepare(tables: StoreTables, messages: DataFrame) -> Prepared:

@@ -167,7 +167,7 @@ _SOLE_IMPORTERS = {
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
     "pyspark": tuple(
         f"covey_ingest.{part}"
-        for part in ("source", "job", "tables", "session", "micro_batch", "store_job", "store_writer")
+        for part in ("source", "job", "tables", "session", "micro_batch", "store_job", "store_writer", "unserved")
     ),
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),

@@ -113,6 +113,7 @@ _OUR_OWN = {
     "OUTBOX_BYTES": "this machine's disk",
     "INBOX_BYTES": "this machine's disk",
     "DELETED_AUTHORS": "the ingest's own plan",
+    "UNSERVED_S_MAX": "the ingest's own patience",
     "MAXIMUM_DELETIONS_BYTES": "of the ingest's own tables",
     "MAXIMUM_LOG_ENTRY_BYTES": "of the ingest's own tables",
     "LANDING_BYTES": "this machine's disk",

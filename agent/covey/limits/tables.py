@@ -6,6 +6,10 @@ DELETED_AUTHORS = 1_000
 """Devices that may have been deleted from a set of tables: each micro-batch compares its messages with all of them,
 which the JVM does by a list in the plan."""
 
+UNSERVED_S_MAX = 600
+"""How long a stage of Spark's waits without a task that runs before the ingest ends: others may hold a cluster's cores
+for minutes, and who is started again stands behind them once more."""
+
 MAXIMUM_DELETIONS_BYTES = 1024 * 1024
 """Of `deletions.json` in an object store: `DELETED_AUTHORS` take some 90 KB."""
 
