@@ -72,9 +72,8 @@ def test_a_log_that_a_power_cut_left_is_emptied(alone: Gateway) -> None:
     log = alone.state / "state.sqlite-wal"
     alone.end(signal.SIGKILL)
     assert b"kept in confidence" in log.read_bytes()
-    alone.start("run", "--no-sensors")
-    wait_until(lambda: alone.json("status")["agent"] == "running", "the next one runs")
-    assert b"kept in confidence" not in log.read_bytes()
+    alone.start("run", "--no-sensors")  # whoever else opens the state may end with the log, too
+    wait_until(lambda: b"kept in confidence" not in log.read_bytes(), "the next one has emptied it")
 
 
 def _in_1970(gateway: Gateway, *words: str, feed: str = "") -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ import io
 import random
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -92,12 +93,16 @@ def test_bytes_and_open_files_need_a_name_and_leave_nothing_behind(pair: tuple[G
 
 def test_a_put_that_breaks_off_offers_nothing_and_lets_the_next_one_begin(pair: tuple[Gateway, Gateway]) -> None:
     hub = _run(pair[0])
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
-        visitor.settimeout(GUARD_S)
-        visitor.connect(str(pair[0].state / "api.sock"))
-        visitor.sendall(b"POST /v1/content?name=half HTTP/1.1\r\nHost: covey\r\nContent-Length: 1000000\r\n\r\nhalf")
+    with ExitStack() as visitors:
 
         def is_busy() -> bool:
+            """Begin one more, as one that comes while another is put is refused."""
+            visitor = visitors.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            visitor.settimeout(GUARD_S)
+            visitor.connect(str(pair[0].state / "api.sock"))
+            visitor.sendall(
+                b"POST /v1/content?name=half HTTP/1.1\r\nHost: covey\r\nContent-Length: 1000000\r\n\r\nhalf"
+            )
             try:
                 hub.content.put(b"whole", "whole")
             except CoveyError as error:
