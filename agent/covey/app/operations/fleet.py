@@ -65,7 +65,10 @@ class FleetKeys:
 
     def __contains__(self, key: object) -> bool:
         """Say whether a device is in the fleet."""
-        return isinstance(key, str) and self._table.device(DeviceKey(bytes.fromhex(key))) is not None
+        try:
+            return self._table.device(DeviceKey(bytes.fromhex(str(key)))) is not None
+        except ValueError:  # no hex: what a person, or a damaged disk, has made of a file
+            return False
 
 
 class FleetView:
