@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
 
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.client import Client
 from covey.core.history.bodies import Note
 from demo.device import Device

@@ -45,8 +45,8 @@ from broker_conf.mosquitto.broker import Broker
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import open_device
-from covey.app.operations.groups import create_group
+from covey.app.device.device import open_device
+from covey.app.groups.groups import create_group
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import EpochId, NodeId
 from covey.core.landed_records import RecordKind, record_kind

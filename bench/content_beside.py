@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from bench.catch_up import percentile, times
 from bench.content import offered
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import open_device
-from covey.app.operations.content import drop_file, fetch_file, put_file
+from covey.app.content.content import drop_file, fetch_file, put_file
+from covey.app.device.device import open_device
 from covey.errors import LocalError
 from demo.device import Device
 from demo.fleet import Fleet

@@ -21,8 +21,8 @@ from bench.content import offered
 from broker_conf.mosquitto import Broker
 from broker_conf.mosquitto.broker import free_port
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import open_device
-from covey.app.operations.content import ask_for_file, put_file
+from covey.app.content.content import ask_for_file, put_file
+from covey.app.device.device import open_device
 from demo.device import Device
 from demo.wire_tap import WireTap
 

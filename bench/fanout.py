@@ -19,7 +19,7 @@ from bench.processes import await_ready, feed, start
 from bench.raw_client import answers_to, connected
 from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import open_device
+from covey.app.device.device import open_device
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import key_text

@@ -15,12 +15,12 @@ from queue import Empty, Queue
 
 from covey.adapters.journal import report, set_least
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import Device, open_device
-from covey.app.pins import pins
-from covey.app.relay_access import make_relays
-from covey.app.relays import Relays
-from covey.app.runtime import Runtime
-from covey.app.setting_orders import settings_role
+from covey.app.device.device import Device, open_device
+from covey.app.device.pins import pins
+from covey.app.device.relay_access import make_relays
+from covey.app.loop.relays import Relays
+from covey.app.loop.runtime import Runtime
+from covey.app.orders.setting_role import settings_role
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.ports import RelayEvent
 

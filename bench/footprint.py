@@ -55,7 +55,7 @@ def main() -> None:
     print(f"covey --help, ms (bare interpreter {1000 * median(bare):.0f})              {1000 * median(start):>8.0f}")
     paho = [_seconds([sys.executable, "-c", "import paho.mqtt.client"]) for _ in range(5)]
     agent = [
-        _seconds([sys.executable, "-c", "import covey.cli.cmd_run, covey.app.runtime, covey.adapters.mqtt.relay"])
+        _seconds([sys.executable, "-c", "import covey.cli.cmd_run, covey.app.loop.runtime, covey.adapters.mqtt.relay"])
         for _ in range(5)
     ]
     print(f"import of the agent, ms (paho-mqtt alone {1000 * median(paho):.0f})       {1000 * median(agent):>8.0f}")

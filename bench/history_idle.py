@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.core.history.bodies import Note
 from demo.device import Device
 from demo.fleet import Fleet

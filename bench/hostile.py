@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 
 from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.store import SqliteStore
-from covey.app.relays import Relays
-from covey.app.runtime import Runtime
+from covey.app.loop.relays import Relays
+from covey.app.loop.runtime import Runtime
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import pull_to_wire

@@ -19,9 +19,9 @@ from bench.processes import await_ready, feed, start
 from bench.raw_request import PROGRAM
 from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import open_device
-from covey.app.operations.command_reports import reported
-from covey.app.operations.commands import give_command
+from covey.app.device.device import open_device
+from covey.app.orders.command_reports import reported
+from covey.app.orders.commands import give_command
 from demo.device import Device
 
 _TIMES = 20

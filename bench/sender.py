@@ -10,8 +10,8 @@ import sys
 from itertools import islice
 
 from bench.readings import Reading, readings
-from covey.app.relay_loop import speak_with_relay
-from covey.app.roles.publisher import Publisher
+from covey.app.loop.relay_loop import speak_with_relay
+from covey.app.telemetry.publisher import Publisher, device_publisher
 from covey.cli.device_options import open_device
 from covey.core.node import Node
 from covey.core.now import Now
@@ -49,7 +49,7 @@ def main(state: str, count: int, batch: int) -> None:
     """Run until everything is landed."""
     with open_device(argparse.Namespace(state=state, config=None)) as device:
         prepared = list(readings(count))
-        source = Source(prepared, device.publisher(batch))
+        source = Source(prepared, device_publisher(device, batch))
         print("ready", flush=True)
         sys.stdin.readline()
         speak_with_relay(device, [source], lambda: source.done and device.store.outbox.totals()[0] == 0)

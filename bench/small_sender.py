@@ -9,8 +9,8 @@ import argparse
 import secrets
 import sys
 
-from covey.app.device import Device
-from covey.app.relay_loop import speak_with_relay
+from covey.app.device.device import Device
+from covey.app.loop.relay_loop import speak_with_relay
 from covey.cli.device_options import open_device
 from covey.core.node import Node
 from covey.core.now import Now

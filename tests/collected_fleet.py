@@ -7,8 +7,8 @@ from pathlib import Path
 
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import Device, open_device
-from covey.app.operations.groups import create_group
+from covey.app.device.device import Device, open_device
+from covey.app.groups.groups import create_group
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import EpochId
 from covey.core.presence.status import PeerPresence, State

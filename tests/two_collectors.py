@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from covey.app.roles.collector import Collector
-from covey.app.roles.node_keys import NodeKeys
+from covey.app.telemetry.collector import Collector
+from covey.app.telemetry.node_keys import NodeKeys
 from covey.core import crypto
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import node_id

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from covey.app.roles.collector import Collector
-from covey.app.roles.node_keys import NodeKeys
+from covey.app.telemetry.collector import Collector
+from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.ids import VaultId, node_id
 from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import split_number

@@ -14,7 +14,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import StateFolder
 from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.local import agreement, examine
-from covey.app.device import open_device
+from covey.app.device.device import open_device
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import Member, read_manifest
 from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, HttpCredentials, Page, Route, expect
 from playwright.sync_api import Error as BrowserError
 
-from covey.app.device import open_device
+from covey.app.device.device import open_device
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, Incarnation
 from covey.core.pairing.records import GroupRequest

@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from covey.adapters.sqlite.fleet_table import Wanted
-from covey.app.dashboard import Dashboard
-from covey.app.device import open_device
-from covey.app.operations.fleet import FleetView, vault_of
-from covey.app.operations.fleet_devices import shown_device
-from covey.app.operations.page import serve_page
+from covey.app.device.device import open_device
+from covey.app.fleet.dashboard import Dashboard
+from covey.app.fleet.devices import shown_device
+from covey.app.fleet.fleet import FleetView, vault_of
+from covey.app.fleet.page import serve_page
 from tests.browser import is_readable
 from tests.collected_fleet import CollectedFleet
 
@@ -65,7 +65,7 @@ def test_what_a_browser_is_sent_does_not_grow_with_the_fleet(fleet: CollectedFle
 def test_last_values_follow_the_first_paint(
     fleet: CollectedFleet, monkeypatch: pytest.MonkeyPatch, shows_s: float
 ) -> None:
-    monkeypatch.setattr("covey.app.dashboard._SHOWS_S", shows_s)
+    monkeypatch.setattr("covey.app.fleet.dashboard._SHOWS_S", shows_s)
     dashboard = Dashboard(lambda: open_device(fleet.folder), None, _DAY_US, 0.01)
     looks = (each for each in dashboard.overviews({}) if each is not None)
     first = next(looks)

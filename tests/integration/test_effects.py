@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app import device
+from covey.app.device import device
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import GroupId, key_from_text
 from covey.core.pairing.invite import Invite

@@ -191,8 +191,8 @@ def test_monitor_shows_what_changes(gateway: Gateway, board: PtyBoard) -> None:
 def test_an_agent_without_ports_loads_nothing_of_boards() -> None:
     code = (
         "import sys; from types import SimpleNamespace as Some\n"
-        "from covey.app import agent_roles; from covey.cli import cmd_collect, cmd_run\n"
-        "assert agent_roles.board_roles(Some(config=Some(bridge=Some(ports=(), udp_listen='')))) == []\n"
+        "from covey.app import bridge_role; from covey.cli import cmd_collect, cmd_run\n"
+        "assert bridge_role.board_roles(Some(config=Some(bridge=Some(ports=(), udp_listen='')))) == []\n"
         "print([name for name in sys.modules if name.startswith(('serial', 'covey_boards'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GUARD_S, check=True)

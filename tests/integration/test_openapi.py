@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
-from covey.app.api import _Answers
-from covey.app.api_operations import _FOLLOW_S_MAX, api_description
+from covey.app.api.operations import _FOLLOW_S_MAX, api_description
+from covey.app.api.service import _Answers
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until

@@ -345,7 +345,7 @@ def test_nobody_to_ask(
 
 
 _WORRIES_SOON = (
-    "import sys; from covey.app.operations import joining; joining._NOBODY_YET_US = 200_000; "
+    "import sys; from covey.app.pairing import joining; joining._NOBODY_YET_US = 200_000; "
     "from covey.cli.main import main; sys.exit(main())"
 )
 

@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
-_DAEMON, _MIGRATIONS = "covey/app/daemon.py", "covey/adapters/sqlite/migrations.py"
+_DAEMON, _MIGRATIONS = "covey/app/agent/daemon.py", "covey/adapters/sqlite/migrations.py"
 _OLD, _NEW = "1.0", "2.0"
 
 

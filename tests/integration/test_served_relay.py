@@ -22,9 +22,9 @@ from covey.adapters.broker import fleet_ca, served_folder
 from covey.adapters.broker.served_folder import ServedFolder
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import open_device
-from covey.app.operations import first_contact, inviting
-from covey.app.operations.first_contact import RelayPatience, is_proved, prove
+from covey.app.device.device import open_device
+from covey.app.pairing import first_contact, inviting
+from covey.app.pairing.first_contact import RelayPatience, is_proved, prove
 from covey.errors import RelayError
 from demo.device import COVEY
 from tests.integration.certificates import make_certificate

@@ -58,7 +58,10 @@ def test_what_pairs_is_loaded_when_a_ceremony_begins() -> None:
 
 
 def test_an_agent_that_has_to_do_with_no_mailbox_loads_nothing_of_it() -> None:
-    parts = ("core.node", "app.daemon", "app.runtime", "app.relay_loop", "app.agent_roles", "adapters.sqlite.store")
+    parts = (
+        *("core.node", "app.agent.daemon", "app.loop.runtime", "app.loop.relay_loop", "app.agent.roles"),
+        "adapters.sqlite.store",
+    )
     loaded = _loaded_after(*(f"import covey.{part}" for part in parts))
     assert {name for name in loaded if "mailbox" in name} <= {"covey.core.mailboxes", "covey.limits.mailbox"}
 
@@ -66,7 +69,8 @@ def test_an_agent_that_has_to_do_with_no_mailbox_loads_nothing_of_it() -> None:
 def test_an_agent_loads_no_compressors(tmp_path: Path) -> None:
     """They cost more than half a MiB, and come with `shutil`, which argparse would load by itself."""
     loaded = _loaded_after(
-        "import covey.adapters.mqtt.relay, covey.app.daemon, covey.app.runtime, covey.app.command_orders",
+        "import covey.adapters.mqtt.relay, covey.app.agent.daemon, covey.app.loop.runtime",
+        "import covey.app.orders.command_role",
         "from covey.cli.main import main",
         f"assert main(['run', '--state', {str(tmp_path / 'state')!r}]) == 78",
     )

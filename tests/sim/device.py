@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.store import SqliteStore
-from covey.app.relays import Relays
-from covey.app.roles.collector import Collector
-from covey.app.roles.group_teardown import GroupTeardown
-from covey.app.roles.node_keys import NodeKeys
-from covey.app.runtime import AgentRole, Runtime
+from covey.app.loop.group_teardown import GroupTeardown
+from covey.app.loop.relays import Relays
+from covey.app.loop.runtime import AgentRole, Runtime
+from covey.app.telemetry.collector import Collector
+from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, Place, node_id

@@ -17,10 +17,10 @@ from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.pairing import Invites
 from covey.adapters.sqlite.received import Received
-from covey.app.relays import Relays
-from covey.app.roles import collector as collector_module
-from covey.app.roles.collector import Collector
-from covey.app.runtime import Runtime
+from covey.app.loop.relays import Relays
+from covey.app.loop.runtime import Runtime
+from covey.app.telemetry import collector as collector_module
+from covey.app.telemetry.collector import Collector
 from covey.core import group_messages as group_messages_module
 from covey.core import receiver as receiver_module
 from covey.core.acknowledgements import Acknowledgements

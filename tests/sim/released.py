@@ -17,9 +17,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from covey.app.command_orders import PinnedCommands
-from covey.app.operations.export_files import export_files, import_files
-from covey.app.roles.ordered_actions import OrderedActions
+from covey.app.orders.command_role import PinnedCommands
+from covey.app.orders.ordered_actions import OrderedActions
+from covey.app.relays.export_files import export_files, import_files
 from covey.config.schema import Config, OperationsConfig
 from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition, Invocation
 from covey.core.actions.execution import Execution

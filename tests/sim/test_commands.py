@@ -14,7 +14,7 @@ import pytest
 
 from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.sent_reports import SentReportTable
-from covey.app.roles.ordered_actions import OrderedActions
+from covey.app.orders.ordered_actions import OrderedActions
 from covey.core.actions import execution as execution_module
 from covey.core.actions import secrets as action_secrets
 from covey.core.actions.definition import Ends
@@ -351,7 +351,7 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
     "what was told once is not told again": (SentReportTable, "note_lacking", lambda *_: None),
 }
 """Of whom a command is for, queues, tries and lost records `unit/core/actions` knows, of forgotten ones
-`unit/app/operations/test_forgetting.py`, of waves `test_release_waves.py`."""
+`unit/app/history/test_forgetting.py`, of waves `test_release_waves.py`."""
 
 
 @pytest.mark.slow

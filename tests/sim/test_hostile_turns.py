@@ -19,9 +19,9 @@ import pytest
 
 from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.inbox import Inbox
-from covey.app.deliveries import Deliveries
-from covey.app.relays import Relays
-from covey.app.runtime import Runtime
+from covey.app.loop.deliveries import Deliveries
+from covey.app.loop.relays import Relays
+from covey.app.loop.runtime import Runtime
 from covey.core import crypto
 from covey.core import receiver as receiver_module
 from covey.core.crypto import Identity, NoiseKeys

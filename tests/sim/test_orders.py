@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from covey.adapters.sqlite.sent_reports import SentReportTable
-from covey.app.roles import ordered_settings
+from covey.app.orders import ordered_settings
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.operation import Operation

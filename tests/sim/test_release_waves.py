@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.operations.release_reports import Release, release
-from covey.app.operations.releases import begin, go_on, plan_release, read_waves
+from covey.app.orders.release_reports import Release, release
+from covey.app.orders.releases import begin, go_on, plan_release, read_waves
 from covey.core.history.kinds import OperationKind
 from tests.sim.released import Pump, ReleaseWorld
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.roles import ordered_settings
+from covey.app.orders import ordered_settings
 from covey.core.crypto import NoiseKeys
 from covey.core.history.orders import Scalar
 from covey.core.settings.ordered import OrderedSetting

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.roles.collector import Collector
-from covey.app.roles.node_keys import NodeKeys
+from covey.app.telemetry.collector import Collector
+from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.ids import GroupId, node_id
 from covey.core.landed_records import RecordKind, record_kind
 from covey.core.link.sealer import Outgoing

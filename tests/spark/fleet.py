@@ -9,10 +9,10 @@ from pathlib import Path
 
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.objects.folder import DirectoryStore
-from covey.app.roles.compactor import Compaction, Compactor
-from covey.app.roles.eraser import Erased, Eraser
-from covey.app.roles.node_keys import NodeKeys
-from covey.app.roles.node_vault import NodeVault
+from covey.app.telemetry.compactor import Compaction, Compactor
+from covey.app.telemetry.eraser import Erased, Eraser
+from covey.app.telemetry.node_keys import NodeKeys
+from covey.app.telemetry.node_vault import NodeVault
 from covey.core.crypto import Identity
 from covey.core.erasing import ErasureDue
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, VaultId, node_id

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.keys.vault_key_file import VaultKeyFile
-from covey.app.operations.vault import new_reader
+from covey.app.telemetry.vault import new_reader
 from covey.core.ids import NoisePublic
 from covey.core.now import Now
 from covey.core.vault.key_file import VaultKeyReader

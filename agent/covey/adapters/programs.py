@@ -16,7 +16,7 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,8 +29,16 @@ from covey.ports import ProgramEnd
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
 _GUARD = (sys.executable, "-I", "-S", program_guard.__file__)
+_RUN_COVEY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from covey.cli.main import main; sys.exit(main())"
+"""Names the package's folder itself: with `-I`, neither the environment nor the working directory can name another."""
 _GRACE_US = 5_000_000
 _PIECE = 65_536
+
+
+def own_command(words: Sequence[str], state: Path) -> tuple[str, ...]:
+    """Return the command line by which a child runs a command of this same Covey on a state."""
+    package = str(Path(__file__).parents[2])
+    return (sys.executable, "-I", "-c", _RUN_COVEY, package, *words, "--state", str(state))
 
 
 class ChildPrograms:

@@ -42,7 +42,8 @@ _MAXIMUM_UNPACKED_BYTES = 1 << 30
 _COPIES_OF_A_WHEEL = 3
 """A wheel's content lies on the disk as it came, unpacked by pip, and in the slot."""
 _ASK = (
-    "import covey.app.daemon, covey.app.runtime, covey.app.relay_access; from covey.cli.main import full_parser; "
+    "import covey.app.agent.daemon, covey.app.loop.runtime, covey.app.device.relay_access; "
+    "from covey.cli.main import full_parser; "
     "full_parser(); from covey.adapters.sqlite.migrations import oldest_reader; print(oldest_reader())"
 )
 """Loads what an agent and its commands need; says which versions can read what it leaves of the state."""

@@ -8,13 +8,11 @@ from inspect import getdoc
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from covey.app.documents import Refusal, Status, document_fields
+from covey.app.documents import Refusal, document_fields
 
 Schema = dict[str, Any]
 
 _PRIMITIVES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-_GROWING = (Status,)
-"""Documents to which a later version may add."""
 
 REFUSALS = {
     "Wrong": (400, "the request is wrong; `error` says how"),
@@ -148,5 +146,5 @@ def _object(kind: type, types: set[type]) -> Schema:
         "description": getdoc(kind),
         "required": [*properties],
         "properties": properties,
-        "additionalProperties": kind in _GROWING,
+        "additionalProperties": getattr(kind, "GROWS", False),
     }

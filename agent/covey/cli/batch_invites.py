@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from covey.app.device import Device
+from covey.app.device.device import Device
+from covey.app.device.relay_access import has_authority
 from covey.app.documents import to_json
-from covey.app.operations.preparing import prepare, prepared_invites
-from covey.app.relay_access import has_authority
+from covey.app.pairing.preparing import prepare, prepared_invites
 from covey.app.wording import count
 from covey.cli.grammar import Parser
 from covey.cli.quantities import date_text, read_us

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from covey.app.documents import to_json
-from covey.app.operations import alerts
+from covey.app.fleet import alert_watch as alerts
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.live_screen import read_interval

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from covey.app.documents import to_json
-from covey.app.operations import broker_access
-from covey.app.operations.broker_access import NamedAuthority
+from covey.app.relays import broker_access
+from covey.app.relays.broker_access import NamedAuthority
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.terminal import print_fields, print_json, read_text_file

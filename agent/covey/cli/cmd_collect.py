@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from covey.app.agent_roles import collector_role, configured_roles, open_vault_place
-from covey.app.daemon import run_agent
-from covey.app.machine_service import MachineService
-from covey.app.operations.groups import found_group
-from covey.app.relay_access import require_relay
+from covey.app.agent.daemon import run_agent
+from covey.app.agent.machine_service import MachineService
+from covey.app.agent.roles import configured_roles
+from covey.app.device.relay_access import require_relay
+from covey.app.groups.groups import found_group
+from covey.app.telemetry.collecting import collector_role, open_vault_place
 from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
-    from covey.app.runtime import AgentRole
+    from covey.app.device.device import Device
+    from covey.app.loop.runtime import AgentRole
 
 
 def add_arguments(parser: Parser) -> None:

@@ -17,7 +17,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the script, or words that it asks for."""
     if options.words is not None:
-        from covey.app.completion_words import KINDS, completion_words
+        from covey.app.agent.completion_words import KINDS, completion_words
 
         if options.words not in KINDS:
             raise UsageError(f"--words: no kind '{options.words}'", hint=f"one of {', '.join(KINDS)}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from covey.app.operations.settings import change_setting, check_meanings, in_use
+from covey.app.device.settings import change_setting, check_meanings, in_use
 from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.relay_warning import warn_of_exposure
@@ -68,7 +68,7 @@ def _origin(folder: StateFolder, origins: Collection[str]) -> Callable[[str], st
     """Return what says where a value comes from: of an operator, what the groups call it stands beside its key."""
     if not any(each.startswith(ORDERED_BY) for each in origins):  # nothing is opened for it
         return str
-    from covey.app.operations.known_labels import namer_of
+    from covey.app.device.known_labels import namer_of
 
     named = namer_of(folder)
     return lambda origin: named(origin.removeprefix(ORDERED_BY)) if origin.startswith(ORDERED_BY) else origin

@@ -7,10 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.content_documents import ASKED, WAITING, OfferedFile
-from covey.app.device import Device
-from covey.app.documents import to_json
-from covey.app.operations.content import (
+from covey.app.content.content import (
     described,
     drop_file,
     export_file,
@@ -21,7 +18,10 @@ from covey.app.operations.content import (
     pin_file,
     repair_file,
 )
-from covey.app.operations.file_offers import GroupFile, offers, pick_offer
+from covey.app.content.documents import ASKED, WAITING, OfferedFile
+from covey.app.content.file_offers import GroupFile, offers, pick_offer
+from covey.app.device.device import Device
+from covey.app.documents import to_json
 from covey.app.wording import count
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device

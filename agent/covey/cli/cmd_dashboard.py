@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from covey.app.operations.page import serve_page
+from covey.app.fleet.page import serve_page
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser
 from covey.cli.live_screen import interval_option, read_interval

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.operations.commands import give_command
+from covey.app.orders.commands import give_command
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
@@ -16,7 +16,7 @@ from covey.cli.terminal import one_line_less, print_json, read_secret, read_text
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
 
 _SHORTEST_US = 1_000_000
 _LONGEST_US = 366 * 86_400_000_000

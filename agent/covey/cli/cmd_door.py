@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from covey.app.documents import to_json
-from covey.app.operations import doors
+from covey.app.telemetry import doors
 from covey.app.wording import count
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.documents import to_json
-from covey.app.operations import device_story, fleet
-from covey.app.operations.fleet import KINDS, Listed
-from covey.app.operations.fleet_devices import SELF
-from covey.app.operations.fleet_troubles import lost_in_words
+from covey.app.fleet import device_story, fleet
+from covey.app.fleet.devices import SELF
+from covey.app.fleet.fleet import KINDS, Listed
+from covey.app.fleet.troubles import lost_in_words
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
@@ -25,7 +25,8 @@ from covey.core.ids import DeviceKey, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.fleet_documents import (
+    from covey.app.fleet.device_story import Custody, HeldMessage, StoryLine
+    from covey.app.fleet.documents import (
         Fleet,
         FleetDevice,
         FleetFile,
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
         FleetRelease,
         FleetValue,
     )
-    from covey.app.operations.device_story import Custody, HeldMessage, StoryLine
-    from covey.app.operations.fleet import FleetView
+    from covey.app.fleet.fleet import FleetView
 
 _DEVICES_HEAD = (
     "device",

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.device import Device
+from covey.app.content.content import described, open_file, target_of
+from covey.app.content.file_offers import GroupFile, lacks_secret, opening_of, pick_offer
+from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.content import described, open_file, target_of
-from covey.app.operations.file_offers import GroupFile, lacks_secret, opening_of, pick_offer
 from covey.cli.content_view import fetch_with_progress, saved_text, wait_option
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option

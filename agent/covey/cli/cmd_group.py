@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from covey.app.operations import groups
-from covey.app.operations.ban_targets import pick_target
-from covey.app.operations.groups import MODES, Decided, pick_member
-from covey.app.operations.history_writing import describe_group, group_profile, read_picture
-from covey.app.operations.own import follows
+from covey.app.groups import groups
+from covey.app.groups.ban_targets import pick_target
+from covey.app.groups.groups import MODES, Decided, pick_member
+from covey.app.groups.own import follows
+from covey.app.history.writing import describe_group, group_profile, read_picture
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
@@ -20,7 +20,7 @@ from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
     from covey.core.group.device_labels import DeviceLabels
     from covey.core.group.manifest import GroupManifest
 

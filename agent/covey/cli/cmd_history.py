@@ -7,16 +7,16 @@ import sys
 import time
 from pathlib import Path
 
-from covey.app.device import Device
+from covey.app.device.device import Device
+from covey.app.device.known_labels import namer
 from covey.app.documents import to_json
-from covey.app.event_documents import HistoryEntry
-from covey.app.operations import history
-from covey.app.operations.checkpoints import entries, in_words, propose
-from covey.app.operations.forgetting import forget, keep_us
-from covey.app.operations.history_files import export_history, import_history
-from covey.app.operations.history_pages import HistoryQuery
-from covey.app.operations.history_proof import verify_history
-from covey.app.operations.known_labels import namer
+from covey.app.history import history
+from covey.app.history.checkpoints import entries, in_words, propose
+from covey.app.history.documents import HistoryEntry
+from covey.app.history.files import export_history, import_history
+from covey.app.history.forgetting import forget, keep_us
+from covey.app.history.pages import HistoryQuery
+from covey.app.history.proof import verify_history
 from covey.app.wording import count
 from covey.cli.device_options import device_api, on_device
 from covey.cli.grammar import Parser, group_option, json_option

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from covey.app.device import Device, find_state, open_device
-from covey.app.operations.known_labels import known_labels
+from covey.app.device.device import Device, find_state, open_device
+from covey.app.device.known_labels import known_labels
 from covey.cli.deletion_notes import add_note_options, note_intent, note_result, unnoted
 from covey.cli.grammar import Parser
 from covey.cli.terminal import print_json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from covey.app.device.creating import create_device
 from covey.app.documents import to_json
-from covey.app.operations.creating import create_device
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.relay_warning import warn_of_exposure

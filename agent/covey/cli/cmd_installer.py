@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.operations.installing import WORDS, install_boards, install_covey, install_file
+from covey.app.orders.installing import WORDS, install_boards, install_covey, install_file
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _covey(options: argparse.Namespace) -> int:
 
 
 def _board(options: argparse.Namespace) -> int:
-    from covey.app.device import find_state
+    from covey.app.device.device import find_state
 
     return _said(install_boards(options.word, find_state(options.of), sys.stdin.buffer))
 

@@ -6,12 +6,12 @@ import argparse
 import select
 import sys
 
-from covey.app.device import Device
+from covey.app.device.device import Device
+from covey.app.device.relay_access import has_authority
 from covey.app.documents import to_json
-from covey.app.operations import inviting
-from covey.app.operations.inviting import InviteEnd, Newcomer, OpenInvitation
-from covey.app.operations.preparing import cancel_prepared
-from covey.app.relay_access import has_authority
+from covey.app.pairing import inviting
+from covey.app.pairing.inviting import InviteEnd, Newcomer, OpenInvitation
+from covey.app.pairing.preparing import cancel_prepared
 from covey.cli.batch_invites import Batch, batch_options, show_prepared, write_batch
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option

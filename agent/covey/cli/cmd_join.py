@@ -9,15 +9,15 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
 
-from covey.app.agent_roles import configured_roles
-from covey.app.daemon import run_agent
-from covey.app.device import Device
+from covey.app.agent.daemon import run_agent
+from covey.app.agent.machine_service import MachineService
+from covey.app.agent.roles import configured_roles
+from covey.app.device.creating import device_to_join
+from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.machine_service import MachineService
-from covey.app.operations.creating import device_to_join
-from covey.app.operations.invite_file import SUFFIX, InviteFile, parse_invite_file, read_invite_file
-from covey.app.operations.joining import Terms, ask_to_join
-from covey.app.operations.previews import PreviewedGroup, PreviewedMember
+from covey.app.groups.previews import PreviewedGroup, PreviewedMember
+from covey.app.pairing.invite_file import SUFFIX, InviteFile, parse_invite_file, read_invite_file
+from covey.app.pairing.joining import Terms, ask_to_join
 from covey.app.wording import count
 from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser, json_option, seconds_option
@@ -101,7 +101,7 @@ def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *
     warn_of_exposure([options.relay] if options.relay else [])
     try:
         if isinstance(given, InviteFile):
-            from covey.app.operations.joining_by_file import ask_by_file
+            from covey.app.pairing.joining_by_file import ask_by_file
 
             device, group_id = ask_by_file(opened, given, deadline - time.monotonic(), terms, _Log(options))
         else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 
-from covey.app.device import Device
-from covey.app.operations.groups import pick_member
-from covey.app.operations.keys import retired_keys, rotate_noise_key
+from covey.app.device.device import Device
+from covey.app.device.keys import retired_keys, rotate_noise_key
+from covey.app.groups.groups import pick_member
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from covey.app.agent_roles import configured_roles
-from covey.app.daemon import run_agent
+from covey.app.agent.daemon import run_agent
+from covey.app.agent.roles import configured_roles
 from covey.app.documents import to_json
 from covey.app.wording import count
 from covey.cli.device_options import device_api, on_device, state_folder
@@ -19,7 +19,7 @@ from covey.core.ids import printable
 from covey.errors import LocalError
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
 
 
 def add_arguments(parser: Parser) -> None:
@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _status(device: Device, options: argparse.Namespace) -> None:
-    from covey.app.operations.mailbox import mailbox_status
+    from covey.app.relays.mailbox import mailbox_status
 
     status = mailbox_status(device)
     if options.json:
@@ -75,7 +75,7 @@ def _status(device: Device, options: argparse.Namespace) -> None:
 
 
 def _purge(device: Device, options: argparse.Namespace) -> None:
-    from covey.app.operations.mailbox import kept_for, purge
+    from covey.app.relays.mailbox import kept_for, purge
 
     chosen = kept_for(device, options.device)
     if not options.json:

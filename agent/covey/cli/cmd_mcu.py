@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from covey.app.device import Device
+from covey.app.boards import boards
+from covey.app.boards.boards import Board
+from covey.app.boards.serial_ports import SerialPort, pick_port, scan_ports
+from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.operations import boards
-from covey.app.operations.boards import Board
-from covey.app.operations.serial_ports import SerialPort, pick_port, scan_ports
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, seconds_option
 from covey.cli.interruption import explained_interruption

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from covey.app.operations.metrics_file import write_metrics
+from covey.app.checks.metrics_file import write_metrics
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser
 
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Print OpenMetrics, or write the older format that node_exporter reads."""
     with device_api(options) as device:
         if options.textfile is not None:
-            write_metrics(device, Path(options.textfile).absolute())
+            write_metrics(device.metrics("prometheus"), Path(options.textfile).absolute())
         else:
             print(device.metrics("openmetrics"), end="")
     return 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from covey.app.device import Device
-from covey.app.operations.history_writing import write_note
+from covey.app.device.device import Device
+from covey.app.history.writing import write_note
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.terminal import print_json

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from covey.app.device import Device
+from covey.app.device.device import Device
+from covey.app.device.known_labels import namer
 from covey.app.documents import to_json
-from covey.app.operations import operators
-from covey.app.operations.known_labels import namer
+from covey.app.orders import operators
 from covey.cli.command_view import lacking
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option

@@ -6,10 +6,10 @@ import argparse
 from base64 import b64encode
 from collections import Counter
 
-from covey.app.device import Device
+from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.operations import attempts, command_reports, operators
-from covey.app.operations.command_reports import OUTCOMES, CommandReport
+from covey.app.orders import attempts, command_reports, operators
+from covey.app.orders.command_reports import OUTCOMES, CommandReport
 from covey.cli.command_view import (
     print_output,
     show_command,

@@ -8,10 +8,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from covey.app.api_operations import MOST_SHOWN
+from covey.app.api.operations import MOST_SHOWN
+from covey.app.device import quarantine
+from covey.app.device.verifying import Verified, verify_state
 from covey.app.documents import to_json
-from covey.app.operations import export_files, quarantine
-from covey.app.operations.verifying import Verified, verify_state
+from covey.app.relays import export_files
 from covey.app.wording import count
 from covey.cli.device_options import device_api, open_device, state_folder
 from covey.cli.grammar import Parser, every_action, json_option

@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from covey.app.device.known_labels import namer
+from covey.app.device.pins import NOBODY
 from covey.app.documents import to_json
-from covey.app.operations import own
-from covey.app.operations.groups import pick_member
-from covey.app.operations.known_labels import namer
-from covey.app.pins import NOBODY
+from covey.app.groups import own
+from covey.app.groups.groups import pick_member
 from covey.cli.cmd_invite import invite_device
 from covey.cli.cmd_join import join
 from covey.cli.device_options import on_device
@@ -21,7 +21,7 @@ from covey.core.ids import GroupId, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
 
 
 def add_arguments(parser: Parser) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from covey.app.operations.publishing import queue_readings, readings_of
+from covey.app.telemetry.publishing import queue_readings, readings_of
 from covey.app.wording import count
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option, key_option, seconds_option

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.content_documents import OfferedFile
-from covey.app.device import Device
+from covey.app.content.content import FETCH_ACTION, described
+from covey.app.content.documents import OfferedFile
+from covey.app.content.file_offers import pick_offer
+from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.commands import check_may_order, give_command, readers_of
-from covey.app.operations.content import FETCH_ACTION, described
-from covey.app.operations.file_offers import pick_offer
+from covey.app.orders.commands import check_may_order, give_command, readers_of
 from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress

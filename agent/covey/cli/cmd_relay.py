@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from covey.app.agent.machine_service import MachineService
 from covey.app.documents import to_json
-from covey.app.machine_service import MachineService
-from covey.app.operations import relay_settings
-from covey.app.operations.relay_settings import NamedAccess
+from covey.app.relays import relay_settings
+from covey.app.relays.relay_settings import NamedAccess
 from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.relay_warning import warn_of_exposure
@@ -105,8 +105,8 @@ def _remove(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> int:
     """Make what is missing, say where it is, and serve."""
-    from covey.app.operations.serving_relay import found_address, prepare_relay
-    from covey.app.relay_server import serve_relay
+    from covey.app.relays.relay_server import serve_relay
+    from covey.app.relays.serving_relay import found_address, prepare_relay
 
     folder = state_folder(options)
     service = MachineService(folder, "covey-relay.service")

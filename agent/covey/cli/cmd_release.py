@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.app.content.content import FETCH_ACTION
+from covey.app.content.file_offers import pick_offer
+from covey.app.device.known_labels import named_selector
 from covey.app.documents import to_json
-from covey.app.operations.content import FETCH_ACTION
-from covey.app.operations.file_offers import pick_offer
-from covey.app.operations.known_labels import named_selector
-from covey.app.operations.release_reports import Release, release, releases
-from covey.app.operations.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
-from covey.app.relay_loop import wait_until
+from covey.app.loop.relay_loop import wait_until
+from covey.app.orders.release_reports import Release, release, releases
+from covey.app.orders.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.app.wording import count
 from covey.cli.command_view import device_rows
 from covey.cli.device_options import on_device
@@ -28,7 +28,7 @@ from covey.errors import UsageError
 from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
 
 _LOOK_S = 1.0

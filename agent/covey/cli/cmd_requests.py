@@ -6,9 +6,9 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
-from covey.app.device import Device
+from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.operations.invitations import (
+from covey.app.groups.requests import (
     WaitingInvitation,
     accept_invitation,
     decline_invitation,

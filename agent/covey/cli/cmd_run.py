@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from covey.app.agent_roles import configured_roles
-from covey.app.daemon import run_agent
+from covey.app.agent.daemon import run_agent
+from covey.app.agent.roles import configured_roles
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser
 

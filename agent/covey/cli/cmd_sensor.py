@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from covey.app.documents import to_json
-from covey.app.operations.sensors import as_senml, entry_named, listed_sensors, tried
+from covey.app.telemetry.sensors import as_senml, entry_named, listed_sensors, tried
 from covey.app.wording import duration
 from covey.cli.device_options import device_api, state_folder
 from covey.cli.grammar import Parser, every_action, json_option, seconds_option
@@ -34,7 +34,9 @@ def add_arguments(parser: Parser) -> None:
 
 def _list(options: argparse.Namespace) -> None:
     with device_api(options) as device:
-        found = listed_sensors(state_folder(options), device)
+        status = device.status()
+    known = {each.name: each for each in status.sensors} if status.running else {}
+    found = listed_sensors(state_folder(options), known)
     if options.json:
         print_json([to_json(each) for each in found])
     elif found:

@@ -18,7 +18,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Answer the one request on stdin."""
-    from covey.app.action_service import serve_machine
+    from covey.app.orders.action_service import serve_machine
 
     runtime = os.environ.get("RUNTIME_DIRECTORY")
     if runtime is None:

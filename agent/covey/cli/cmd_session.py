@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from covey.app.device import Device
+from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.operations import history_sessions
+from covey.app.history import sessions as history_sessions
 from covey.app.wording import duration
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from covey.app.device import Device
-from covey.app.operations import setting_orders
-from covey.app.operations.known_labels import named_selector, namer
-from covey.app.operations.operators import OrderEntry, judged
-from covey.app.operations.program_settings import ordered_settings
+from covey.app.device.device import Device
+from covey.app.device.known_labels import named_selector, namer
+from covey.app.orders import setting_orders
+from covey.app.orders.operators import OrderEntry, judged
+from covey.app.orders.program_settings import ordered_settings
 from covey.app.wording import count
 from covey.cli.command_view import lacking
 from covey.cli.device_options import on_device

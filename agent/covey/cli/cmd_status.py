@@ -12,7 +12,7 @@ from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, SENSORS_HEAD, board
 from covey.cli.terminal import print_json, print_table
 
 if TYPE_CHECKING:
-    from covey.app.documents import Status
+    from covey.app.checks.documents import Status
 
 _SHOWN = 20
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from covey.app.operations.support_bundle import support_bundle, write_support_bundle
+from covey.app.checks.support_bundle import support_bundle, write_support_bundle
 from covey.app.wording import count
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser

@@ -19,7 +19,7 @@ from covey.cli.status_view import BOARDS_HEAD, DEVICES_HEAD, boards, devices, ov
 from covey.cli.terminal import table_lines
 
 if TYPE_CHECKING:
-    from covey.app.documents import Status
+    from covey.app.checks.documents import Status
 
 _LOSSES = ("dropped_", "quarantined_", "lost_", "refused_", "unresolved_")
 """Counters of what did not get where it should."""

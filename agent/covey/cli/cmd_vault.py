@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.operations import vault
-from covey.app.operations.landed_readings import Unread, landed_readings
+from covey.app.telemetry import vault
+from covey.app.telemetry.landed_readings import Unread, landed_readings
 from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Actions, Parser, json_option
@@ -25,9 +25,9 @@ from covey.core.ids import labelled_name, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covey.app.device import Device
-    from covey.app.operations.landed_readings import LandedReading
-    from covey.app.roles.vault_survey import Progress, VaultFinding
+    from covey.app.device.device import Device
+    from covey.app.telemetry.landed_readings import LandedReading
+    from covey.app.telemetry.vault_survey import Progress, VaultFinding
 
 _LONGEST_US = 3_650 * 86_400_000_000
 _GOES_ON = "what was {} stays so, and the same command goes on with the rest"

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.operations.command_reports import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
-from covey.app.operations.commands import OrderedCommand
-from covey.app.relay_loop import wait_until
+from covey.app.loop.relay_loop import wait_until
+from covey.app.orders.command_reports import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
+from covey.app.orders.commands import OrderedCommand
 from covey.app.wording import count
 from covey.cli.grammar import seconds_option
 from covey.cli.interruption import explained_interruption
@@ -23,8 +23,8 @@ from covey.core.ids import labelled_name, printable
 from covey.limits.actions import MAXIMUM_RESULT_WHY_BYTES
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
-    from covey.app.operations.operators import OrderEntry
+    from covey.app.device.device import Device
+    from covey.app.orders.operators import OrderEntry
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.app.operations.content import pin_file, wait_until_it_opens
-from covey.app.operations.content_patches import fetch_smallest
-from covey.app.operations.file_offers import GroupFile, lacks_secret
+from covey.app.content.content import pin_file, wait_until_it_opens
+from covey.app.content.file_offers import GroupFile, lacks_secret
+from covey.app.content.patches import fetch_smallest
 from covey.cli.grammar import seconds_option
 from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine, bar_text
@@ -14,7 +14,7 @@ from covey.cli.quantities import size_text
 from covey.core.ids import printable
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
 

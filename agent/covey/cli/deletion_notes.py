@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.app.operations.history_writing import write_note
+from covey.app.history.writing import write_note
 from covey.cli.grammar import Parser, group_option
 from covey.errors import ConfigurationError, LocalError, StorageError
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
     from covey.core.history.operation import Operation
 
 

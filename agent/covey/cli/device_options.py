@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from covey.app import device
+from covey.app.device import device
 
 if TYPE_CHECKING:
     import argparse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from covey.adapters.state_folder import StateFolder
-    from covey.app.device_api import DeviceApi
+    from covey.app.api.device_api import DeviceApi
 
 
 def state_folder(options: argparse.Namespace) -> StateFolder:
@@ -51,8 +51,8 @@ def device_api(options: argparse.Namespace) -> Iterator[DeviceApi]:
         ConfigurationError: no device here, or its files are wrong.
         StorageError: the database cannot be opened.
     """
-    from covey.app.answering_agent import answering_agent  # an agent asks no agent: it need not load an HTTP client
-    from covey.app.opened_device import OpenedDevice
+    from covey.app.api.answering_agent import answering_agent  # an agent asks no agent: it need not load an HTTP client
+    from covey.app.api.opened_device import OpenedDevice
 
     agent = answering_agent(state_folder(options), named=bool(options.state or options.config))
     if agent is not None:

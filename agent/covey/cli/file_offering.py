@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.operations.content import put_file
-from covey.app.operations.content_patches import offer_patch
+from covey.app.content.content import put_file
+from covey.app.content.patches import offer_patch
 from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine, bar_text
 from covey.cli.quantities import size_text
@@ -15,8 +15,8 @@ from covey.core.ids import printable
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from covey.app.device import Device
-    from covey.app.operations.file_offers import GroupFile
+    from covey.app.content.file_offers import GroupFile
+    from covey.app.device.device import Device
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import NoisePublic

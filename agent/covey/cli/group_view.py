@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from covey.app.operations.groups import mode_name
+from covey.app.groups.groups import mode_name
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import DeviceKey, fingerprint, printable
 

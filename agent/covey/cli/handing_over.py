@@ -11,8 +11,8 @@ from covey.cli.terminal import print_json
 from covey.core.ids import labelled_name
 
 if TYPE_CHECKING:
-    from covey.app.device_api import DeviceApi
-    from covey.app.documents import HandedOver
+    from covey.app.api.device_api import DeviceApi
+    from covey.app.relays.documents import HandedOver
 
 WAIT_S = 30.0
 """How long mailboxes are waited for, where nobody says."""

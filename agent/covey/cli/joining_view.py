@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from covey.app.device import Device
-from covey.app.operations.groups import labels_in
-from covey.app.operations.history_writing import group_profile
-from covey.app.operations.joining import await_group
-from covey.app.operations.previews import PreviewedMember
-from covey.app.relay_access import lacks_account
+from covey.app.device.device import Device
+from covey.app.device.relay_access import lacks_account
+from covey.app.groups.groups import labels_in
+from covey.app.groups.previews import PreviewedMember
+from covey.app.history.writing import group_profile
+from covey.app.pairing.joining import await_group
 from covey.cli.group_view import group_as_json, show_group
 from covey.cli.terminal import print_json
 from covey.core.ids import GroupId, printable

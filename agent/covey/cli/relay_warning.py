@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from covey.app.operations.relay_settings import exposes_password
+from covey.app.relays.relay_settings import exposes_password
 from covey.core.ids import printable
 
 

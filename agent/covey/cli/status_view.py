@@ -10,7 +10,8 @@ from covey.app.wording import count
 from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
-    from covey.app.documents import ContentStatus, HistoryStatus, MemberStatus, Status
+    from covey.app.checks.documents import HistoryStatus, MemberStatus, Status
+    from covey.app.content.documents import ContentStatus
 
 DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
 _NO_RELAY = "relay    not set: covey relay --url mqtts://HOST"

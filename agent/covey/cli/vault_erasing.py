@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from covey.app.operations import erasing
+from covey.app.telemetry import erasing
 from covey.app.wording import count
 from covey.cli.deletion_notes import add_note_options, note_intent, note_result
 from covey.cli.device_options import open_device
@@ -18,7 +18,7 @@ from covey.cli.terminal import print_json
 from covey.config.ingest_options import read_days, read_one_author
 
 if TYPE_CHECKING:
-    from covey.app.device import Device
+    from covey.app.device.device import Device
     from covey.core.erasing import ErasureDue
 
 

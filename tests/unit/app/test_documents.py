@@ -6,20 +6,18 @@ import json
 
 import pytest
 
-from covey.app.documents import (
+from covey.app.checks.documents import (
     BytesByClass,
     MemberStatus,
     ObeyedOperator,
     OperatorsStatus,
-    Outbox,
     OutboxStatus,
     RelayStatus,
     SalvageStatus,
     Status,
-    WaitingMessage,
-    from_json,
-    to_json,
 )
+from covey.app.documents import from_json, to_json
+from covey.app.relays.documents import Outbox, WaitingMessage
 from covey.errors import AgentVersionError
 
 _NAME = "0123abcd"

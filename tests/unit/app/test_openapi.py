@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from covey.app.api_operations import OPERATIONS, api_description
-from covey.app.documents import BytesByClass, Says, Status, document_fields
+from covey.app.api.operations import OPERATIONS, api_description
+from covey.app.checks.documents import BytesByClass, Status
+from covey.app.documents import Says, document_fields
 from covey.app.openapi import schema_of
 
 _REFERENCE = {"$ref": "#/components/schemas/BytesByClass"}

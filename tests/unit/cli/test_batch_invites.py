@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.broker.mosquitto_passwords import share_enrolment
-from covey.app.operations.invite_file import read_invite_file
+from covey.app.pairing.invite_file import read_invite_file
 from covey.limits.pairing import MAXIMUM_PREPARED_INVITES
 from tests.command import Here, covey
 

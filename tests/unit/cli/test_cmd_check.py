@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from tests.command import Here
 
 

@@ -91,7 +91,7 @@ def test_a_patch_that_is_ended_leaves_the_whole_offered(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("covey.app.operations.content_patches.make_patch", interrupt)
+    monkeypatch.setattr("covey.app.content.patches.make_patch", interrupt)
     (tmp_path / "three").write_bytes(b"one" * 1_001)
     ended = here.covey("put", str(tmp_path / "three"), "--base", "one")
     assert ended.code == INTERRUPTED

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from covey.adapters.clock import SystemClock
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.core.actions.records import CommandRecord, GivenCommand
 from covey.core.actions.results import LATE, TIME, CommandState, OrderResult, as_remembered
 from covey.core.actions.secrets import SealedArguments

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.cli import cmd_fleet
 from covey.core.actions.results import ROLLED_BACK, CommandState, OrderResult
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, Obeying

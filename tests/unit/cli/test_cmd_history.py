@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import GroupProfile, Note

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.core.ids import GroupId, key_from_text, key_text
 from covey.core.pairing.invite import Invite
 from covey.limits.pairing import NAMED_OPERATORS

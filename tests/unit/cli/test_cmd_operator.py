@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.core.crypto import Identity
 from covey.core.history.bodies import Body
 from covey.core.history.operation import Log, Operation, sign_operation

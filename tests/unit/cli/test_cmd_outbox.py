@@ -24,7 +24,7 @@ def test_what_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act
         yield
 
     here = Here(tmp_path, "hub")
-    monkeypatch.setattr(f"covey.app.operations.export_files.{action}_files", interrupt)
+    monkeypatch.setattr(f"covey.app.relays.export_files.{action}_files", interrupt)
     ended = here.covey("outbox", action, str(tmp_path / "stick"))
     assert ended.code == INTERRUPTED
     assert ended.stderr.startswith(says.format(tmp_path / "stick"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.device import find_state, open_device
+from covey.app.device.device import find_state, open_device
 from covey.core.group.manifest import read_manifest
 from covey.core.ids import key_from_text
 from covey.limits.personal import MAXIMUM_PREFERENCE_VALUE_BYTES

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.state_folder import StateFolder
-from covey.app.device import device_on
-from covey.app.setting_orders import give_back, settings_role, write_layer_at_start
+from covey.app.device.device import device_on
+from covey.app.orders.setting_role import give_back, settings_role, write_layer_at_start
 from tests.command import Here
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covey.app.documents import CatchUpStatus, HistoryStatus, OtherHeads
+from covey.app.checks.documents import CatchUpStatus, HistoryStatus, OtherHeads
 from covey.cli.status_view import history_line, what_came
 
 FETCHED = CatchUpStatus("0a1b2c3d", "pump", 240, 0, more=1_060, seconds=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.unnamed_boards import unnamed_boards
+from covey.app.boards.unnamed_boards import unnamed_boards
 from covey.ports import LINE_CONDITION, UDP_PREFIX
 from covey_boards.line import Line
 from covey_boards.shared import messages

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from covey.app.board_orders import PinnedBoardOrders, board_orders
-from covey.app.device import Device, find_state, open_device
-from covey.app.roles.board_orders import BoardOrders
+from covey.app.boards.order_carrier import BoardOrders
+from covey.app.boards.orders import PinnedBoardOrders, board_orders
+from covey.app.device.device import Device, find_state, open_device
 from covey.core.ids import DeviceKey, key_text
 from covey.core.now import Now
 from covey.limits.board import BOARD_PART_BYTES

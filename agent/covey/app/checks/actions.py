@@ -20,7 +20,7 @@ _NAMED = 8
 def actions(device: Examined) -> Iterator[Seen]:
     """The actions that are allowed: defined, their programs there, and with the rights that they need."""
     from covey.adapters.unit_programs import UnitPrograms
-    from covey.app.owners_actions import allowed_commands, owners_action
+    from covey.app.orders.owners_actions import allowed_commands, owners_action
 
     allowed, folder = device.configuration.config.operations.commands, device.folder
     if not allowed:
@@ -57,7 +57,7 @@ def actions(device: Examined) -> Iterator[Seen]:
 
 def _program(found: ActionDefinition, roots: Collection[str] | None, agent: int, *, packaged: bool) -> Seen | None:
     """Return what is wrong with an action's program; None: nothing. `roots` is root's list where units are enabled."""
-    from covey.app.action_programs import UNIT, needs_unit
+    from covey.app.orders.action_programs import UNIT, needs_unit
     from covey.core.actions.definition import UnitRights
 
     program = found.argv[0]

@@ -16,8 +16,8 @@ _NAMED = 3
 
 def attempts(device: Examined) -> Iterator[Seen]:
     """Orders of the last month by those whom nobody obeys here."""
-    from covey.app.operations.attempts import attempts as attempts_in
-    from covey.app.pins import somebody_is_pinned
+    from covey.app.device.pins import somebody_is_pinned
+    from covey.app.orders.attempts import attempts as attempts_in
 
     if not somebody_is_pinned(device.opened):
         yield Level.SKIPPED, "its owner has this device obey nobody", ""

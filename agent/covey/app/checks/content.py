@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.app.checks.findings import Examined, Level, Seen, ok, warning
-from covey.app.content_status import content_status, store_trouble
+from covey.app.content.status import content_status, store_trouble
 from covey.app.wording import count
 from covey.core.content.secrets import EpochSecrets
 from covey.core.crypto import has_blake3

@@ -15,7 +15,7 @@ def doors(device: Examined) -> Iterator[Seen]:
     if not entries:
         yield Level.SKIPPED, "the configuration names no [[door]]", ""
         return
-    from covey.app.operations.doors import door_statuses
+    from covey.app.telemetry.doors import door_statuses
 
     found = door_statuses(device.folder)
     if not found[0].runs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.app.checks.findings import Examined, Seen, error, ok, warning
-from covey.app.takeovers import CopySign, seen_cuts
+from covey.app.loop.takeovers import CopySign, seen_cuts
 
 _COPY = "switch one off; on the copy stop the agent, move its state folder away, and join anew: covey join"
 

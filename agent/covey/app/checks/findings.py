@@ -12,8 +12,8 @@ from covey.adapters.clock import SystemClock
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
-    from covey.app.device import Device
-    from covey.app.documents import Status
+    from covey.app.checks.documents import Status
+    from covey.app.device.device import Device
     from covey.config.file import Configuration
     from covey.core.crypto import Identity
     from covey.ports import Clock
@@ -75,8 +75,8 @@ class Examined:
         Raises:
             StorageError: it cannot be opened.
         """
-        from covey.app.device import device_on
-        from covey.app.queries import status_of
+        from covey.app.checks.status import status_of
+        from covey.app.device.device import device_on
 
         opened = self._open_now.enter_context(device_on(self.folder, self.identity, self.configuration.config))
         self.opened = replace(opened, clock=self.clock)

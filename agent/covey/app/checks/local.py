@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.app.boards.unnamed_boards import CANNOT_START_HINT
 from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
 from covey.app.checks.content import content
+from covey.app.checks.documents import AgreementStatus
 from covey.app.checks.doors import doors
 from covey.app.checks.duplicate import duplicate
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
@@ -26,9 +28,8 @@ from covey.app.checks.online import acl, credential, relay
 from covey.app.checks.releases import installers, releases
 from covey.app.checks.sensors import sensors
 from covey.app.checks.served_relay import served_relay
-from covey.app.documents import DAY_S, AgreementStatus
-from covey.app.unnamed_boards import CANNOT_START_HINT
-from covey.app.vault_place import vault_place
+from covey.app.documents import DAY_S
+from covey.app.telemetry.vault_place import vault_place
 from covey.app.wording import count, duration
 from covey.errors import CoveyError, UnknownGroupError
 from covey.limits.units import MIB
@@ -61,7 +62,7 @@ def versions(_: Examined) -> Iterator[Seen]:
 
 def configuration(device: Examined) -> Iterator[Seen]:
     """Every file and variable that settings come from."""
-    from covey.app.operations.settings import check_meanings
+    from covey.app.device.settings import check_meanings
 
     device.configuration = device.folder.configuration.read()
     check_meanings(device.configuration)
@@ -333,8 +334,8 @@ def history(device: Examined) -> Iterator[Seen]:
 
 def operators(device: Examined) -> Iterator[Seen]:
     """Who may give orders to this device: those whom its owner has pinned, and whom these have added."""
-    from covey.app.operations.operators import operators as operators_of
-    from covey.app.pins import somebody_is_pinned
+    from covey.app.device.pins import somebody_is_pinned
+    from covey.app.orders.operators import operators as operators_of
 
     config = device.configuration.config.operations
     if not somebody_is_pinned(device.opened):
@@ -383,7 +384,7 @@ def boards(device: Examined) -> Iterator[Seen]:
 def api(device: Examined) -> Iterator[Seen]:
     """The local API: it answers, and those for whom it is can reach it."""
     from covey.adapters.local_api.server import group_named
-    from covey.app.answering_agent import socket_path
+    from covey.app.device.api_socket import socket_path
     from covey.client import Client
 
     config = device.configuration.config

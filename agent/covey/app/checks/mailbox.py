@@ -15,7 +15,7 @@ def mailbox(device: Examined) -> Iterator[Seen]:
     settings = device.configuration.config.mailbox
     groups, own = device.opened.node.groups.joined(), device.identity.signing_public
     if settings.serve or settings.wake:
-        from covey.app.mailbox_roles import mailbox_roles
+        from covey.app.relays.mailbox_roles import mailbox_roles
 
         try:
             mailbox_roles(device.opened, serve=settings.serve)
@@ -36,7 +36,7 @@ def mailbox(device: Examined) -> Iterator[Seen]:
             "covey config set mailbox.serve true, and restart the agent",
         )
     else:
-        from covey.app.operations.mailbox import mailbox_status
+        from covey.app.relays.mailbox import mailbox_status
 
         status = mailbox_status(device.opened)
         line = f"{count(status.blobs, 'envelope')}, {status.bytes} of {status.maximum_bytes} bytes"

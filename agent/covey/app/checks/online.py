@@ -51,7 +51,7 @@ def credential(device: Examined) -> Iterator[Seen]:
         yield from _signed_in(device)
         return
     from covey.adapters.broker.own_relay import sign_in
-    from covey.app.relay_access import make_relays
+    from covey.app.device.relay_access import make_relays
 
     try:
         relays = make_relays(device.folder, device.configuration.config, device.identity)

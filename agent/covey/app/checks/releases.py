@@ -11,7 +11,7 @@ from covey.core.actions.results import NOT_ROLLED_BACK, ROLLED_BACK
 from covey.errors import LocalError
 
 if TYPE_CHECKING:
-    from covey.app.operations.release_reports import Release
+    from covey.app.orders.release_reports import Release
 
 
 def installers(device: Examined) -> Iterator[Seen]:
@@ -38,9 +38,9 @@ def installers(device: Examined) -> Iterator[Seen]:
 
 def releases(device: Examined) -> Iterator[Seen]:
     """Releases that an operator's device knows, and that wait for a person."""
-    from covey.app.operations.operators import operator_keys
-    from covey.app.operations.release_reports import releases as releases_of
-    from covey.app.pins import somebody_is_pinned
+    from covey.app.device.pins import somebody_is_pinned
+    from covey.app.orders.operators import operator_keys
+    from covey.app.orders.release_reports import releases as releases_of
 
     if not somebody_is_pinned(device.opened):
         yield Level.SKIPPED, "its owner has this device obey nobody", ""

@@ -10,7 +10,7 @@ from covey.app.checks.findings import Examined, Level, Seen, error, ok
 
 def served_relay(device: Examined) -> Iterator[Seen]:
     """Whether a relay of one's own is served, and lets in whom its files let in."""
-    from covey.app.operations.serving_relay import lost_address, served
+    from covey.app.relays.serving_relay import lost_address, served
 
     place = served(device.folder)
     if not place.exists:

@@ -5,8 +5,8 @@ A device that shows a code is the *inviter*, one that types it the *joiner*. Who
 | | the inviter | the joiner |
 |---|---|---|
 | command | `cli/cmd_invite.py` | `cli/cmd_join.py` |
-| what it is for | `app/operations/inviting.py` | `app/operations/joining.py` |
-| around the machine | `app/roles/pairing_host.py` | `app/roles/pairing_guest.py` |
+| what it is for | `app/pairing/inviting.py` | `app/pairing/joining.py` |
+| around the machine | `app/loop/pairing_host.py` | `app/pairing/pairing_guest.py` |
 | the machine itself | `core/pairing/inviter.py` | `core/pairing/joiner.py` |
 
 1. Bytes from the rendezvous and `now` go in; messages, events and an ending come out. What is durable: `records.py`.

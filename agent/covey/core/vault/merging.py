@@ -1,5 +1,5 @@
 """Merging small segments of one node into larger ones (docs/protocol.md, "Merging"). Pure: what to merge, and what the
-next manifest names. `app/roles/compactor.py` reads and writes.
+next manifest names. `app/telemetry/compactor.py` reads and writes.
 
     1. A merged segment stands for contiguous positions and keeps each message at its own: so an offset stays what it
        was, and a reader in the middle of a merged segment takes what lies beyond.

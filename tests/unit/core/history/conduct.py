@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from covey.app.operations.groups import removal
+from covey.app.groups.groups import removal
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation

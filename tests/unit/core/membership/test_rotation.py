@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.state_folder import StateFolder
-from covey.app.roles.key_reload import KeyReload
+from covey.app.loop.key_reload import KeyReload
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
 from covey.core.group_actions import GroupActions

@@ -1,0 +1,181 @@
+"""A device's agent: one process at a time, with its roles and its local API, until a signal ends it.
+
+Where a setting that an operator gave needs a start of the agent, it begins anew in the same process: what is open is
+brought to an end as at a signal, but the locks and the identity stay, so that nobody comes between, and nobody is asked
+for a passphrase. A service manager notices nothing of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from covey.adapters.journal import report, set_least
+from covey.adapters.systemd import Systemd
+from covey.adapters.wake_pipe import WakePipe
+from covey.app.device.device import device_on
+from covey.app.device.pins import somebody_is_pinned
+from covey.app.groups.own_devices import own_devices_role
+from covey.app.history.checkpoint_signing import signing_role
+from covey.app.history.forgetting_setting import forgetting_role
+from covey.app.loop.relay_loop import speak_with_relay, stop_signals
+from covey.app.orders.first_operator import FirstOperator
+from covey.errors import ConfigurationError, LocalError, StorageError
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+    from covey.app.device.device import Device
+    from covey.app.loop.runtime import AgentRole
+    from covey.core.crypto import Identity
+
+_POLL_S = 0.1
+_PROBE_S = 0.5
+"""A command that asks whether an agent runs holds the agent's lock for a moment."""
+_YIELD_S = 10.0
+"""A command that waits notices a starting agent within a second; then it lets go of the relay."""
+
+
+def run_agent(
+    folder: StateFolder, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool = False
+) -> None:
+    """Be the agent on this state until SIGTERM or Ctrl-C, with these roles on the device each time that it is opened.
+
+    Raises:
+        ConfigurationError: no device here, no relay is set, or the local API's socket cannot be there.
+        LocalError: an agent runs already on this state.
+        StorageError: the database cannot be opened.
+    """
+    identity = folder.identity()
+    try:
+        with _agent_locks(folder):
+            while _ran_until_restart(folder, identity, roles, lands_telemetry=lands_telemetry):
+                report("notice", "begins anew, with the settings that operators gave")
+    finally:
+        identity.wipe()
+
+
+def _ran_until_restart(
+    folder: StateFolder, identity: Identity, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool
+) -> bool:
+    """Be the agent; return whether it is to begin anew instead of ending."""
+    restart = _Restart(Systemd())
+    with device_on(folder, identity, folder.configuration.config()) as device:
+        commands = somebody_is_pinned(device) and device.config.operations.commands
+        if not commands and device.store.commands.obeyed_groups():
+            from covey.app.orders.command_role import end_obeying
+
+            end_obeying(device)
+        if not _has_obeyed(device):  # most devices never do, and spare the memory
+
+            def watching(device: Device) -> Sequence[AgentRole]:
+                return [*roles(device), FirstOperator(lambda: somebody_is_pinned(device), restart.ask)]
+
+            return _run(device, watching, restart, lands_telemetry=lands_telemetry)
+        from covey.app.orders.attempts import attempts
+        from covey.app.orders.attempts_role import OrderAttempts
+        from covey.app.orders.setting_role import give_back, settings_role, write_layer_at_start
+
+        if write_layer_at_start(device):
+            return True
+
+        def obeying(device: Device) -> Sequence[AgentRole]:
+            own = roles(device)
+            attempts_role = OrderAttempts(lambda group: attempts(device, group), device.store, report)
+            ordered: list[AgentRole] = [settings_role(device, restart.ask), attempts_role]
+            if commands or device.store.installations.all():  # what is on trial ends, whoever is obeyed now
+                from covey.app.orders.command_role import commands_role
+
+                ordered.append(commands_role(device, restart.ask, own))
+            return [*own, *ordered]
+
+        try:
+            return _run(device, obeying, restart, lands_telemetry=lands_telemetry)
+        except ConfigurationError as error:
+            if not give_back(device, str(error)):
+                raise
+            report("error", f"{error}; what operators set before this holds again")
+            return True
+
+
+def _has_obeyed(device: Device) -> bool:
+    """Say whether operators have a say here, or have left something behind."""
+    store = device.store
+    left = store.ordered_settings.all() or store.installations.all() or device.folder.configuration.ordered()
+    return bool(somebody_is_pinned(device) or left)
+
+
+def _run(
+    device: Device, roles: Callable[[Device], Sequence[AgentRole]], restart: _Restart, *, lands_telemetry: bool
+) -> bool:
+    set_least(device.config.log.level)
+    device.live.follow(("log.level",), lambda config: set_least(config.log.level))
+    wakes = WakePipe(device.folder.wake_pipe, device.waking.wake)
+    with stop_signals() as early, closing(wakes), _local_api(device):
+        device.folder.state_file.change_mark(device.store)
+        with suppress(StorageError):  # a power cut can have come between what overwrote a secret and its folding
+            device.store.fold()
+        device.store.content.sweep()
+        ended = speak_with_relay(
+            device,
+            [device.ephemeral, *roles(device), signing_role(device), forgetting_role(device), own_devices_role(device)],
+            lambda: bool(early) or restart.asked,
+            lands_telemetry=lands_telemetry,
+            supervisor=restart.supervisor,
+        )
+        device.folder.state_file.change_mark(device.store)
+    return restart.asked and not (ended or early)
+
+
+class _Restart:
+    """Whether a setting asks for a start of the agent; the service manager then hears of no end."""
+
+    def __init__(self, supervisor: Systemd) -> None:
+        self.supervisor = supervisor
+        self.asked = False
+
+    def ask(self) -> None:
+        self.asked = True
+        self.supervisor.stays()
+
+
+@contextmanager
+def _agent_locks(folder: StateFolder) -> Iterator[None]:
+    """Hold the locks of the one agent, and of whoever speaks with the relay."""
+    agent_lock = _lock_within(folder.locks.agent, _PROBE_S)
+    if agent_lock is None:
+        raise LocalError("an agent runs already on this state", hint="'covey status' shows what it does")
+    relay_lock = _lock_within(folder.locks.relay, _YIELD_S)
+    if relay_lock is None:
+        os.close(agent_lock)
+        raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
+    try:
+        yield
+    finally:
+        os.close(relay_lock)
+        os.close(agent_lock)
+
+
+@contextmanager
+def _local_api(device: Device) -> Iterator[None]:
+    """Serve the local API where the configuration names a socket."""
+    name = device.config.api.socket
+    if not name:
+        yield
+        return
+    from covey.app.api.service import serve
+
+    api = serve(device, device.folder.path / name)
+    try:
+        yield
+    finally:
+        api.close()
+
+
+def _lock_within(lock: Callable[[], int | None], seconds: float) -> int | None:
+    deadline = time.monotonic() + seconds
+    while (descriptor := lock()) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return descriptor

@@ -1,0 +1,195 @@
+"""`DeviceApi` on the opened state: for commands while no agent answers, and for the agent's own local API."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from covey.app.api.idempotency import check_key, once
+from covey.app.checks.metrics import metrics_of
+from covey.app.checks.status import outbox_of, status_of
+from covey.app.groups.groups import pick_member
+from covey.app.loop.relay_loop import wait_until
+from covey.app.telemetry.publisher import device_publisher
+from covey.app.telemetry.publishing import readings_of_request
+from covey.app.wording import count
+from covey.client import Blob
+from covey.core.ids import DeviceKey, GroupId, device_name
+from covey.core.telemetry.line_protocol import read_lines
+from covey.errors import LocalError, ReadingError
+
+if TYPE_CHECKING:
+    from covey.app.checks.documents import Status
+    from covey.app.device.device import Device
+    from covey.app.history.documents import HistoryEntry
+    from covey.app.history.pages import HistoryQuery
+    from covey.app.relays.documents import HandedOver, Outbox
+    from covey.core.telemetry.senml import Reading
+
+
+class OpenedDevice:
+    """Implements `device_api.DeviceApi`."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def status(self) -> Status:
+        """Return how the device is."""
+        return status_of(self._device)
+
+    def outbox(self, limit: int) -> Outbox:
+        """Return what waits, with the oldest `limit` messages of each recipient."""
+        return outbox_of(self._device, limit)
+
+    def metrics(self, form: str) -> str:
+        """Return the numbers as text in one of `metrics.FORMS`."""
+        return metrics_of(self.status(), form)
+
+    def outlet(self, batch: int | None) -> IntoState:
+        """Return where readings go, `batch` to a message."""
+        return IntoState(self._device, batch)
+
+    def publish(self, content: bytes, content_type: str, batch: int | None, key: str | None) -> int:
+        """Queue a request's readings durably, all or none; return how many those were."""
+        check_key(key)
+        device = self._device
+        publisher = device_publisher(device, batch)
+        for each in readings_of_request(content, content_type, device.clock.monotonic_us()):
+            publisher.add(each.name, each.unit, each.time_us, each.value)
+        request = ("publish", content, content_type, batch)
+        return publisher.flush(device.node, lambda work: once(device.store.idempotency, key, request, work))
+
+    def write_lines(self, content: bytes, precision: str, key: str | None = None) -> int:
+        """Queue the readings of some lines of InfluxDB's protocol durably; return how many those were.
+
+        A request that names a key is known by it. Else lines that all have a time are known when they come once more:
+        who writes them tries again by itself.
+
+        Raises:
+            ReadingError: some lines break a rule; the others are queued.
+        """
+        check_key(key)
+        device, lines = self._device, read_lines(content, precision)
+        publisher = device_publisher(device)
+        for each in lines.readings:
+            publisher.add(each.name, each.unit, each.time_us, each.value)
+        timed = all(each.time_us is not None for each in lines.readings)
+        digest = hashlib.blake2b(precision.encode() + b" " + content, digest_size=16).hexdigest()
+        request = ("lines",) if key is None else ("lines", precision, content)
+        named = f"lines {digest}" if timed and key is None else key
+        queued = publisher.flush(device.node, lambda work: once(device.store.idempotency, named, request, work))
+        if lines.refused:
+            more = f"; and {lines.refused - len(lines.reasons)} more" if lines.refused > len(lines.reasons) else ""
+            raise ReadingError(
+                f"{count(lines.refused, 'line')} refused, {count(queued, 'reading')} of the others queued: "
+                f"{'; '.join(lines.reasons)}{more}"
+            )
+        return queued
+
+    def send(
+        self, content: bytes, group: str | None, to: str | None, expires_s: int | None, key: str | None = None
+    ) -> int:
+        """Queue a blob durably; return for how many devices."""
+        device = self._device
+
+        def queue() -> int:
+            manifest = device.pick_group(group)
+            recipient = None if to is None else pick_member(manifest, to).keys.signing_public
+            lifetime_us = expires_s * 1_000_000 if expires_s else None
+            return device.node.send_blob(manifest.group_id, content, device.now(), recipient, lifetime_us)
+
+        with device.store.transaction():
+            return once(device.store.idempotency, key, ("send", content, group, to, expires_s or 0), queue)
+
+    def send_ephemeral(self, content: bytes, group: str | None) -> int:
+        """Refuse: only a running agent speaks with those who are there now.
+
+        Raises:
+            LocalError: always.
+        """
+        del content, group
+        raise LocalError("an ephemeral message needs an agent that runs and answers", hint="covey run; api.socket")
+
+    def hand_over(self, to: str | None, seconds: float) -> HandedOver:
+        """Have what waits, for one recipient or for all, kept by mailboxes at once; wait so long until it is.
+
+        Raises:
+            LocalError: something waits, and no group names a mailbox for it.
+        """
+        from covey.app.relays.mailbox import hand_over
+
+        return hand_over(self._device, to, seconds)
+
+    def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
+        """Yield the blobs that have arrived, waiting so long for the first."""
+        store = self._device.store
+        arrived = store.inbox.arrived_in_order if in_order else store.inbox.arrived
+        if seconds and not arrived(1):
+            wait_until(self._device, lambda: bool(arrived(1)), seconds)
+        while rows := arrived(1):
+            yield blob_of(rows[0])
+
+    def forget(self, identifier: int) -> None:
+        """Take a blob out of the inbox."""
+        with self._device.store.transaction():
+            self._device.store.inbox.consume(identifier)
+
+    def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:
+        """Yield what is wanted of a group's history, then perhaps what comes."""
+        from covey.app.history.pages import pages
+
+        event = ""
+        for page in pages(self._device, query):
+            event = page.event
+            yield from page.entries
+        if follow:
+            yield from self._history_after(event, query)
+
+    def _history_after(self, event: str, query: HistoryQuery) -> Iterator[HistoryEntry]:
+        from covey.app.api.events import Events
+        from covey.app.history.documents import HistoryEntry
+        from covey.app.loop.following import Following
+
+        following = Following(self._device.store, math.inf)
+        group_id = self._device.pick_group(query.group).group_id
+        events = Events(self._device, event, frozenset({"operation"}), group_id)
+        while True:
+            for found in events.read():
+                if isinstance(found.data, HistoryEntry) and query.wants(found.data):
+                    yield found.data
+            following.wait()
+
+    def waiting_after(self, seconds: float) -> int:
+        """Return how many messages still wait after so long."""
+        store = self._device.store
+        wait_until(self._device, lambda: store.outbox.totals()[0] == 0, seconds)
+        return store.outbox.totals()[0]
+
+
+def blob_of(row: tuple[int, GroupId, DeviceKey, int, int, bytes]) -> Blob:
+    """Return a blob of the store as programs get it."""
+    identifier, group_id, author, sent_at_us, received_at_us, body = row
+    return Blob(identifier, author.hex(), device_name(author), group_id.hex(), sent_at_us, received_at_us, body)
+
+
+class IntoState:
+    """Implements `device_api.Outlet`: batches are built here."""
+
+    def __init__(self, device: Device, batch: int | None) -> None:
+        self._device = device
+        self._publisher = device_publisher(device, batch)
+
+    def add(self, reading: Reading) -> bool:
+        """Take a reading; return whether enough wait to be flushed."""
+        return self._publisher.add(reading.name, reading.unit, reading.time_us, reading.value)
+
+    def flush(self) -> int:
+        """Queue what waits; return how many readings that were."""
+        return self._publisher.flush(self._device.node)
+
+    def flush_if_due(self) -> int:
+        """Queue what has waited long enough."""
+        due = self._publisher.due()
+        return self.flush() if due is not None and self._device.clock.monotonic_us() >= due else 0

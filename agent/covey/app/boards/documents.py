@@ -1,0 +1,24 @@
+"""What a board is to programs, field by field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from covey.app.documents import Age, Says
+
+
+@dataclass(frozen=True, slots=True)
+class BoardStatus:
+    """A board on one of this machine's ports."""
+
+    port: str
+    device: Annotated[
+        str, Says(pattern="^([0-9a-f]{8})?$", description="its name, as of any device; empty: it cannot say who it is")
+    ]
+    label: str
+    software: str
+    enrolled: bool
+    up: bool
+    seconds: Age | None
+    trouble: Annotated[str, Says(description="what went wrong on it last, since it started; empty: nothing")]

@@ -1,0 +1,229 @@
+"""How a device is, as types: the JSON of `covey status --json` and of the local API, field by field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from covey.app.boards.documents import BoardStatus
+from covey.app.content.documents import ContentStatus
+from covey.app.documents import DAY_S, Age, Count, DeviceName, GroupIdText, Says, here_only
+from covey.app.relays.documents import MailboxStatus
+from covey.app.telemetry.documents import SensorStatus
+from covey.core.presence.status import CONDITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStatus:
+    """One relay, and how it is with it."""
+
+    url: str
+    state: Annotated[str, Says(description="`up`, or why not")]
+    seconds: Annotated[Count, Says(description="since when")]
+    noted: str = here_only("")
+    """What the last agent has noted, whether or not one runs; empty where none ever has."""
+
+    @property
+    def up(self) -> bool:
+        """Whether the relay accepts the agent."""
+        return self.state == "up"
+
+
+@dataclass(frozen=True, slots=True)
+class BytesByClass:
+    """Bytes of the messages that wait, by their class."""
+
+    control: Count
+    data: Count
+    telemetry: Count
+    history: Count
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxStatus:
+    """How full the outbox is."""
+
+    messages: Count
+    bytes: Count
+    maximum_bytes: Count
+    bytes_by_class: BytesByClass
+    oldest_seconds: Age | None
+    oldest_us: int | None = here_only(None)
+
+    @property
+    def full(self) -> bool:
+        """Whether new messages are refused."""
+        return self.bytes >= self.maximum_bytes
+
+    @property
+    def nearly_full(self) -> bool:
+        """Whether it will be full soon."""
+        return self.bytes > 0.8 * self.maximum_bytes
+
+    @property
+    def waits_long(self) -> bool:
+        """Whether a message has waited for more than a day."""
+        return (self.oldest_seconds or 0) > DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """What waits for one device."""
+
+    recipient: DeviceName
+    label: str
+    queued: Count
+    acknowledged: Count
+    oldest_seconds: Age | None
+    kept_by: Annotated[
+        tuple[DeviceName, ...], Says(description="mailboxes that say they keep what waits, or the first part of it")
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """Another device of our groups, and when it was heard."""
+
+    device: DeviceName
+    label: str
+    heard_seconds: Annotated[
+        Age | None, Says(description="seconds since something new came from it, to a minute; null: never")
+    ]
+    presence: Annotated[
+        str,
+        Says(
+            enum=[*CONDITIONS],
+            description="what it tells of itself: silent for longer than it said that it would be, "
+            "gone by its last will, stopped on purpose",
+        ),
+    ]
+    presence_seconds: Annotated[Age | None, Says(description="since when")]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherHeads:
+    """A member that was last seen with other manifests of a group than this device."""
+
+    device: DeviceName
+    label: str
+    seconds: Annotated[Age, Says(description="since when, at most")]
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementStatus:
+    """Which other members, boards apart, were last seen with the same manifests of a group as this device."""
+
+    same: Count
+    others: tuple[OtherHeads, ...]
+    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUpStatus:
+    """A member from whom a group's history is being fetched."""
+
+    device: DeviceName
+    label: str
+    taken: Annotated[Count, Says(description="operations that it has brought since this began")]
+    waiting: Annotated[Count, Says(description="operations of its last answer that rest on what is not here")]
+    more: Annotated[Count, Says(description="operations that it has beyond these, by its own word and about")]
+    seconds: Annotated[Age, Says(description="since its last answer")]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStatus:
+    """How much of a group's history is here, who was last heard with the same, and from whom it is being fetched."""
+
+    operations: Count
+    same: Count
+    others: tuple[OtherHeads, ...]
+    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
+    fetching: tuple[CatchUpStatus, ...]
+    forgotten: Annotated[Count, Says(description="operations, among those, that a checkpoint covers and that went")] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A group that this device is in."""
+
+    group_id: GroupIdText
+    version: Count
+    members: Count
+    agreement: AgreementStatus
+    history: HistoryStatus
+    epoch: int = here_only(0)
+    mode: int = here_only(0)
+    too_large: str = here_only("")
+    """What its manifests need and no relay takes, in words; empty where they fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageStatus:
+    """The last time that the state was saved from a damaged file; lost: rows of each table, null: nobody knows."""
+
+    seconds: Count
+    lost: dict[str, int | None]
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObeyedOperator:
+    """A device whose orders this one obeys; `member`: in a group that both are in, without which it can give none."""
+
+    device: DeviceName
+    label: str
+    member: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorsStatus:
+    """Who may order this device, and how many of them have to agree."""
+
+    threshold: Annotated[int, Says(minimum=1)]
+    obeyed: tuple[ObeyedOperator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the device is."""
+
+    GROWS: ClassVar[bool] = True
+
+    device: DeviceName
+    label: str
+    agent: Literal["running", "not running"]
+    relay: RelayStatus
+    relays: Annotated[tuple[RelayStatus, ...], Says(description="every one that is set, the preferred one first")]
+    clock_synchronised: bool
+    outbox: OutboxStatus
+    queues: tuple[QueueStatus, ...]
+    members: tuple[MemberStatus, ...]
+    groups: tuple[GroupStatus, ...]
+    boards: tuple[BoardStatus, ...]
+    sensors: Annotated[tuple[SensorStatus, ...], Says(description="those that the configuration names")]
+    operators: OperatorsStatus
+    salvage: SalvageStatus | None
+    pending_joins: Annotated[Count, Says(description="groups that this device has asked to join")]
+    waiting_invitations: Annotated[
+        Count,
+        Says(
+            description="invitations to further groups that a person here has not answered; `covey requests` lists them"
+        ),
+    ]
+    noise_key_seconds: Annotated[
+        Count | None, Says(description="age of this device's noise key; null before an agent has run")
+    ]
+    landing_bytes: Count
+    counters: dict[str, Count]
+    troubles: Annotated[tuple[str, ...], Says(description="what is not well, one short line each")]
+    mailbox: Annotated[
+        MailboxStatus | None, Says(description="what this device keeps as a mailbox; null: it is none")
+    ] = None
+    content: Annotated[
+        ContentStatus | None, Says(description="the files of its groups; null: none are here, or asked for")
+    ] = None
+
+    @property
+    def running(self) -> bool:
+        """Whether an agent runs on this state."""
+        return self.agent == "running"

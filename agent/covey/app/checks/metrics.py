@@ -1,0 +1,220 @@
+"""A device's numbers as OpenMetrics, for any collector that reads text, drawn from its status.
+
+1. Labels are drawn from sets that this code knows: error codes and reasons of its own, message classes, this device's
+   groups, its owner's names of sensors. Nothing that a peer chose.
+2. Every reason of a counter is there from the first scrape, at 0, so that an alert on its growth works.
+3. Reading them does not disturb the agent, and works while none runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from covey import errors
+from covey.app.checks.documents import Status
+from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES
+from covey.app.documents import to_json
+from covey.core.actions.results import IN_WORDS
+from covey.core.orders.attempts import CODES
+from covey.core.outcome import UNFORESEEN
+from covey.core.presence.status import CONDITIONS
+
+Sample = tuple[dict[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with its samples; a counter's name stands without `_total`."""
+
+    name: str
+    kind: str
+    meaning: str
+    samples: list[Sample]
+    unit: str = ""
+
+
+def metrics_of(status: Status, form: str) -> str:
+    """Return every metric of a device, as text in one of `FORMS`."""
+    return FORMS[form](list(families(status)))
+
+
+def families(status: Status) -> Iterator[Family]:
+    """Yield every metric of a device."""
+    yield from _about_the_agent(status)
+    sensors: list[Sample] = [({"sensor": each.name}, each.up and status.running) for each in status.sensors]
+    yield Family(
+        "covey_sensor_up", "gauge", "1 while a sensor of the configuration measures all that it should", sensors
+    )
+    yield from _about_the_outbox(status)
+    yield from _about_groups(status)
+    if status.mailbox is not None:
+        yield Family("covey_mailbox_blobs", "gauge", "Envelopes kept for others", [({}, status.mailbox.blobs)])
+        yield Family("covey_mailbox_bytes", "gauge", "Their bytes", [({}, status.mailbox.bytes)], "bytes")
+        yield Family(
+            "covey_mailbox_maximum_bytes",
+            "gauge",
+            "Where more are refused",
+            [({}, status.mailbox.maximum_bytes)],
+            "bytes",
+        )
+    yield from _about_content(status)
+    counters = status.counters
+    for reason, meaning in (
+        ("dropped", "Envelopes that broke a rule, and messages that the outbox had no room or time for"),
+        ("quarantined", "Authentic messages that could not be used"),
+    ):
+        noted = {name.removeprefix(f"{reason}_") for name in counters if name.startswith(f"{reason}_")}
+        codes = sorted({each.code for each in _remote_errors()} | {errors.OutboxFullError.code, UNFORESEEN} | noted)
+        yield Family(
+            f"covey_{reason}",
+            "counter",
+            meaning,
+            [({"reason": code}, counters.get(f"{reason}_{code}", 0)) for code in codes],
+        )
+    yield from _about_orders(counters)
+    for name, meaning in (
+        ("duplicates", "Messages that came again"),
+        ("refused_full", "Messages that found no room here and stay with their sender"),
+        ("pulls_unanswered", "Requests for manifests that came too often"),
+        ("lost_messages", "Messages that senders have admitted to have lost"),
+        ("published_messages", "Telemetry batches queued"),
+        ("published_readings", "Readings queued"),
+        ("landed_messages", "Messages that this collector has put into its vault"),
+    ):
+        yield Family(f"covey_{name}", "counter", meaning, [({}, counters.get(name, 0))])
+
+
+def _about_content(status: Status) -> Iterator[Family]:
+    content = status.content
+    if content is None:
+        return
+    states: list[Sample] = [
+        ({"state": "here"}, content.here),
+        ({"state": "wanted"}, content.wanted),
+        ({"state": "wrong"}, content.wrong),
+    ]
+    yield Family("covey_content_files", "gauge", "Files of groups, by what has become of them here", states)
+    yield Family("covey_content_bytes", "gauge", "What those take that are here", [({}, content.here_bytes)], "bytes")
+    yield Family("covey_content_maximum_bytes", "gauge", "What they may take", [({}, content.maximum_bytes)], "bytes")
+    if content.peers is not None:
+        yield Family("covey_content_peers", "gauge", "Peers on this network", [({}, content.peers)])
+    for name, meaning, unit in (
+        (NEARBY_FILES, "Files that came from places nearby", ""),
+        (NEARBY_BYTES, "Their sealed bytes", "bytes"),
+    ):
+        yield Family(f"covey_{name}", "counter", meaning, [({}, status.counters.get(name, 0))], unit)
+
+
+def _about_the_agent(status: Status) -> Iterator[Family]:
+    from importlib.metadata import version
+
+    running, relay = status.running, status.relay
+    outage_s = relay.seconds if running and relay.noted not in {"", "up"} else 0
+    offline_s = status.counters.get("offline_seconds", 0) + outage_s
+    yield Family("covey_build", "info", "What runs here", [({"version": version("covey")}, 1)])
+    yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])
+    yield Family("covey_relay_connected", "gauge", "1 while a relay accepts the agent", [({}, relay.up)])
+    relays: list[Sample] = [({"rank": str(rank)}, each.up) for rank, each in enumerate(status.relays, start=1)]
+    yield Family("covey_relay_up", "gauge", "1 while the relay of this rank in the settings accepts the agent", relays)
+    yield Family(
+        "covey_offline_seconds", "counter", "Time that the agent ran without a relay", [({}, offline_s)], "seconds"
+    )
+    yield Family(
+        "covey_clock_synchronized",
+        "gauge",
+        "1 while a time source disciplines the clock",
+        [({}, status.clock_synchronised)],
+    )
+
+
+def _about_the_outbox(status: Status) -> Iterator[Family]:
+    outbox, queues = status.outbox, status.queues
+    yield Family("covey_outbox_messages", "gauge", "Messages whose recipient has not answered", [({}, outbox.messages)])
+    sizes: list[Sample] = [({"class": name}, size) for name, size in to_json(outbox.bytes_by_class).items()]
+    yield Family("covey_outbox_bytes", "gauge", "Their bytes, by class", sizes, "bytes")
+    yield Family(
+        "covey_outbox_maximum_bytes", "gauge", "Where new ones are refused", [({}, outbox.maximum_bytes)], "bytes"
+    )
+    age_s = (outbox.oldest_us or 0) / 1e6
+    yield Family("covey_outbox_oldest_age_seconds", "gauge", "Age of the oldest", [({}, age_s)], "seconds")
+    waiting = sum(each.queued > 0 for each in queues)
+    yield Family("covey_outbox_recipients", "gauge", "Recipients for whom something waits", [({}, waiting)])
+    delivered = sum(each.acknowledged for each in queues)
+    yield Family("covey_delivered", "counter", "Messages that their recipient has acknowledged", [({}, delivered)])
+    landing = status.landing_bytes
+    yield Family("covey_landing_bytes", "gauge", "Telemetry on its way into the vault", [({}, landing)], "bytes")
+
+
+def _about_orders(counters: Mapping[str, int]) -> Iterator[Family]:
+    done: list[Sample] = [({"outcome": each}, counters.get(f"commands_{each}", 0)) for each in IN_WORDS]
+    yield Family("covey_commands", "counter", "Commands of operators, by what became of them here", done)
+    tried: list[Sample] = [({"reason": each}, counters.get(f"attempts_{each}", 0)) for each in CODES]
+    yield Family("covey_order_attempts", "counter", "Orders by those who have no say here", tried)
+
+
+def _about_groups(status: Status) -> Iterator[Family]:
+    groups = [({"group": each.group_id[:8]}, each) for each in status.groups]
+    versions: list[Sample] = [(label, each.version) for label, each in groups]
+    members: list[Sample] = [(label, each.members) for label, each in groups]
+    yield Family("covey_manifest_version", "gauge", "Version of the group manifest held", versions)
+    yield Family("covey_group_members", "gauge", "Members of the group", members)
+    operations: list[Sample] = [(label, each.history.operations) for label, each in groups]
+    behind: list[Sample] = [(label, len(each.history.others)) for label, each in groups]
+    waiting: list[Sample] = [(label, sum(one.waiting for one in each.history.fetching)) for label, each in groups]
+    yield Family("covey_history_operations", "gauge", "Operations of the group's history that are here", operations)
+    yield Family("covey_history_out_of_step", "gauge", "Members last heard with another history", behind)
+    yield Family("covey_history_waiting", "gauge", "Operations that have come and rest on what is not here", waiting)
+    states = Counter(each.presence for each in status.members)
+    presences: list[Sample] = [({"presence": each}, states[each]) for each in CONDITIONS]
+    yield Family("covey_devices", "gauge", "Other members, by what they tell of their presence", presences)
+
+
+def _remote_errors() -> Iterator[type[errors.RemoteError]]:
+    found = errors.RemoteError.__subclasses__()
+    while found:
+        kind = found.pop()
+        found += kind.__subclasses__()
+        yield kind
+
+
+def openmetrics(found: list[Family]) -> str:
+    """Return the exposition of OpenMetrics 1.0."""
+    lines = []
+    for family in found:
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        if family.unit:
+            lines.append(f"# UNIT {family.name} {family.unit}")
+        lines.append(f"# HELP {family.name} {family.meaning}.")
+        lines += _samples(family)
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def prometheus(found: list[Family]) -> str:
+    """Return the older text format (0.0.4), whose families carry their samples' names and know no `info`."""
+    lines = []
+    for family in found:
+        name = family.name + _SUFFIXES.get(family.kind, "")
+        lines.append(f"# HELP {name} {family.meaning}.")
+        lines.append(f"# TYPE {name} {'gauge' if family.kind == 'info' else family.kind}")
+        lines += _samples(family)
+    return "\n".join(lines) + "\n"
+
+
+FORMS = {"openmetrics": openmetrics, "prometheus": prometheus}
+"""Text formats by name."""
+
+_SUFFIXES = {"counter": "_total", "info": "_info"}
+
+
+def _samples(family: Family) -> Iterator[str]:
+    name = family.name + _SUFFIXES.get(family.kind, "")
+    for labels, value in family.samples:
+        inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        shown = f"{value:.3f}" if isinstance(value, float) else str(int(value))
+        yield f"{name}{f'{{{inner}}}' if inner else ''} {shown}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

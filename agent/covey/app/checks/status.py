@@ -1,0 +1,389 @@
+"""How a device is, looked up once: what status, metrics, top, check, the support bundle and the local API draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from covey.adapters.keys.relay_credential import place
+from covey.app.boards.documents import BoardStatus
+from covey.app.boards.unnamed_boards import unnamed_boards
+from covey.app.checks.documents import (
+    AgreementStatus,
+    BytesByClass,
+    CatchUpStatus,
+    GroupStatus,
+    HistoryStatus,
+    MemberStatus,
+    ObeyedOperator,
+    OperatorsStatus,
+    OtherHeads,
+    OutboxStatus,
+    QueueStatus,
+    RelayStatus,
+    SalvageStatus,
+    Status,
+)
+from covey.app.content.status import content_status
+from covey.app.device.carriage import announced_payloads, fits, too_large
+from covey.app.device.pins import somebody_is_pinned
+from covey.app.documents import DAY_S
+from covey.app.loop.key_rotation import CONDITION
+from covey.app.loop.takeovers import CopySign, seen_cuts
+from covey.app.relays.documents import Outbox, WaitingMessage
+from covey.app.telemetry.documents import SensorStatus
+from covey.app.wording import count
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.group.manifest import MAILBOX
+from covey.core.ids import DeviceKey, device_name, printable
+from covey.core.link.records import MessageClass
+from covey.core.membership.agreement import agreement, agreement_on_history
+from covey.core.membership.requests import unanswered
+from covey.core.presence.status import condition
+from covey.core.telemetry.names import SENSOR_CONDITION
+from covey.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.app.relays.documents import MailboxStatus
+    from covey.core.group.manifest import GroupManifest
+    from covey.core.ids import GroupId
+    from covey.core.membership.agreement import Agreement, SaidHeads
+
+_NEVER = "never connected"
+_NO_AGENT = "agent not running"
+_NAMED = 3
+
+
+class OwnCondition(NamedTuple):
+    """How a device itself is, without what it knows of each other one: as of a `Status`."""
+
+    running: bool
+    relay: RelayStatus
+    relays: tuple[RelayStatus, ...]
+    outbox: OutboxStatus
+    boards: tuple[BoardStatus, ...]
+    sensors: tuple[SensorStatus, ...]
+    operators: OperatorsStatus
+    waiting_invitations: int
+    troubles: tuple[str, ...]
+
+    @property
+    def listens(self) -> bool:
+        """Whether an agent runs here, and reaches a relay."""
+        return self.running and any(each.up for each in self.relays)
+
+
+def own_condition(device: Device) -> OwnCondition:
+    """Return how a device itself is."""
+    store, now_us, running = device.store, device.clock.wall_us(), device.folder.locks.agent_runs()
+    relay, *relays = _relays(device, now_us, running=running)
+    outbox = _outbox(device, now_us)
+    operators, misnamed = _operators(device)
+    labels = _labels(device) if (known := store.boards.all()) else {}
+    boards = tuple(
+        BoardStatus(
+            board.port,
+            device_name(board.keys.signing_public),
+            labels.get(board.keys.signing_public, ""),
+            board.software,
+            board.enrolled,
+            board.up,
+            _age(board.changed_at_us, now_us),
+            printable(board.trouble),
+        )
+        for board in known
+    )
+    boards += tuple(
+        BoardStatus(port, "", "", "", enrolled=False, up=False, seconds=seconds, trouble=trouble)
+        for port, trouble, seconds in unnamed_boards(store.conditions, device.config.bridge.ports, now_us)
+    )
+    sensors = tuple(_sensors(device, now_us))
+    return OwnCondition(
+        running,
+        relay,
+        tuple(relays),
+        outbox,
+        boards,
+        sensors,
+        operators,
+        len(unanswered(device.node.groups, store.requests, now_us)),
+        (
+            *_troubles(relay, relays, outbox, running=running),
+            *_troubles_of_groups(device),
+            *_troubles_of_copies(device, now_us),
+            *_troubles_of_parts(boards, sensors, running=running),
+            *misnamed,
+        ),
+    )
+
+
+def status_of(device: Device) -> Status:
+    """Return how a device is."""
+    store, now_us, own = device.store, device.clock.wall_us(), own_condition(device)
+    labels, last_said = _labels(device), store.heads.all()
+    kept, mailbox = _mailboxes(device)
+    return Status(
+        device=device_name(device.node.identity.signing_public),
+        label=device.config.label,
+        agent="running" if own.running else "not running",
+        relay=own.relay,
+        relays=own.relays,
+        clock_synchronised=device.clock.synchronised(),
+        outbox=own.outbox,
+        queues=tuple(
+            QueueStatus(
+                device_name(queue.recipient),
+                labels.get(queue.recipient, ""),
+                queue.queued,
+                queue.acknowledged,
+                _age(queue.oldest_at_us, now_us),
+                kept.get(queue.recipient, ()) if queue.queued else (),
+            )
+            for queue in store.outbox.queues()
+        ),
+        members=tuple(_members(device, labels, now_us)),
+        groups=tuple(_group(device, group, last_said, now_us) for group in device.node.groups.joined()),
+        boards=own.boards,
+        sensors=own.sensors,
+        operators=own.operators,
+        salvage=_last_salvage(device, now_us),
+        pending_joins=len({each.group_id for each in store.joins.pending()}),
+        waiting_invitations=own.waiting_invitations,
+        noise_key_seconds=_noise_key_age(device, now_us),
+        landing_bytes=store.landing.size(),
+        counters=store.counters.values(),
+        troubles=own.troubles,
+        mailbox=mailbox,
+        content=content_status(device, running=own.running),
+    )
+
+
+def _mailboxes(device: Device) -> tuple[dict[DeviceKey, tuple[str, ...]], MailboxStatus | None]:
+    """Return which mailboxes say that they keep what waits for whom, and what this one keeps."""
+    groups, own = device.node.groups.joined(), device.node.identity.signing_public
+    if not any(group.with_capability(MAILBOX) for group in groups):  # most have none, and load nothing for it
+        return {}, None
+    from covey.app.relays.mailbox import mailbox_status
+
+    kept: dict[DeviceKey, tuple[str, ...]] = {}
+    for each in device.store.mailbox.pushed():
+        if device.store.mailbox.holds_some(each.recipient, each.upto):
+            kept[each.recipient] = (*kept.get(each.recipient, ()), device_name(each.mailbox))
+    serves = any(MAILBOX in member.capabilities for group in groups if (member := group.member(own)) is not None)
+    return kept, mailbox_status(device) if serves else None
+
+
+def _group(device: Device, group: GroupManifest, last_said: dict[DeviceKey, SaidHeads], now_us: int) -> GroupStatus:
+    said_to = {each.keys.signing_public: device.node.heads.said_to(each.keys.signing_public) for each in group.members}
+    found = _agreement(device, group, said_to, last_said)
+    others, never = _others(group, found.others, now_us), tuple(device_name(key) for key in found.never)
+    return GroupStatus(
+        group.group_id.hex(),
+        group.version,
+        len(group.members),
+        AgreementStatus(len(found.same), others, never),
+        _history(device, group, said_to, last_said, now_us),
+        group.epoch,
+        int(group.mode),
+        _too_large(device, group),
+    )
+
+
+def _agreement(
+    device: Device, group: GroupManifest, said_to: dict[DeviceKey, GroupId], last_said: dict[DeviceKey, SaidHeads]
+) -> Agreement:
+    trust, own = device.node.groups.trust(group.group_id), device.node.identity.signing_public
+    return agreement(trust, own, said_to, last_said, device.store.groups.changed_at(group.group_id))
+
+
+def _too_large(device: Device, group: GroupManifest) -> str:
+    """Return what no relay takes of a group; who agrees on it is asked only where something may be too large."""
+    payloads = announced_payloads(device.config.relay, device.store)
+    if not payloads or fits(device.store, group, max(payloads.values())):
+        return ""
+    last_said = device.store.heads.all()
+    said_to = {each.keys.signing_public: device.node.heads.said_to(each.keys.signing_public) for each in group.members}
+    found = _agreement(device, group, said_to, last_said)
+    return too_large(payloads, device.store, group, found, last_said)
+
+
+def _operators(device: Device) -> tuple[OperatorsStatus, tuple[str, ...]]:
+    """Return who may order this device in any of its groups, and what is wrong with how they are named."""
+    threshold, obeyed = device.config.operations.threshold, dict[str, ObeyedOperator]()
+    if not somebody_is_pinned(device):  # most devices obey nobody, and load nothing for it
+        return OperatorsStatus(threshold, ()), ()
+    from covey.app.orders.operators import operators
+
+    try:
+        for group in device.node.groups.joined():
+            for each in operators(device, group):
+                if each.member or each.key not in obeyed:
+                    obeyed[each.key] = ObeyedOperator(each.name, each.label, each.member)
+    except ConfigurationError as error:
+        return OperatorsStatus(threshold, ()), (str(error),)
+    return OperatorsStatus(threshold, tuple(obeyed.values())), ()
+
+
+def _history(
+    device: Device,
+    group: GroupManifest,
+    said_to: dict[DeviceKey, GroupId],
+    last_said: dict[DeviceKey, SaidHeads],
+    now_us: int,
+) -> HistoryStatus:
+    node, store = device.node, device.store
+    own, digest = node.identity.signing_public, node.history.digest(group.group_id)
+    found = agreement_on_history(group, own, digest, said_to, last_said)
+    return HistoryStatus(
+        store.operations.count(group.group_id),
+        len(found.same),
+        _others(group, found.others, now_us),
+        tuple(device_name(key) for key in found.never),
+        tuple(
+            CatchUpStatus(
+                member.name,
+                member.label,
+                each.taken,
+                each.waiting,
+                each.more,
+                _age(each.seen_at_us, now_us) or 0,
+            )
+            for each in store.catching_up.of(group.group_id)
+            if (member := group.member(each.member)) is not None and each.member not in found.same
+        ),
+        store.operations.forgotten.count(group.group_id),
+    )
+
+
+def _others(group: GroupManifest, since_us: Mapping[DeviceKey, int], now_us: int) -> tuple[OtherHeads, ...]:
+    labels = DeviceLabels((group,))
+    return tuple(
+        OtherHeads(device_name(key), labels.label(key), _age(each_us, now_us) or 0) for key, each_us in since_us.items()
+    )
+
+
+def _age(since_us: int | None, now_us: int) -> int | None:
+    """Return whole seconds since then."""
+    return None if since_us is None else max(0, now_us - since_us) // 1_000_000
+
+
+def _noise_key_age(device: Device, now_us: int) -> int | None:
+    """Return for how long the current noise key is in use, where an agent has noted it."""
+    public, since_us = device.store.conditions.values().get(CONDITION, ("", 0))
+    return _age(since_us, now_us) if public == device.node.identity.noise_public.hex() else None
+
+
+def _relays(device: Device, now_us: int, *, running: bool) -> Iterator[RelayStatus]:
+    """Yield how this device is connected at all, then each configured relay, the preferred one first."""
+    conditions, relay = device.store.conditions.values(), device.config.relay
+    named = [(relay.url, "relay"), *((url, f"relay {place(url)}") for url in (relay.url, *relay.also) if url)]
+    for url, name in named:
+        noted, since_us = conditions.get(name, ("", now_us))
+        yield RelayStatus(url, (noted or _NEVER) if running else _NO_AGENT, _age(since_us, now_us) or 0, noted)
+
+
+def _outbox(device: Device, now_us: int) -> OutboxStatus:
+    messages, size = device.store.outbox.totals()
+    sizes = {kind.name.lower(): each for kind, each in device.store.outbox.bytes_by_class().items()}
+    queues = device.store.outbox.queues(waiting=True)
+    oldest_us = min((each.oldest_at_us for each in queues if each.oldest_at_us), default=None)
+    return OutboxStatus(
+        messages,
+        size,
+        device.config.outbox.maximum_bytes,
+        BytesByClass(**sizes),
+        _age(oldest_us, now_us),
+        None if oldest_us is None else max(0, now_us - oldest_us),
+    )
+
+
+def _sensors(device: Device, now_us: int) -> Iterator[SensorStatus]:
+    """Yield the sensors that an agent has noted: those that its configuration named."""
+    for name, (state, since_us) in sorted(device.store.conditions.values().items()):
+        if name.startswith(SENSOR_CONDITION) and state:
+            yield SensorStatus(name.removeprefix(SENSOR_CONDITION), state, _age(since_us, now_us) or 0)
+
+
+def _last_salvage(device: Device, now_us: int) -> SalvageStatus | None:
+    salvages = device.store.device.salvages()
+    if not salvages:
+        return None
+    at_us, about = salvages[-1]
+    return SalvageStatus(_age(at_us, now_us) or 0, about["lost"], about["aside"])
+
+
+def _members(device: Device, labels: dict[DeviceKey, str], now_us: int) -> Iterator[MemberStatus]:
+    """Yield every other member."""
+    seen, presences = device.store.presence.last_seen(), device.store.presence.of_peers()
+    for key, label in labels.items():
+        if key != device.node.identity.signing_public:
+            presence, since_us = condition(presences.get(key), seen.get(key), now_us)
+            yield MemberStatus(device_name(key), label, _age(seen.get(key), now_us), presence, _age(since_us, now_us))
+
+
+def _labels(device: Device) -> dict[DeviceKey, str]:
+    groups = device.node.groups.joined()
+    return {member.keys.signing_public: member.label for group in groups for member in group.members}
+
+
+def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatus, *, running: bool) -> Iterator[str]:
+    """Yield what is not well, one short line each; `covey check` says how to mend it."""
+    away = sum(not each.up for each in relays)
+    if not running:
+        yield "the agent is not running"
+    elif not relay.up:
+        yield "the relay is not connected"
+    elif away:
+        yield f"{away} of {len(relays)} relays not connected"
+    if outbox.nearly_full:
+        yield "the outbox is nearly full"
+    if outbox.waits_long:
+        yield f"a message has waited for {(outbox.oldest_seconds or 0) // DAY_S} d"
+
+
+def _troubles_of_groups(device: Device) -> Iterator[str]:
+    for group in device.node.groups.joined():
+        if too_large := _too_large(device, group):
+            yield f"group {group.group_id.hex()[:8]} {too_large}"
+
+
+def _troubles_of_copies(device: Device, now_us: int) -> Iterator[str]:
+    seen = seen_cuts(device.store.conditions, now_us)
+    if seen.sign is CopySign.CERTAIN:
+        yield "another device signs in as this one"
+    elif seen.sign is CopySign.POSSIBLE:
+        yield f"the relay was lost {seen.times} times soon after it came up: a bad line, or a copy of this device"
+
+
+def _troubles_of_parts(
+    boards: tuple[BoardStatus, ...], sensors: tuple[SensorStatus, ...], *, running: bool
+) -> Iterator[str]:
+    for board in boards:
+        if not board.up and board.device:
+            yield f"the board on {board.port} is silent"
+        if board.trouble:
+            yield f"the board on {board.port} says: {board.trouble}"
+    failing = [each.name for each in sensors if running and each.failing]
+    if failing:
+        named = ", ".join(failing[:_NAMED]) + (", ..." if len(failing) > _NAMED else "")
+        yield f"{count(len(failing), 'sensor')} not measuring: {named}"
+
+
+def outbox_of(device: Device, limit: int) -> Outbox:
+    """Return what waits: the oldest `limit` messages of each recipient, and how many there are."""
+    now_us, labels = device.clock.wall_us(), DeviceLabels(device.node.groups.joined())
+    messages, size = device.store.outbox.totals()
+    shown = tuple(
+        WaitingMessage(
+            device_name(recipient),
+            labels.label(recipient),
+            place,
+            MessageClass(kind).name.lower(),  # type: ignore[arg-type] # the names of the classes are these words
+            length,
+            _age(queued_at_us, now_us) or 0,
+        )
+        for recipient in device.store.outbox.recipients()
+        for place, kind, length, queued_at_us in device.store.outbox.waiting(recipient, limit)
+    )
+    return Outbox(messages, size, shown)

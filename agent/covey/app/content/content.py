@@ -1,0 +1,418 @@
+"""Files of a group: putting one, fetching one, and what is here of them (docs/protocol.md, "Content")."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from covey.adapters.content_files import check_target, need_content_package
+from covey.adapters.content_sealing import opened_file
+from covey.adapters.content_secrets import save_secret
+from covey.adapters.sqlite.content import ContentState, KeptFile
+from covey.adapters.wake_pipe import wake_agent
+from covey.app.content.documents import ASKED, HERE, LOCKED, OFFERED, WRONG, OfferedFile
+from covey.app.content.file_offers import GroupFile, keep_secret, lacks_secret, locked, offers, opening_of
+from covey.app.history.writing import take_up_others
+from covey.app.loop.relay_loop import wait_until
+from covey.core.content.patches import is_patch_name
+from covey.core.history.files import (
+    FILE_ID_BYTES,
+    NONCE_BYTES,
+    TAG_BYTES,
+    ContentReference,
+    FileOffer,
+    bound_to,
+    content_key,
+    is_file_name,
+)
+from covey.core.ids import ContentHash, NoisePublic
+from covey.core.orders.file_secrets import FILE_SECRET_BYTES, seal_file_secret
+from covey.errors import (
+    DamagedFileError,
+    DecryptionError,
+    DiskFullError,
+    LocalError,
+    StorageError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from covey.app.device.device import Device
+    from covey.core.group.manifest import GroupManifest
+
+FETCH_ACTION = "fetch-file"
+"""The action by which devices fetch what an operator's device has put (`operations.d`)."""
+
+_STATES = {ContentState.WANTED: ASKED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
+
+
+def put_file(
+    device: Device,
+    manifest: GroupManifest,
+    path: Path,
+    name: str | None,
+    moves: Callable[[int], None],
+    readers: Collection[NoisePublic] = (),
+    *,
+    pinned: bool = True,
+) -> GroupFile:
+    """Seal a file for a group's members, and offer it to them; raises what `put_opened` raises, and:
+
+    Raises:
+        LocalError: it cannot be read.
+    """
+    with opened_file(path) as (source, size):
+        name = path.name if name is None else name
+        return put_opened(device, manifest, source, size, name, moves, readers, pinned=pinned)
+
+
+def put_opened(
+    device: Device,
+    manifest: GroupManifest,
+    source: int,
+    size: int,
+    name: str,
+    moves: Callable[[int], None],
+    readers: Collection[NoisePublic] = (),
+    *,
+    pinned: bool = True,
+) -> GroupFile:
+    """Seal the `size` bytes of a descriptor for a group's members, and offer them; `moves` hears how many are done.
+
+    Only `readers` and this device can open it, where there are any: by the noise keys that the manifest lists.
+    `pinned`: the file stays here until somebody drops it, for nobody else may have it yet; else newer ones may take its
+    room.
+
+    Raises:
+        DiskFullError: no room for it.
+        LocalError: it cannot be offered.
+        MissingPackageError: what files are known by is not installed.
+        UsageError: a name that no file has.
+    """
+    need_content_package()
+    if not is_file_name(name):
+        raise UsageError(f"'{name[:64]}' names no file", hint="--name NAME: no path, no control characters")
+    group_id, store = manifest.group_id, device.store
+    secret = store.groups.secret(group_id, manifest.epoch_id)
+    if secret is None:
+        raise LocalError("this device lacks the group's secret of the moment", hint="a member that has it sends it")
+    file_id, nonce = secrets.token_bytes(FILE_ID_BYTES), secrets.token_bytes(NONCE_BYTES)
+    sealed_secret, author = None, device.node.identity.signing_public
+    if readers:
+        secret, readers = secrets.token_bytes(FILE_SECRET_BYTES), {*readers, device.node.identity.noise.current.public}
+        sealed_secret = seal_file_secret(secret, readers, group_id, author, file_id, secrets.token_bytes)
+    files, key = store.content.files, content_key(secret, file_id)
+    with files.locked():
+        make_room(device, size + TAG_BYTES)
+        content = files.seal(source, size, key, nonce, bound_to(group_id, file_id), moves)
+        offer = FileOffer(name, file_id, manifest.epoch_id, content, sealed_secret)
+        with store.transaction():
+            take_up_others(device)
+            operation = device.node.history.write(group_id, offer, device.now())
+            store.content.put(group_id, author, content, device.now().wall_us)
+            store.content.pin(content.hash, pinned=pinned)
+            if readers:
+                save_secret(files, content.hash, operation.id, secret)
+    return GroupFile(operation, offer)
+
+
+def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:
+    """Have a file fetched, unless it is here, and the secret that it opens by, where this device lacks that.
+
+    Raises:
+        DiskFullError: no room for it.
+        MissingPackageError: what files are known by is not installed.
+    """
+    content = offer.file.content
+    if is_here(device, offer):
+        if not lacks_secret(device, manifest, offer):
+            return
+        with device.store.transaction():
+            device.store.content.lack(content.hash, offer.operation.id, device.now().wall_us)
+    else:
+        need_content_package()
+        make_room(device, content.sealed_size)
+        files = device.store.content.files
+        files.need_room(content.sealed_size)
+        with files.locked(), device.store.transaction():
+            keep_secret(device, manifest, offer)
+            device.store.content.want(manifest.group_id, offer.operation.author, content, device.now().wall_us)
+            if lacks_secret(device, manifest, offer):
+                device.store.content.lack(content.hash, offer.operation.id, device.now().wall_us)
+    device.node.content.refresh()
+    wake_agent(device.folder.wake_pipe)
+
+
+def fetch_file(
+    device: Device, manifest: GroupManifest, offer: GroupFile, seconds: float, moves: Callable[[int], None]
+) -> None:
+    """Have a file here, whole; `moves` hears how many bytes have come.
+
+    Raises:
+        DiskFullError: no room for it.
+        LocalError: it has not come in that time (it is asked for still), or is not what its author says.
+        MissingPackageError: what files are known by is not installed.
+    """
+    content = offer.file.content
+    ask_for_file(device, manifest, offer)
+
+    def state() -> ContentState | None:
+        moves(device.store.content.come(content.hash))
+        found = device.store.content.of(content.hash)
+        return None if found is None else found.state
+
+    is_whole = partial(device.store.content.files.is_whole, content.hash)
+    wait_until(device, lambda: state() is not ContentState.WANTED, seconds, is_whole)
+    found = state()
+    if found is ContentState.REFUSED:
+        raise LocalError(
+            f"'{offer.file.name}' is not what its author says, and was deleted",
+            hint="ask who has put it to put it again",
+        )
+    if found is not ContentState.HERE:
+        raise LocalError(
+            f"'{offer.file.name}' has not come yet",
+            hint="it is asked for still, and goes on where it is: 'covey content waiting' shows it",
+        )
+
+
+def wait_until_it_opens(device: Device, manifest: GroupManifest, offer: GroupFile, seconds: float) -> None:
+    """Wait for the secret that a file opens by which is here, where this device lacks that and has asked for it.
+
+    Raises:
+        LocalError: it has not come in that time; it is asked for still.
+    """
+    if not wait_until(device, lambda: not lacks_secret(device, manifest, offer), seconds):
+        raise locked(offer)
+
+
+def open_file(device: Device, manifest: GroupManifest, offer: GroupFile, target: Path, *, replace: bool) -> None:
+    """Write what a file holds to `target`.
+
+    Raises:
+        DamagedFileError: the disk has changed what is here.
+        DecryptionError: what is here was not sealed for this group.
+        LocalError: this device cannot open it, or `target` is there already.
+        StorageError: the disk refused.
+    """
+    key, associated = opening_of(device, manifest, offer)
+    with _repaired(device, manifest, offer):
+        device.store.content.files.open_into(offer.file.content, key, associated, target, replace=replace)
+    _use(device, offer)
+
+
+def open_stream(device: Device, manifest: GroupManifest, offer: GroupFile) -> BinaryIO:
+    """Return what a file that is here holds, as a file of no name.
+
+    Raises:
+        DamagedFileError: the disk has changed what is here.
+        DecryptionError: what is here was not sealed for this group.
+        LocalError: it is not here, or this device cannot open it.
+        StorageError: the disk refused, or has no room for it.
+    """
+    _need_here(device, offer)
+    with _repaired(device, manifest, offer):
+        made = device.store.content.files.open_scratch(offer.file.content, *opening_of(device, manifest, offer))
+    _use(device, offer)
+    return made
+
+
+@contextmanager
+def _repaired(device: Device, manifest: GroupManifest, offer: GroupFile) -> Iterator[None]:
+    """Have a file that does not open, because the disk has changed or lost it, fetched anew."""
+    try:
+        yield
+    except (DecryptionError, StorageError) as error:
+        if repair_file(device, manifest, offer):
+            raise DamagedFileError(offer.file.name) from error
+        raise
+
+
+def _use(device: Device, offer: GroupFile) -> None:
+    with device.store.transaction():
+        device.store.content.use(offer.file.content.hash, device.now().wall_us)
+
+
+def is_here(device: Device, offer: GroupFile) -> bool:
+    """Say whether a file is here whole."""
+    kept = device.store.content.of(offer.file.content.hash)
+    return kept is not None and kept.state is ContentState.HERE
+
+
+def _need_here(device: Device, offer: GroupFile) -> None:
+    if not is_here(device, offer):
+        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
+
+
+def make_room(device: Device, size: int) -> None:
+    """Let go of files that nobody has pinned, those used longest ago first, until one of `size` bytes fits the quota.
+
+    Raises:
+        DiskFullError: what is pinned, or on its way, leaves no room for it; nothing went.
+    """
+    quota, content = device.config.content.maximum_mb * 1_000_000, device.store.content
+    used = content.files.used_bytes()
+
+    def may_go() -> list[KeptFile]:
+        return [each for each in content.all() if each.state is ContentState.HERE and not each.pinned]
+
+    if used + size > quota + sum(each.sealed_size for each in may_go()):
+        raise DiskFullError(
+            f"no room for a file of {size} bytes: the files here take {used} of {quota}",
+            hint="'covey content drop' lets go of one, content.maximum_mb gives them more",
+        )
+    with device.store.transaction():
+        for each in may_go():  # anew: another command may have pinned one
+            if used + size <= quota:
+                break
+            content.drop(each.hash)
+            used -= each.sealed_size
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def described(device: Device, manifest: GroupManifest, offer: GroupFile) -> OfferedFile:
+    """Return how a file is here."""
+    content, file = device.store.content, offer.file
+    kept = content.of(file.content.hash)
+    member = manifest.member(offer.operation.author)
+    return OfferedFile(
+        offer.operation.id.hex(),
+        file.name,
+        file.content.size,
+        offer.operation.author.hex(),
+        member.label if member else "",
+        offer.operation.made_at_us,
+        file.content.hash.hex(),
+        _state(device, manifest, offer, kept),
+        _come(device, kept),
+        kept is not None and kept.pinned,
+        len(content.holders(file.content.hash)),
+    )
+
+
+def _state(device: Device, manifest: GroupManifest, offer: GroupFile, kept: KeptFile | None) -> str:
+    if kept is None:
+        return OFFERED
+    is_locked = kept.state is ContentState.HERE and kept.is_lacking and lacks_secret(device, manifest, offer)
+    return LOCKED if is_locked else _STATES[kept.state]
+
+
+def is_patch(entry: OfferedFile) -> bool:
+    """Say whether a file is called as patches of others are."""
+    return is_patch_name(entry.name)
+
+
+def _come(device: Device, kept: KeptFile | None) -> int:
+    if kept is None or kept.state is ContentState.REFUSED:
+        return 0
+    return kept.sealed_size if kept.state is ContentState.HERE else device.store.content.come(kept.hash)
+
+
+def holders(device: Device, manifest: GroupManifest, offer: GroupFile) -> dict[str, str]:
+    """Return the members that have said they have a file that is here: keys in hex, with labels."""
+    found = [(key, manifest.member(key)) for key in device.store.content.holders(offer.file.content.hash)]
+    return {key.hex(): member.label for key, member in found if member is not None}
+
+
+def target_of(offer: GroupFile, output: str | None, *, replace: bool) -> Path:
+    """Return where a file is to be written: in a folder by its name, without one in this one.
+
+    Raises:
+        LocalError: one is there already, or the folder is not.
+    """
+    target = Path(output or ".")
+    if target.is_dir():
+        target /= offer.file.name
+    check_target(target, replace=replace)
+    return target
+
+
+def export_file(device: Device, offer: GroupFile, output: str, moves: Callable[[int], None], *, replace: bool) -> Path:
+    """Write a file as it is sealed, to be carried by hand; return where it lies. `moves` hears how much was written.
+
+    Raises:
+        LocalError: it is not here whole, or there is something already.
+        StorageError: the disk refused.
+    """
+    content = offer.file.content.hash
+    _need_here(device, offer)
+    target = Path(output)
+    if target.is_dir():
+        target /= f"{offer.file.name}.sealed"
+    device.store.content.files.copy_out(content, target, moves, replace=replace)
+    return target
+
+
+def import_file(device: Device, manifest: GroupManifest, path: Path, moves: Callable[[int], None]) -> GroupFile:
+    """Take a file that another member has exported; it is here then, as if it had been fetched.
+
+    `moves` hears how many bytes were copied.
+
+    Raises:
+        DiskFullError: no room for it.
+        LocalError: it is none that a member offers, or not all of one.
+        MissingPackageError: what files are known by is not installed.
+    """
+    need_content_package()
+    offered = {each.file.content.hash: each for each in offers(device, manifest)}
+
+    def expected(content: ContentHash) -> ContentReference | None:
+        return offered[content].file.content if content in offered else None
+
+    content = device.store.content
+    with content.files.locked():
+        make_room(device, path.stat().st_size if path.exists() else 0)
+        reference = content.files.take(path, expected, moves)
+        offer = offered[reference.hash]
+        with device.store.transaction():
+            keep_secret(device, manifest, offer)
+            content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
+    ask_for_file(device, manifest, offer)
+    return offer
+
+
+def drop_file(device: Device, offer: GroupFile) -> None:
+    """Let go of a file here, or stop asking for it."""
+    with device.store.transaction():
+        device.store.content.drop(offer.file.content.hash)
+
+
+def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
+    """Have a file that is here stay when room is short, or not.
+
+    Raises:
+        LocalError: it is not here.
+    """
+    content = offer.file.content.hash
+    if device.store.content.of(content) is None:
+        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
+    with device.store.transaction():
+        device.store.content.pin(content, pinned=pinned)
+
+
+def repair_file(
+    device: Device, manifest: GroupManifest, offer: GroupFile, moves: Callable[[int], None] = lambda _: None
+) -> bool:
+    """Read a file that is here; where it is no longer what was offered, have that fetched anew, and return True.
+
+    What is sound of it, up to the first chunk that is not, stays. `moves` hears how many bytes were read.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    content, reference = device.store.content, offer.file.content
+    if content.files.verify(reference.hash, moves):
+        return False
+    with content.files.locked(), device.store.transaction():
+        content.files.make_part(reference)
+        content.want(manifest.group_id, offer.operation.author, reference, device.now().wall_us)
+    device.node.content.refresh()
+    wake_agent(device.folder.wake_pipe)
+    return True

@@ -1,0 +1,70 @@
+"""The documents of files: what commands print with `--json`, and the local API answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from covey.app.documents import Count, Says
+
+OFFERED, ASKED, HERE, LOCKED, WRONG = "offered", "asked for", "here", "locked", "wrong"
+
+WAITING = frozenset({ASKED, LOCKED})
+"""The states of a file that this device has asked for and cannot open yet."""
+
+_HASH = Says(pattern="^[0-9a-f]{64}$")
+
+
+@dataclass(frozen=True, slots=True)
+class ContentStatus:
+    """The files of this device's groups as they are here."""
+
+    here: Annotated[Count, Says(description="files that are here whole")]
+    here_bytes: Annotated[Count, Says(description="their sealed bytes")]
+    pinned_bytes: Annotated[Count, Says(description="of these, what stays when room is short")]
+    maximum_bytes: Annotated[Count, Says(description="what all files may take: content.maximum_mb")]
+    wanted: Annotated[Count, Says(description="files that are asked for and not here yet")]
+    wrong: Annotated[Count, Says(description="files that came whole and not as they were offered, and were deleted")]
+    peers: Annotated[Count | None, Says(description="peers on this network; null: not looked for, or not known")]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedFile:
+    """A file of a group as it is here. `size` and `come` are bytes; `holders` are those that have said they have it.
+
+    `state` is offered, asked for, here, locked: all of it came, and the secret that it opens by is asked for still, or
+    wrong: all of it came, and is not what its author says.
+    """
+
+    id: Annotated[str, _HASH]
+    name: str
+    size: Count
+    author: Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="signing key")]
+    label: str
+    offered_at_us: Annotated[int, Says(description="Unix microseconds, by its author's clock")]
+    hash: Annotated[str, _HASH]
+    state: Annotated[str, Says(enum=[OFFERED, ASKED, HERE, LOCKED, WRONG])]
+    come: Annotated[Count, Says(description="bytes of the sealed file that are here")]
+    pinned: bool
+    holders: Count
+    saved: Annotated[Count, Says(description="of a fetch: bytes that a patch has saved")] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """A file of a group, and who has said to have it: keys, with what the members are called."""
+
+    file: OfferedFile
+    held_by: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedFile:
+    """Whether a file stays when room is short."""
+
+    pinned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedFile:
+    """It is not here any more, nor asked for."""

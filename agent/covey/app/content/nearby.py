@@ -1,0 +1,141 @@
+"""The places nearby as the configuration names them: peers of this network, an object store. Loaded by who has any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.journal import report
+from covey.app.content.nearby_files import NearbyFiles
+from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION, STORE_CONDITION
+from covey.app.device.addresses import host_and_port
+
+if TYPE_CHECKING:
+    from covey.adapters.lan.discovery import LanDiscovery
+    from covey.adapters.lan.server import LanServer
+    from covey.adapters.objects.content import ContentStore
+    from covey.app.device.device import Device
+    from covey.core.ids import ContentHash
+    from covey.ports import ContentPlace, GivenFile
+
+
+def nearby_role(device: Device) -> NearbyFiles:
+    """Return the role that gives and takes files nearby.
+
+    Raises:
+        ConfigurationError: an address is none, or the store is.
+        MissingPackageError: what finds peers, or speaks with the store, is not installed.
+    """
+    config = device.config.content
+    server, discovery = None, None
+    peers = [host_and_port(each, "content.lan_peers") for each in config.lan_peers]
+    if config.lan:
+        from covey.adapters.lan.server import LanServer
+
+        server = LanServer(*host_and_port(config.lan_listen or "0.0.0.0:0", "content.lan_listen"))
+        if not config.lan_listen.startswith("127.") and (not peers or _has_zeroconf()):
+            from covey.adapters.lan.discovery import LanDiscovery
+
+            discovery = LanDiscovery(server.port, report)
+        report("info", f"files of this network: given at port {server.port}")
+    store = None
+    if config.store:
+        from covey.adapters.objects.content import ContentStore
+        from covey.adapters.objects.location import open_object_store
+
+        store = ContentStore(open_object_store(config.store, device.folder.path))
+    nearby = _Nearby(server, discovery, peers if config.lan else [], store)
+    own = device.node.identity.signing_public
+    return NearbyFiles(nearby, device.store.content, own, device.clock, report, _Notes(device), device.waking.wake)
+
+
+class _Notes:
+    """Implements `nearby_files.NearbyNotes`: what status and metrics show."""
+
+    def __init__(self, device: Device) -> None:
+        self._store, self._clock = device.store, device.clock
+
+    def peers(self, number: int) -> None:
+        """Note how many peers there are."""
+        with self._store.transaction():
+            self._store.conditions.set(PEERS_CONDITION, str(number), self._clock.wall_us())
+
+    def store(self, trouble: str) -> None:
+        """Note why the object store refuses."""
+        with self._store.transaction():
+            self._store.conditions.set(STORE_CONDITION, trouble, self._clock.wall_us())
+
+    def came(self, size: int) -> None:
+        """Count a file that came from a place nearby."""
+        with self._store.transaction():
+            self._store.counters.count(NEARBY_FILES)
+            self._store.counters.count(NEARBY_BYTES, size)
+
+
+def _has_zeroconf() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("zeroconf") is not None
+
+
+class _Nearby:
+    """Implements `nearby_files.Nearby`."""
+
+    def __init__(
+        self,
+        server: LanServer | None,
+        discovery: LanDiscovery | None,
+        peers: list[tuple[str, int]],
+        objects: ContentStore | None,
+    ) -> None:
+        self._server, self._discovery, self._peers, self._objects = server, discovery, peers, objects
+
+    def places(self) -> list[ContentPlace]:
+        """Return whom to ask, the nearest first."""
+        found: list[ContentPlace] = []
+        if self._server is not None:
+            from covey.adapters.lan.peer import LanPeer
+
+            known = self._discovery.peers() if self._discovery is not None else []
+            found += [LanPeer(*each, self._server.salt) for each in dict.fromkeys([*known, *self._peers])]
+        return found if self._objects is None else [*found, self._objects]
+
+    @property
+    def peers(self) -> int:
+        """How many peers are known."""
+        found = self._discovery.peers() if self._discovery is not None else []
+        return len({*found, *self._peers})
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether there are peers on this network, or may be."""
+        return self.peers > 0 or (self._discovery is not None and self._discovery.is_looking)
+
+    def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
+        """Give these to peers."""
+        if self._server is not None:
+            self._server.offer(files)
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is an object store."""
+        return self._objects is not None
+
+    @property
+    def store_trouble(self) -> str:
+        """Why the object store refuses; empty where it does not."""
+        return "" if self._objects is None else self._objects.trouble
+
+    def store(self, content: ContentHash, path: Path) -> None:
+        """Put a file into the object store, if there is one."""
+        if self._objects is not None:
+            with path.open("rb") as file:
+                self._objects.put(content, file)
+
+    def close(self) -> None:
+        """Give nothing any more."""
+        if self._discovery is not None:
+            self._discovery.close()
+        if self._server is not None:
+            self._server.close()

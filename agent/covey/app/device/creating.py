@@ -1,0 +1,81 @@
+"""Making this machine a device: its identity, its configuration, and an empty state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.adapters.keys.identity_file import find_passphrase
+from covey.app.device.device import open_device
+from covey.core.ids import device_name, truncate_utf8
+from covey.errors import CoveyError
+from covey.limits.group import MAXIMUM_LABEL_BYTES
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+
+
+@dataclass(frozen=True, slots=True)
+class NewDevice:
+    """A device that has just been made."""
+
+    name: str
+    label: str
+    signing_public: str
+    noise_public: str
+    state: str
+
+
+def create_device(folder: StateFolder, label: str, relay: str, password: str, *, with_passphrase: bool) -> NewDevice:
+    """Draw an identity and write a configuration; nothing is set for an empty `relay` or `password`.
+
+    `with_passphrase` seals the key under the passphrase of the folder's file, or one that is typed.
+
+    Raises:
+        ConfigurationError: a device is here already, the URL is not usable, or nobody is there to type a passphrase.
+    """
+    label = truncate_utf8(label, MAXIMUM_LABEL_BYTES)
+    if relay:
+        from covey.adapters.mqtt.settings import parse_url
+
+        parse_url(relay)
+    passphrase = find_passphrase(folder.passphrase_file, twice=True) if with_passphrase else None
+    named = {"label": label, "relay.url": relay}
+    identity = folder.create({key: value for key, value in named.items() if value}, passphrase)
+    if password:
+        folder.write_relay_password(password)
+    folder.store(folder.configuration.config()).close()
+    return NewDevice(
+        device_name(identity.signing_public),
+        label,
+        identity.signing_public.hex(),
+        identity.noise_public.hex(),
+        str(folder.path),
+    )
+
+
+@contextmanager
+def device_to_join(folder: StateFolder, label: str) -> Iterator[None]:
+    """Make this machine a device where it is none; unmake that where the block fails and nobody has been asked.
+
+    So a mistyped code leaves nothing behind. What the caller raises goes on.
+    """
+    if not folder.is_new:
+        yield
+        return
+    before = folder.names()
+    try:
+        create_device(folder, label, "", "", with_passphrase=False)
+    except CoveyError:  # a full disk, say
+        folder.remove_others(before)
+        raise
+    try:
+        yield
+    except (CoveyError, KeyboardInterrupt):
+        with open_device(folder) as device:
+            has_asked = bool(device.store.joins.pending() or device.node.groups.joined())
+        if not has_asked:
+            folder.remove_others(before)
+        raise

@@ -1,0 +1,68 @@
+"""What lets a device into its relays, and what lets it let others in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covey.core.wire.topics import inbox_topic
+from covey.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from covey.adapters.mqtt.relay import MqttRelay
+    from covey.adapters.state_folder import StateFolder
+    from covey.app.device.device import Device
+    from covey.config.schema import Config
+    from covey.core.crypto import Identity
+
+_REFUSED_S = 30.0
+"""Before a relay that has refused us is asked again."""
+
+
+def make_relays(
+    folder: StateFolder, config: Config, identity: Identity, refused_s: float = _REFUSED_S
+) -> list[MqttRelay]:
+    """Return the configured relays, not connected yet; `refused_s` is the shortest wait after one has said no.
+
+    Raises:
+        ConfigurationError: no relay is set, or one is not usable.
+    """
+    from covey.adapters.keys.relay_credential import accounts
+    from covey.adapters.mqtt.relay import MqttRelay
+
+    return [
+        MqttRelay(
+            account.name,
+            account.url,
+            identity.signing_public.hex(),
+            account.password,
+            inbox_topic(identity.signing_public),
+            ca_file=account.ca_file,
+            client=account.client,
+            allow_tls12=account.allow_tls12,
+            refused_s_min=refused_s,
+        )
+        for account in accounts(folder, config)
+    ]
+
+
+def require_relay(device: Device) -> None:
+    """Check that a relay is set, without which nobody comes.
+
+    Raises:
+        ConfigurationError: none is.
+    """
+    if not device.config.relay.url:
+        from covey.adapters.keys.relay_credential import NO_RELAY_HINT
+
+        raise ConfigurationError("no relay is set", hint=NO_RELAY_HINT)
+
+
+def lacks_account(device: Device) -> bool:
+    """Say whether a device has nothing that lets it into a relay."""
+    config = device.config
+    return not (device.folder.relay_password(config) or config.relay.client_certificate)
+
+
+def has_authority(config: Config) -> bool:
+    """Say whether a device can let others into the relay."""
+    return bool(config.broker.password_file or config.broker.ca_folder)

@@ -1,0 +1,299 @@
+"""What the fleet's page shows: one look at the fleet for all browsers, each of which sees the part that it asks for.
+
+1. Nobody waits for a look, but for the first one, which leaves the vault out: what was seen last is shown, and while it
+   is older than an interval, and somebody asks, another look is under way. While the vault is read for the first time,
+   what has been read of it so far is shown after `_SHOWS_S`, and then at twice the time each: ten times, however busy
+   the machine is.
+2. A browser is sent summaries, of the whole and of each group, and a window of the devices that it asks for: what it is
+   sent does not grow with the fleet.
+3. What is known of single devices stands in a table (`FleetView`), and the device is opened once for all looks
+   (`KeptDevice`): memory hardly grows with the fleet.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from covey.adapters.sqlite.fleet_table import CONDITIONS, Wanted
+from covey.app.documents import to_json
+from covey.app.fleet.devices import shown_device
+from covey.app.fleet.documents import Fleet, FleetDevice
+from covey.app.fleet.fleet import FleetView, vault_of
+from covey.app.fleet.kept_device import KeptDevice
+from covey.app.groups.requests import accept_invitation, waiting_invitations
+from covey.app.telemetry.newest_readings import recent_points
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, from_hex
+from covey.errors import CoveyError, LocalError, RemoteError
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.fleet_table import FoundDevice
+    from covey.app.device.device import Device
+    from covey.core.vault.reading import VaultReader
+
+_ROWS = 200
+"""Devices in a window; a person who looks for another one searches, or goes on to the next window."""
+_TROUBLES = 20
+_OUTBOX = 10
+"""Messages that wait for a device, the oldest ones, which its page shows."""
+_DIGITS = 9
+_KEEPALIVE_S = 15.0
+_LOOKING = 0.5
+"""How much of the time may be spent with looking over all devices: an open page leaves half a processor to others."""
+_LEAST_S = 0.02
+_SHOWS_S = 0.5
+_AT_ONCE = 5_000
+"""Devices that are looked at while nobody else can ask: some tenths of a second. Of more that fall silent at once, as
+when a relay ends, each look takes up so many: what others say is shown as soon as ever."""
+
+
+class Dashboard:
+    """The fleet as its page asks for it. Safe to be called from several threads."""
+
+    def __init__(
+        self,
+        opened: Callable[[], AbstractContextManager[Device]],
+        location: str | None,
+        since_us: int,
+        interval_s: float,
+    ) -> None:
+        """Look at the fleet at most once each `interval_s`; at the vault `location`, `since_us` back."""
+        self._device, self._location = KeptDevice(opened), location
+        self._since_us, self._interval_s = since_us, interval_s
+        self._view = FleetView()
+        self._changed = threading.Condition()
+        self._fleet: Fleet | None = None
+        self._failure: CoveyError | None = None
+        self._seen_at = self._due_at = 0.0
+        self._rest_s = interval_s
+        self._looks = self._looks_at_once = False
+
+    def look(self) -> Fleet:
+        """Return the fleet as it was last seen; where that is an interval ago, a further look has begun (rule 1).
+
+        Raises:
+            CoveyError: at the last look the state or the vault could not be read.
+        """
+        with self._changed:
+            if self._fleet is None:
+                self._see(reads=False)
+            old = not self._fleet_is_read or time.monotonic() >= self._due_at
+            if (old or self._looks_at_once) and not self._looks:
+                self._looks, self._looks_at_once = True, False
+                threading.Thread(target=self._take_another_look, name="look", daemon=True).start()
+            if self._failure is not None:
+                raise self._failure
+            assert self._fleet is not None, "seen at the beginning"
+            return self._fleet
+
+    @property
+    def _fleet_is_read(self) -> bool:
+        return self._fleet is not None and self._fleet.is_read
+
+    def _see(self, *, reads: bool) -> None:
+        began = time.monotonic()
+        vault = self._device.run(self._vault) if reads else None
+        if vault is not None:
+            rest_s = _SHOWS_S
+            for _ in self._view.reads(*vault, self._since_us):  # apart from the device, which others ask meanwhile
+                if not self._fleet_is_read and time.monotonic() - began >= rest_s:
+                    self._show(reads=False)
+                    rest_s *= 2
+        surveyed = time.monotonic()
+        self._show(reads=reads)
+        with self._changed:
+            self._rest_s = max(self._interval_s, (time.monotonic() - surveyed) / _LOOKING)
+
+    def _show(self, *, reads: bool) -> None:
+        """Have the fleet shown as it is now, as far as its vault was read."""
+        began = time.monotonic()
+        fleet = self._device.run(lambda device: self._survey(device, reads=reads))
+        with self._changed:
+            self._fleet, self._failure, self._seen_at = fleet, None, began
+            self._changed.notify_all()
+
+    def _vault(self, device: Device) -> tuple[VaultReader, list[str], int] | None:
+        self._view.take_members(device)
+        if not device.folder.vault_key.exists():
+            return None
+        return *vault_of(device, self._location), device.clock.wall_us()
+
+    def _survey(self, device: Device, *, reads: bool) -> Fleet:
+        self._view.take_members(device)
+        return self._view.survey(device, reads=reads, overdue_most=_AT_ONCE)
+
+    def _take_another_look(self) -> None:
+        began = time.monotonic()
+        try:
+            self._see(reads=True)
+        except CoveyError as error:
+            self._failure = error
+        finally:
+            with self._changed:
+                self._looks = False
+                self._due_at = max(began + self._rest_s, time.monotonic())
+                self._changed.notify_all()
+
+    def overview(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return the summary, what a person should see to, and the devices that the query asks for, as of now.
+
+        Args:
+            query: `find`: a part of the label, or the beginning of the key; `state`: a name of `CONDITIONS`; `group`: a
+                group's id; `first`: how many devices stand before the window.
+        """
+        fleet = self.look()
+        return self._overview(fleet, query) | {"now_us": self._now_us()}
+
+    def overviews(
+        self, query: Mapping[str, str], has_gone: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any] | None]:
+        """Yield the overview as it was last seen, then whenever something in it has changed, signs of life between.
+
+        It ends when its reader has gone, though there is nothing to tell: whoever searches has a new one at each word.
+        """
+        seen, found, spoke = None, dict[str, Any](), 0.0
+        while not has_gone():
+            fleet = self.look()
+            before, found = found, found if fleet is seen else self._overview(fleet, query)
+            if found != before:
+                spoke = time.monotonic()
+                yield found | {"now_us": self._now_us()}
+            elif time.monotonic() - spoke >= _KEEPALIVE_S:
+                spoke = time.monotonic()
+                yield None
+            seen = fleet
+            with self._changed:
+                rest_s = max(_LEAST_S, self._due_at - time.monotonic())
+                self._changed.wait_for(lambda seen=seen: self._fleet is not seen, rest_s)  # type: ignore[misc]
+
+    def _now_us(self) -> int:
+        """Return the device's clock; ages are reckoned by it, whatever a browser's shows."""
+        with self._changed:
+            assert self._fleet is not None, "seen at the beginning"
+            return self._fleet.at_us + int(1_000_000 * (time.monotonic() - self._seen_at))
+
+    def device(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return one device with its last values, and its recent numbers as [[time], [value]] of each series.
+
+        Args:
+            query: `key`: the device's signing key, in hex.
+
+        Raises:
+            LocalError: there is no such device.
+        """
+        fleet, found, key = self._one(query)
+        values, points = self._view.values_of(key), dict[tuple[str, str], list[tuple[int, float]]]()
+        if fleet.reads_vault:
+            reader, nodes = self._device.run(lambda device: vault_of(device, self._location))
+            points = recent_points(reader, nodes, key, fleet.at_us - self._since_us)
+        return {
+            "now_us": self._now_us(),
+            "device": to_json(found),
+            "gateway": self._named(found.gateway),
+            "boards": [
+                {"key": each.found.device.hex(), "label": each.found.label} for each in self._view.table.behind(key)
+            ],
+            "groups": [to_json(each) for each in fleet.groups if each.group_id in found.groups],
+            "values": [to_json(each) | {"points": _columns(points.get((each.name, each.unit), []))} for each in values],
+        }
+
+    def story(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return where one device's readings are, and what has become of it; `query` as for `device`.
+
+        Raises:
+            LocalError: there is no such device.
+        """
+        from covey.app.fleet.device_story import custody, story, waiting_for
+
+        _, _, key = self._one(query)
+        said = self._view.said_by(key)
+        lines, held, waiting = self._device.run(
+            lambda device: (story(device, key, said), custody(device, key), waiting_for(device, key, _OUTBOX))
+        )
+        return {
+            "now_us": self._now_us(),
+            "story": [to_json(each) for each in lines],
+            "custody": to_json(held),
+            "outbox": [to_json(each) for each in waiting],
+        }
+
+    def accept(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Accept an invitation to a group, by its whole id: `group`.
+
+        Raises:
+            LocalError: none waits.
+        """
+        group = query.get("group", "")
+
+        def answer(device: Device) -> bytes:
+            if not any(each.group_id == group for each in waiting_invitations(device)):
+                raise LocalError("no such invitation waits")
+            return accept_invitation(device, group)
+
+        accepted = self._device.run(answer)
+        with self._changed:
+            self._looks_at_once = True
+        return {"accepted": accepted.hex()}
+
+    def _one(self, query: Mapping[str, str]) -> tuple[Fleet, FleetDevice, DeviceKey]:
+        fleet, key = self.look(), DeviceKey(_octets(query.get("key", ""), KEY_BYTES))
+        row = self._view.table.device(key)
+        if row is None:
+            raise LocalError("there is no such device")
+        return fleet, shown_device(row), key
+
+    def _named(self, key: str) -> dict[str, str]:
+        """Return a device's key and what it is called, as its page links to it."""
+        row = self._view.table.device(DeviceKey(bytes.fromhex(key)))
+        return {"key": key, "label": ""} if row is None else _link(row.found)
+
+    def _overview(self, fleet: Fleet, query: Mapping[str, str]) -> dict[str, Any]:
+        wanted, table = _wanted(query), self._view.table
+        matching = table.count(wanted)
+        first = query.get("first", "")
+        number = int(first) if first.isascii() and first.isdecimal() and len(first) < _DIGITS else 0
+        number = min(number, max(0, matching - 1)) // _ROWS * _ROWS
+        lists = ("groups", "orders", "releases", "rollbacks", "files", "versions", "invitations")
+        return {
+            "summary": fleet.summary,
+            "reads_vault": fleet.reads_vault,
+            "is_read": fleet.is_read,
+            "troubles": [to_json(each) for each in fleet.troubles[:_TROUBLES]],
+            "more_troubles": max(0, len(fleet.troubles) - _TROUBLES),
+            **{name: [to_json(each) for each in getattr(fleet, name)] for name in lists},
+            "devices": [to_json(shown_device(each)) for each in table.window(wanted, number, _ROWS)],
+            "first": number,
+            "matching": matching,
+            "all": table.count(Wanted()),
+        }
+
+
+def _wanted(query: Mapping[str, str]) -> Wanted:
+    state, find = query.get("state", ""), query.get("find", "").casefold()
+    group_id = query.get("group", "")
+    return Wanted(
+        state if state in CONDITIONS else "all",
+        GroupId(_octets(group_id, GROUP_ID_BYTES) if group_id else b""),
+        find,
+        find,
+    )
+
+
+def _link(device: FoundDevice) -> dict[str, str]:
+    """Return what a page links to a device by."""
+    return {"key": device.device.hex(), "label": device.label}
+
+
+def _octets(text: str, size: int) -> bytes:
+    """Return the bytes that hex stands for; of what is none, bytes that name nothing."""
+    try:
+        return from_hex(text, size)
+    except RemoteError:
+        return bytes(size)
+
+
+def _columns(points: list[tuple[int, float]]) -> list[list[float]]:
+    return [list(column) for column in zip(*points, strict=True)]

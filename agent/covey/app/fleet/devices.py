@@ -1,0 +1,183 @@
+"""The devices of a fleet, some at a time: what the state here, and what was read of the vault, say of each.
+
+1. A look makes the rows anew of which something is another than at the look before: who is a member (the table notes
+   that), what is held here, what was heard, and who has been silent for too long meanwhile.
+2. What was heard is asked for by its time. An agent writes it a while later, so each look goes back by `_LATE_US`, and
+   the table compares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from covey.adapters.sqlite.fleet_table import FoundDevice
+from covey.app.fleet.documents import FleetDevice, FleetValue
+from covey.core.ids import device_name
+from covey.core.presence.status import condition, silent_at
+from covey.limits.relay import PRESENCE_WRITE_US
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.fleet_table import FleetTable, MemberRow, ShownDevice
+    from covey.app.device.device import Device
+    from covey.app.telemetry.newest_readings import LastValue
+    from covey.core.ids import DeviceKey
+    from covey.core.link.records import QueueSummary
+
+HERE, SELF = "online", "itself"
+_LATE_US = 2 * PRESENCE_WRITE_US
+"""What was heard may be written so much later: an agent lets half of that pass, and a commit may fail once."""
+_AT_ONCE = 500
+"""Devices whose presence is compared at once."""
+
+
+class FleetDevices:
+    """Keeps the rows of a fleet's devices as the state here, and what was read of the vault, say that they are."""
+
+    def __init__(self, table: FleetTable) -> None:
+        """Begin before the first look, at which all rows are to be made."""
+        self._table = table
+        self._before = _Here()
+
+    def look(self, device: Device, now_us: int, *, listens: bool, overdue_most: int) -> None:
+        """Make those rows anew in which something is another than at the last look.
+
+        Args:
+            device: this one.
+            now_us: its clock.
+            listens: whether an agent runs here, and reaches a relay.
+            overdue_most: of how many that have been silent for too long it is taken up.
+        """
+        here = _Here(
+            now_us,
+            listens,
+            {each.recipient: each for each in device.store.outbox.queues(waiting=True)},
+            device.store.received.missing(),
+            device.store.carriers.all(),
+        )
+        if self._before.now_us:
+            self._note_stale(device, here, overdue_most)
+        self._before = here
+        for members in self._table.stale():
+            self._make(device, members, here)
+
+    def _make(self, device: Device, members: list[MemberRow], here: _Here) -> None:
+        found = _presences(device, [each.device for each in members], here.now_us)
+        found[device.node.identity.signing_public] = _LastSeen(SELF, None, None, None)
+        self._table.put([_row(each, found[each.device], here) for each in members])
+
+    def _note_stale(self, device: Device, here: _Here, overdue_most: int) -> None:
+        before, records = self._before, device.store.presence
+        if here.now_us < before.now_us:  # the clock was set back: what was silent then may not be so now
+            self._table.note_all_stale()
+        self._table.note_overdue(here.now_us, overdue_most)
+        self._table.note_stale(here.differing(before))
+        changed = records.changed_since(before.now_us - _LATE_US)
+        for first in range(0, len(changed), _AT_ONCE):
+            found = _presences(device, changed[first : first + _AT_ONCE], here.now_us)
+            self._table.note_presences([(key, each.state, each.since_us, each.seen_us) for key, each in found.items()])
+
+
+class _LastSeen(NamedTuple):
+    """How a device is and since when, when it was last seen, and until when it is so though nothing is heard."""
+
+    state: str
+    since_us: int | None
+    seen_us: int | None
+    until_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """What of a fleet is held here at a look."""
+
+    now_us: int = 0
+    listens: bool = False
+    queues: Mapping[DeviceKey, QueueSummary] = field(default_factory=dict)
+    missing: Mapping[DeviceKey, int] = field(default_factory=dict)
+    carriers: Mapping[DeviceKey, DeviceKey] = field(default_factory=dict)
+
+    def differing(self, before: _Here) -> set[DeviceKey]:
+        """Return the devices of which something else is held than before."""
+        found = {key for key, _ in self.queues.items() ^ before.queues.items()}
+        found |= {key for key, _ in self.missing.items() ^ before.missing.items()}
+        found |= {key for key, _ in self.carriers.items() ^ before.carriers.items()}
+        return found if self.listens == before.listens else found | self.queues.keys()
+
+    def why(self, presence: str) -> str:
+        """Return why messages for a device are still here."""
+        if not self.listens:
+            return "no relay is reached"
+        if presence == HERE:
+            return "not acknowledged yet"
+        return "it was not yet seen running" if presence == "unknown" else f"it is {presence}"
+
+
+def _presences(device: Device, keys: list[DeviceKey], now_us: int) -> dict[DeviceKey, _LastSeen]:
+    records = device.store.presence
+    seen, peers = records.last_seen(keys), records.of_peers(keys)
+    return {
+        key: _LastSeen(
+            *condition(peers.get(key), seen.get(key), now_us), seen.get(key), silent_at(peers.get(key), seen.get(key))
+        )
+        for key in keys
+    }
+
+
+def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
+    queue = here.queues.get(member.device)
+    return FoundDevice(
+        member.device,
+        member.label,
+        member.label.casefold(),
+        member.is_board,
+        member.groups,
+        presence.state in {HERE, SELF},
+        presence.state,
+        presence.since_us,
+        presence.seen_us,
+        presence.until_us if presence.state == HERE else None,
+        queue.queued if queue else 0,
+        queue.oldest_at_us if queue else None,
+        here.why(presence.state) if queue else "",
+        here.missing.get(member.device, 0),
+        here.carriers.get(member.device) or b"",
+    )
+
+
+def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> FleetDevice:
+    """Return a device as the fleet shows it."""
+    found, said, version = row
+    newest_us = said.newest_at_us or None
+    return FleetDevice(
+        device_name(found.device),
+        found.device.hex(),
+        found.label,
+        bool(found.is_board),
+        tuple(found.groups.split(",")),
+        found.presence,
+        found.since_us,
+        found.seen_us,
+        newest_us,
+        said.received_at_us or None,
+        None if newest_us is None else max(0, said.received_at_us - newest_us) // 1_000_000,
+        found.waiting,
+        found.waits_since_us,
+        json.loads(said.lost_why or "{}"),
+        said.lost_at_us or None,
+        said.series,
+        bool(said.left_out),
+        values,
+        gateway=found.gateway.hex(),
+        waits_because=found.waits_because,
+        missing=found.missing,
+        version=version,
+        clock=said.clock,
+    )
+
+
+def value_of(last: LastValue) -> FleetValue:
+    """Return a last value as the fleet shows it."""
+    return FleetValue(last.name, last.unit, last.value, last.at_us, last.clock.name.lower())

@@ -1,0 +1,192 @@
+"""A fleet as one of its devices knows it, field by field: what `covey fleet`, its page and the alerts draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.app.groups.requests import WaitingInvitation
+
+
+@dataclass(frozen=True, slots=True)
+class FleetValue:
+    """The last reading of one series; `clock` tells what its time is worth.
+
+    It is "synchronised", "unsynchronised", or "asserted" by who measured.
+    """
+
+    name: str
+    unit: str
+    value: float | bool | str
+    at_us: int
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDevice:
+    """One device of the fleet. Times are microseconds since 1970 by this device's clock, None for never.
+
+    `presence`: one of `CONDITIONS`, or "itself", since `presence_since_us`. `newest_at_us`: the time of its newest
+    reading, `landed_at_us`: when a collector took its newest message, `lag_seconds`: how old that reading was by then.
+    `waiting`: messages that wait here for it, the oldest since `waiting_since_us`. `lost`: messages that it has
+    admitted to be lost, by the reason, in what was looked at; the last of these records landed at `lost_at_us`.
+    `left_out`: whether it has more series than are shown. `board`: it hangs behind a gateway, by its key `gateway`.
+    `waits_because`: why nothing of that has gone yet. `missing`: numbers of its links that later ones have overtaken.
+    `version`: what it says that it runs. `clock`: what the time of its newest reading is worth, as of a `FleetValue`.
+    """
+
+    device: str
+    key: str
+    label: str
+    board: bool
+    groups: tuple[str, ...]
+    presence: str
+    presence_since_us: int | None
+    seen_at_us: int | None
+    newest_at_us: int | None
+    landed_at_us: int | None
+    lag_seconds: int | None
+    waiting: int
+    waiting_since_us: int | None
+    lost: dict[str, int]
+    lost_at_us: int | None
+    series: int
+    left_out: bool
+    values: tuple[FleetValue, ...]
+    gateway: str = ""
+    waits_because: str = ""
+    missing: int = 0
+    version: str = ""
+    clock: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTrouble:
+    """Something that a person should see to: what, and the command or the hint that helps."""
+
+    what: str
+    hint: str
+    device: str = ""
+    """The key of the device that it is about, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetGroup:
+    """A group of this device's, what it is called, and how many of its members are here, this device among them.
+
+    `silent`: members that should be here and are not; `lost`, `waiting`: those that lost something, or are waited for.
+    """
+
+    group_id: str
+    title: str
+    members: int
+    here: int
+    silent: int = 0
+    lost: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOrder:
+    """An order of an operator: `outcomes` are devices by what became of a command there, in the order of `OUTCOMES`.
+
+    `signed` of `needed` operators agree; one that does not count is obeyed by nobody. `given_at_us` is its author's
+    time, `device` and `label` are its author.
+    """
+
+    id: str
+    group_id: str
+    device: str
+    label: str
+    given_at_us: int
+    what: str
+    signed: int
+    needed: int
+    counts: bool
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRelease:
+    """A roll-out, wave by wave, in numbers of devices; `state` as of a `Release`, `device` and `label` its author."""
+
+    id: str
+    group_id: str
+    device: str
+    label: str
+    began_at_us: int
+    what: str
+    state: str
+    wave: int
+    waves: int
+    given: int
+    done: int
+    failed: int
+    silent: int
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRollback:
+    """A device that an installation was tried on, and not well: `back` says whether it is as it was before.
+
+    It counts until the same action ends well there.
+    """
+
+    device: str
+    label: str
+    order: str
+    action: str
+    why: str
+    back: bool
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """A file that is offered in a group; `come` of its sealed bytes are here, `device` and `label` are its author."""
+
+    id: str
+    group_id: str
+    name: str
+    size: int
+    device: str
+    label: str
+    offered_at_us: int
+    state: str
+    come: int
+    holders: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetVersion:
+    """How many devices say that they run this."""
+
+    version: str
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All devices of this device's groups, at a time.
+
+    `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay;
+    `is_read`: whether the vault was looked at, which takes longer than all else. `invitations`: to further groups,
+    which a person here has to answer. Of orders, releases and files the newest ones, the newest first.
+    """
+
+    at_us: int
+    summary: str
+    devices: tuple[FleetDevice, ...]
+    groups: tuple[FleetGroup, ...]
+    orders: tuple[FleetOrder, ...]
+    invitations: tuple[WaitingInvitation, ...]
+    troubles: tuple[FleetTrouble, ...]
+    reads_vault: bool
+    listens: bool
+    is_read: bool = True
+    releases: tuple[FleetRelease, ...] = ()
+    rollbacks: tuple[FleetRollback, ...] = ()
+    files: tuple[FleetFile, ...] = ()
+    versions: tuple[FleetVersion, ...] = ()

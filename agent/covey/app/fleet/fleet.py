@@ -1,0 +1,303 @@
+"""The fleet as this device knows it: who is there, what each said last, what waits, what was lost.
+
+1. What a collector does not hold in its state it reads from the newest part of its vault: looking costs the agent
+   nothing.
+2. What looks have found is kept in a `FleetTable`, which counts and sorts it: memory does not grow with the fleet as
+   objects of it would. All the devices at once are for who prints them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, ShownDevice, Wanted
+from covey.app.checks.status import own_condition
+from covey.app.fleet.devices import HERE, SELF, FleetDevices, shown_device, value_of
+from covey.app.fleet.documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
+from covey.app.fleet.orders import RecentOrders
+from covey.app.fleet.roll_outs import RollOuts, newest_files
+from covey.app.fleet.troubles import troubles_of
+from covey.app.groups.requests import waiting_invitations
+from covey.app.telemetry.newest_readings import NewestOfDevice, NewestReadings
+from covey.app.wording import count
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, node_id
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.app.telemetry.vault import VaultWriter
+    from covey.core.vault.reading import VaultReader
+
+ALWAYS_US = 3_600_000_000
+"""So much of the vault is always looked at; what is older only as long as somebody is missing in it."""
+
+_LATELY_US = 20 * 3_600_000_000
+_VERSIONS = 8
+"""Versions that are named; of a fleet that runs more of them, those that most devices run."""
+_ALL = 2**31
+_AT_ONCE = 500
+_NOTHING = NewestOfDevice()
+KINDS = tuple(each for each in CONDITIONS if each not in {"all", "overdue"})
+"""What devices may be asked for by, beside all of them."""
+
+
+class Listed(NamedTuple):
+    """Which devices a look lists: so many of a kind, or of all, and whether with their last values."""
+
+    kind: str = "all"
+    most: int = _ALL
+    values: bool = True
+
+
+_EVERYBODY = Listed()
+
+
+class FleetKeys:
+    """The keys of a fleet's devices, in hex, as they are in a table: nothing is copied."""
+
+    def __init__(self, table: FleetTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        """Return how many devices there are."""
+        return self._table.count(Wanted())
+
+    def __contains__(self, key: object) -> bool:
+        """Say whether a device is in the fleet."""
+        try:
+            return self._table.device(DeviceKey(bytes.fromhex(str(key)))) is not None
+        except ValueError:  # no hex: what a person, or a damaged disk, has made of a file
+            return False
+
+
+class FleetView:
+    """The fleet, looked at once or again and again: what was read of the vault is not read a second time.
+
+    Who has little memory looks in three steps: `members`, then `read` without the device, then `survey`; and asks
+    `table` for devices.
+    """
+
+    def __init__(self) -> None:
+        self.table = FleetTable()
+        self._newest = NewestReadings(self.table)
+        self._orders = RecentOrders()
+        self._roll_outs = RollOuts()
+        self._devices = FleetDevices(self.table)
+        self._versions: dict[GroupId, ManifestHash] = {}
+        self._own_node = ""
+
+    def look(
+        self,
+        device: Device,
+        location: str | None,
+        since_us: int,
+        *,
+        listed: Listed | None = _EVERYBODY,
+        always_us: int = ALWAYS_US,
+    ) -> Fleet:
+        """Return the fleet with its devices as it is now.
+
+        Args:
+            device: whose groups are meant.
+            location: of the vault; None for the configured one.
+            since_us: how far back to look in the vault at most.
+            listed: which devices it has; None for none.
+            always_us: how far back to look although something of every device is found.
+
+        Raises:
+            StorageError: the vault cannot be read.
+        """
+        self.take_members(device)
+        if device.folder.vault_key.exists():
+            self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us)
+        return self.survey(device, listed=listed)
+
+    def take_members(self, device: Device) -> None:
+        """Take up who is in the device's groups, and which node of a vault the device itself is."""
+        self._own_node = node_id(device.node.identity.signing_public).hex()
+        manifests = device.node.groups.joined()
+        versions = {each.group_id: each.hash for each in manifests}
+        if versions == self._versions:
+            return
+        for each in manifests:
+            if self._versions.get(each.group_id) != each.hash:
+                members = ((one.keys.signing_public, one.label, one.is_board) for one in each.members)
+                self.table.set_members(each.group_id, members)
+        self.table.forget_groups(set(versions))
+        self.table.forget_devices()
+        self._versions = versions
+
+    def read(
+        self, reader: VaultReader, nodes: list[str], now_us: int, since_us: int, always_us: int = ALWAYS_US
+    ) -> None:
+        """Read what is new in the vault.
+
+        Raises:
+            StorageError: the vault cannot be read.
+        """
+        for _ in self.reads(reader, nodes, now_us, since_us, always_us):
+            pass
+
+    def reads(
+        self, reader: VaultReader, nodes: list[str], now_us: int, since_us: int, always_us: int = ALWAYS_US
+    ) -> Iterator[None]:
+        """Read as `read` does, and let go after each segment, when what it says is shown and counted."""
+        unread: DeviceKey | None = DeviceKey(b"")
+
+        def enough(at_us: int) -> bool:
+            nonlocal unread
+            if at_us >= now_us - always_us:
+                return False
+            unread = None if unread is None else self.table.first_unread(unread)
+            return unread is None
+
+        yield from self._newest.look(reader, nodes, now_us - since_us, enough, self._own_node)
+
+    def survey(
+        self,
+        device: Device,
+        *,
+        reads: bool = True,
+        listed: Listed | None = None,
+        overdue_most: int = _ALL,
+    ) -> Fleet:
+        """Return the fleet as it is now, as far as the vault was read.
+
+        Args:
+            device: whose groups are meant.
+            reads: whether the vault was read, where there is one.
+            listed: which devices it has; none where nobody says.
+            overdue_most: of how many, not heard for too long since the last look, it is taken up; the rest is next.
+        """
+        now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
+        self._devices.look(device, now_us, listens=own.listens, overdue_most=overdue_most)
+        releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
+        writers = _writers(device, self._newest)
+        troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]
+        if not self._versions:
+            troubles.append(FleetTrouble("here: this device is in no group", "covey join CODE, or covey group create"))
+        if has_keys and reads and self._newest.is_empty:
+            troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
+        return Fleet(
+            now_us,
+            _summary(self.table, now_us, in_group=bool(self._versions), reads_vault=has_keys and reads),
+            () if listed is None else tuple(self._shown(listed)),
+            tuple(_groups(device, self.table)),
+            self._orders.look(device),
+            tuple(waiting_invitations(device)) if own.waiting_invitations else (),
+            tuple(troubles),
+            has_keys,
+            own.listens,
+            is_read=reads or not has_keys,
+            releases=releases,
+            rollbacks=rollbacks,
+            files=newest_files(device),
+            versions=tuple(FleetVersion(*each) for each in self.table.versions(_VERSIONS)),
+        )
+
+    def _shown(self, listed: Listed) -> Iterator[FleetDevice]:
+        rows = self.table.window(Wanted(listed.kind), 0, listed.most)
+        return self._with_values(rows) if listed.values else map(shown_device, rows)
+
+    def _with_values(self, rows: Sequence[ShownDevice]) -> Iterator[FleetDevice]:
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            said = self._newest.devices.of([each.found.device for each in some])
+            for each in some:
+                yield shown_device(each, _values(said.get(each.found.device, _NOTHING)))
+
+    def devices(self) -> Iterator[FleetDevice]:
+        """Yield all devices with their last values, some of which are in memory at a time."""
+        for first in range(0, self.count("all"), _AT_ONCE):
+            yield from self._with_values(self.table.window(Wanted("all"), first, _AT_ONCE))
+
+    @property
+    def keys(self) -> FleetKeys:
+        """Return the devices' keys."""
+        return FleetKeys(self.table)
+
+    def count(self, kind: str) -> int:
+        """Return how many devices are of a kind, or how many there are: `all`."""
+        return self.table.count(Wanted(kind))
+
+    def called(self, name: str) -> list[FleetDevice]:
+        """Return the devices with this label, or else those whose keys begin so, with their last values."""
+        return [*self._with_values(self.table.called(name))]
+
+    def device(self, key: DeviceKey) -> FleetDevice | None:
+        """Return one device."""
+        row = self.table.device(key)
+        return None if row is None else shown_device(row)
+
+    def boards_of(self, gateway: DeviceKey) -> list[FleetDevice]:
+        """Return the boards behind a gateway."""
+        return [*map(shown_device, self.table.behind(gateway))]
+
+    def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
+        """Return the last values of a device that the looks so far have found."""
+        return _values(self.said_by(key))
+
+    def said_by(self, key: DeviceKey) -> NewestOfDevice:
+        """Return what the looks so far have found of a device in the vault."""
+        return self._newest.devices.get(key, _NOTHING)
+
+
+def _values(said: NewestOfDevice) -> tuple[FleetValue, ...]:
+    return tuple(map(value_of, said.by_name()))
+
+
+def vault_of(device: Device, location: str | None) -> tuple[VaultReader, list[str]]:
+    """Return what reads the vault of a device that has its keys, and the nodes to look at.
+
+    Raises:
+        StorageError: the vault cannot be read.
+    """
+    from covey.app.telemetry.vault import vault_nodes, vault_reader
+
+    return vault_reader(device, location), vault_nodes(device)
+
+
+def _writers(device: Device, newest: NewestReadings) -> dict[str, VaultWriter]:
+    """Return who writes as which node, where somebody's manifest is not followed."""
+    if not newest.not_followed:
+        return {}
+    from covey.app.telemetry.vault import vault_writers
+
+    return vault_writers(device)
+
+
+def _groups(device: Device, table: FleetTable) -> Iterator[FleetGroup]:
+    counts = table.groups()
+    for manifest in device.node.groups.joined():
+        name, title = manifest.group_id.hex(), device.node.history.profile(manifest.group_id).title
+        yield FleetGroup(name, title, len(manifest.members), *counts.get(manifest.group_id, _NOBODY))
+
+
+_NOBODY = GroupCounts(0, 0, 0, 0)
+_AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "not yet seen running"}
+"""How a device that is away is told of. Of one that has only joined messages came, but its agent never said it runs."""
+
+
+def _summary(table: FleetTable, now_us: int, *, in_group: bool, reads_vault: bool) -> str:
+    """Return the one sentence: how many are here, who is not and since when, what was lost."""
+    presences = {each.presence: each for each in table.presences() if each.presence != SELF}
+    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"]
+    if not presences:
+        parts = [f"no other device yet{' (covey invite)' if in_group else ''}"]
+    for state, words in _AWAY.items():
+        if (away := presences.get(state)) is not None:
+            since = "" if away.since_us is None else f" since {local_time(away.since_us, now_us)}"
+            parts.append(f"{away.devices:,} {words}{since}")
+    waiting, lost = table.totals()
+    if waiting:
+        parts.append(f"{count(waiting, 'message')} waiting here")
+    if reads_vault:
+        parts.append(f"{count(lost, 'message')} lost" if lost else "nothing lost")
+    return ", ".join(parts)
+
+
+def local_time(at_us: int, now_us: int) -> str:
+    """Return a time as a person here says it: of the last twenty hours the hour, of others the day."""
+    local = datetime.fromtimestamp(at_us // 1_000_000).astimezone()
+    return f"{local:%H:%M}" if now_us - at_us < _LATELY_US else f"{local:%Y-%m-%d}"

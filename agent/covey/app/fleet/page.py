@@ -1,0 +1,101 @@
+"""Serving the fleet's page."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.device.device import open_device
+from covey.app.fleet.dashboard import Dashboard
+from covey.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from covey.adapters.page_server import PageServer
+    from covey.adapters.state_folder import StateFolder
+
+_LEAST_PASSWORD = 12
+_PASSWORD_BYTES = 1_024
+_PORTS = 65_535
+
+
+def serve_page(
+    folder: StateFolder,
+    address: str,
+    certificate: tuple[Path | None, Path | None],
+    password_file: Path | None,
+    location: str | None,
+    since_us: int,
+    interval_s: float,
+    link_used: Callable[[str], None],
+) -> PageServer:
+    """Look at the fleet, and begin to serve its page.
+
+    Args:
+        folder: the state of the device.
+        address: HOST:PORT to listen on; beyond this machine only with a certificate and a password.
+        certificate: PEM files of the certificate and its key, which may be one.
+        password_file: whose first line is the password.
+        location: of the vault; None for the configured one.
+        since_us: how far back to look in the vault.
+        interval_s: at least so long between two looks.
+        link_used: called with the next link when the last one has let a browser in.
+
+    Raises:
+        UsageError: no address, or one that needs a certificate and a password.
+        ConfigurationError: the files or the address cannot be used, or there is no device here.
+        StorageError: the state or the vault cannot be read.
+    """
+    from covey.adapters.page_server import Listen, PageServer
+
+    host, port = _address(address)
+    if password_file is not None and certificate[0] is None:
+        raise UsageError("a password crosses no network in the clear", hint="--certificate FILE --key FILE")
+    if not ipaddress.ip_address(host).is_loopback and password_file is None:
+        raise UsageError(
+            f"{host} is for others than this machine",
+            hint="--certificate FILE --key FILE --password-file FILE; or ssh -L 8765:127.0.0.1:8765",
+        )
+    password = None if password_file is None else _password(password_file)
+    dashboard = Dashboard(lambda: open_device(folder), location, since_us, interval_s)
+    dashboard.look()
+    return PageServer(
+        Listen(host, port, *certificate, password),
+        resources.files("covey") / "web",
+        {"/fleet": dashboard.overview, "/device": dashboard.device, "/story": dashboard.story},
+        {"/events": dashboard.overviews},
+        {"/accept": dashboard.accept},
+        link_used,
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host != "localhost" else "127.0.0.1"
+    try:
+        ipaddress.ip_address(host)
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= _PORTS:
+        raise UsageError(f"{text[:64]!r} is no address to listen on", hint="--listen 127.0.0.1:8765")
+    return host, number
+
+
+def _password(path: Path) -> str:
+    """Return the password of a file.
+
+    Raises:
+        ConfigurationError: it cannot be read, others may read it, or it is short.
+    """
+    from covey.adapters.keys.key_file import read_secret
+
+    lines = read_secret(path, _PASSWORD_BYTES).decode(errors="replace").splitlines()
+    if not lines or len(lines[0]) < _LEAST_PASSWORD:
+        raise ConfigurationError(
+            f"{path}: a password for others' browsers has {_LEAST_PASSWORD} characters or more",
+            hint=f"openssl rand -base64 18 > {path}",
+        )
+    return lines[0]

@@ -1,0 +1,148 @@
+"""What of a fleet a person should see to, each with the command that mends it, or tells more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from covey.adapters.sqlite.fleet_table import Wanted
+from covey.app.fleet.devices import shown_device
+from covey.app.fleet.documents import FleetDevice, FleetRelease, FleetRollback, FleetTrouble
+from covey.app.wording import count
+from covey.core.ids import device_name, labelled_name
+from covey.limits.vault import MAXIMUM_UNREADABLE_DEVICES
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.fleet_table import FleetTable
+    from covey.app.checks.status import OwnCondition
+    from covey.app.telemetry.newest_readings import NewestReadings
+
+_AGAINST = {
+    "outbox_full": "there: covey config set outbox.maximum_bytes BYTES, or mend what keeps it from its relay",
+    "expired": "there: covey config set telemetry.keep_days DAYS, or mend what keeps it from its relay",
+    "damaged": "there: covey outbox verify",
+}
+_NAMED, _EXAMPLES = 8, 3
+"""So many devices with the same trouble are named each; of more, so many."""
+_ELSE = "there: covey check"
+
+
+def troubles_of(
+    own: OwnCondition,
+    table: FleetTable,
+    releases: tuple[FleetRelease, ...],
+    rollbacks: tuple[FleetRollback, ...],
+    newest: NewestReadings,
+    writers: Mapping[str, tuple[str, str]],
+) -> Iterator[FleetTrouble]:
+    """Yield what a person should see to: here, then roll-outs, then devices, then the vault."""
+    for trouble in own.troubles:
+        yield FleetTrouble(f"here: {trouble}", "covey check")
+    yield from _of_releases(releases, rollbacks)
+    away = table.count(Wanted("overdue"))
+    mostly = 2 * away > table.count(Wanted()) and away > _NAMED
+    yield from _some(
+        table,
+        "overdue",
+        lambda each: f"is {each.presence}",
+        "are away, most of the fleet" if mostly else "are away",
+        lambda _: "has it power and a network? there: covey check",
+        "look at the relay and its network first: covey check" if mostly else "covey fleet --only away",
+    )
+    yield from _some(
+        table,
+        "lost",
+        lambda each: f"has lost {lost_in_words(each)}",
+        "have lost something",
+        lambda each: _AGAINST.get(max(each.lost, key=each.lost.__getitem__), _ELSE),
+        "covey fleet --only lost",
+    )
+    yield from _some(
+        table,
+        "clock",
+        lambda _: "has a clock that no time source has set",
+        "have a clock that no time source has set",
+        lambda _: "there: timedatectl set-ntp true",
+        "covey fleet --only clock",
+    )
+    for node, code in newest.not_followed.items():
+        writer = f" ({labelled_name(*writers[node])})" if node in writers else ""
+        yield FleetTrouble(
+            f"what node {node[:8]}{writer} has put into the vault is not followed: {code}", "covey vault verify"
+        )
+    if newest.unreadable:
+        yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
+    yield from _of_unreadable(table, newest)
+    if own.waiting_invitations:
+        yield FleetTrouble(f"{count(own.waiting_invitations, 'invitation')} to answer", "covey requests")
+
+
+def _some(
+    table: FleetTable,
+    condition: str,
+    what: Callable[[FleetDevice], str],
+    of_many: str,
+    hint: Callable[[FleetDevice], str],
+    hint_of_many: str,
+) -> Iterator[FleetTrouble]:
+    """Yield a trouble for each of a few devices; of many the first are named, and the others counted."""
+    found = table.count(Wanted(condition))
+    named = found if found <= _NAMED else _EXAMPLES
+    for each in map(shown_device, table.window(Wanted(condition), 0, named) if named else ()):
+        yield FleetTrouble(f"{_name(each)} {what(each)}", hint(each), each.key)
+    if found > named:
+        yield FleetTrouble(f"and {found - named:,} more devices {of_many}", hint_of_many)
+
+
+def _of_unreadable(table: FleetTable, newest: NewestReadings) -> Iterator[FleetTrouble]:
+    """Yield who sends readings that nobody can read; of many the first are named."""
+    for author, number in list(newest.unreadable_of.items())[:_NAMED]:
+        row = table.device(author)
+        name = _name(shown_device(row)) if row is not None else device_name(author)
+        yield FleetTrouble(
+            f"the readings in {count(number, 'message')} of {name} cannot be read",
+            "does it run a later version of Covey? they stay in the vault, and tables list them in quarantine",
+            author.hex(),
+        )
+    if (found := len(newest.unreadable_of)) > _NAMED:
+        at_least = "at least " if found == MAXIMUM_UNREADABLE_DEVICES else ""
+        yield FleetTrouble(
+            f"and {at_least}{found - _NAMED:,} more devices send readings that cannot be read",
+            "do they run a later version of Covey?",
+        )
+
+
+def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollback, ...]) -> Iterator[FleetTrouble]:
+    for each in releases:
+        group = f" --group {each.group_id[:8]}"
+        if each.state == "stopped":
+            bad = ", ".join(
+                f"{number} {word}" for word, number in (("failed", each.failed), ("silent", each.silent)) if number
+            )
+            yield FleetTrouble(
+                f"release {each.id[:8]} ({each.what}) has stopped in wave {each.wave}: {bad} of {each.given}",
+                f"covey release show {each.id[:8]}{group}",
+            )
+        elif each.state == "ready":
+            yield FleetTrouble(
+                f"release {each.id[:8]} ({each.what}) waits to be gone on with: {count(each.others, 'device')} to come",
+                f"covey release resume {each.id[:8]}{group}",
+            )
+    for one in rollbacks:
+        went = "went back" if one.back else "could not go back"
+        yield FleetTrouble(
+            f"{labelled_name(one.device[:8], one.label)} {went} after {one.action}: {one.why}",
+            f"covey orders {one.order[:8]}",
+            one.device,
+        )
+
+
+def lost_in_words(device: FleetDevice) -> str:
+    """Return what a device has lost, and why."""
+    return ", ".join(
+        f"{count(number, 'message')} ({reason.replace('_', ' ')})" for reason, number in device.lost.items()
+    )
+
+
+def _name(device: FleetDevice) -> str:
+    return f"{device.label} ({device.device})" if device.label else device.device

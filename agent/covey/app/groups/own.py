@@ -1,0 +1,239 @@
+"""A person's own devices: the group of theirs, what it knows of the person's groups, and their preferences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from covey.app.device.device import Device
+from covey.app.groups.groups import change_group, removal
+from covey.app.groups.own_devices import own_devices
+from covey.app.groups.own_documents import Own, OwnDevice, OwnGroupEntry, OwnPreference
+from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
+from covey.core.history.personal import Holding, Preference
+from covey.core.ids import DeviceKey, GroupId, device_name
+from covey.core.own.state import KnownGroup, PersonalState
+from covey.core.presence.status import condition
+from covey.errors import LocalError, UsageError
+from covey.limits.personal import (
+    MAXIMUM_PREFERENCE_KEY_BYTES,
+    MAXIMUM_PREFERENCE_VALUE_BYTES,
+    MAXIMUM_PREFERENCES,
+)
+
+_NONE = LocalError(
+    "this device is in no group of your own devices",
+    hint="covey own create, or on a device that is: covey own link",
+)
+
+
+def personal_group(device: Device) -> GroupManifest:
+    """Return the group of the person's own devices.
+
+    Raises:
+        LocalError: none is named on this device, or it is no member of it.
+    """
+    found = own_devices(device).group()
+    if found is not None:
+        return found
+    joined = (group.group_id.hex()[:8] for group in device.node.groups.joined() if group.mode is Mode.PERSONAL)
+    if (name := next(joined, None)) is not None:
+        raise LocalError(
+            f"this device joined group {name} by 'covey join', and does nothing there for your own devices",
+            hint=f"covey group leave --group {name}, and then with a new code: covey own link CODE",
+        )
+    raise _NONE
+
+
+def create_personal(device: Device) -> GroupManifest:
+    """Make the group of the person's own devices, with this one alone in it.
+
+    Raises:
+        LocalError: this device is in one, or in too many groups.
+    """
+    check_unlinked(device)
+    with device.store.transaction():
+        made = device.node.membership.create(device.config.label, (), device.now().wall_us, Mode.PERSONAL)
+        device.store.personal.pin(made.group_id)
+    return made
+
+
+def check_unlinked(device: Device) -> None:
+    """Check that this device is not in a group of its person's devices.
+
+    Raises:
+        LocalError: it is.
+    """
+    found = own_devices(device).group()
+    if found is not None:
+        raise LocalError(
+            "this device is in a group of your own devices already",
+            hint=f"'covey own devices' lists them; covey group leave --group {found.group_id.hex()[:8]}",
+        )
+
+
+def check_linked(device: Device, group_id: GroupId) -> None:
+    """Check that a group that was just joined as one's own is a personal one; else forget that it was named so.
+
+    Raises:
+        LocalError: it is a group of another mode.
+    """
+    if device.node.groups.group(group_id).mode is not Mode.PERSONAL:
+        with device.store.transaction():
+            device.store.personal.unpin()
+        raise LocalError(
+            "that is no group of somebody's own devices; this device is a member of it, and obeys nothing of it",
+            hint=f"'covey own link' there makes a code for that; covey group leave --group {group_id.hex()[:8]}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """The groups of this device that a retired one is out of, and those that list it still, each with what helps."""
+
+    out: list[GroupManifest]
+    listed: list[tuple[GroupManifest, str]]
+
+
+def retire(device: Device, retired: DeviceKey) -> Retired:
+    """Take one of the person's other devices out of their group, then of all others as far as these let this one.
+
+    What it has left or erased stays so: this device says it from now on.
+
+    Raises:
+        LocalError: as `personal_group`; or nobody keeps more of this device's history.
+    """
+    personal = personal_group(device)
+    with device.store.transaction():
+        own_devices(device).speak_for(retired, device.now())
+    change_group(device, personal, removal(retired))
+    found = Retired([], [])
+    for group in [each for each in device.node.groups.joined() if each.member(retired) is not None]:
+        if group.mode in EQUAL_MODES:
+            change_group(device, group, removal(retired))
+            found.out.append(group)
+        else:
+            found.listed.append((group, _removing(device, group, retired)))
+    return found
+
+
+def _removing(device: Device, group: GroupManifest, retired: DeviceKey) -> str:
+    """Return what takes a device out of a group in which members are not equal: a ban by its admins, or leaving it."""
+    own, of_group = group.member(device.node.identity.signing_public), f"--group {group.group_id.hex()[:8]}"
+    if group.mode is Mode.ONE_TO_ONE:
+        return f"covey group leave {of_group}"
+    where = "" if own is not None and own.role is Role.ADMIN else "on an admin's device: "
+    return f"{where}covey group ban {device_name(retired)} {of_group}"
+
+
+def follows(device: Device, group: GroupManifest) -> bool:
+    """Say whether other devices of the person leave a group when this one does."""
+    found = own_devices(device).group()
+    return found is not None and group.group_id != found.group_id and len(found.members) > 1
+
+
+def own(device: Device) -> Own:
+    """Return the person's devices, groups and preferences.
+
+    Raises:
+        LocalError: as `personal_group`.
+    """
+    personal = personal_group(device)
+    state = own_devices(device).state(personal)
+    return Own(personal.group_id.hex(), _devices(device, personal), _groups(device, state), _preferences(state))
+
+
+def _devices(device: Device, personal: GroupManifest) -> tuple[OwnDevice, ...]:
+    shared = [each for each in device.node.groups.joined() if each.mode is not Mode.PERSONAL]
+    seen, presences = device.store.presence.last_seen(), device.store.presence.of_peers()
+    now_us, this = device.now().wall_us, device.node.identity.signing_public
+
+    def shown(key: DeviceKey, label: str) -> OwnDevice:
+        presence, since_us = condition(presences.get(key), seen.get(key), now_us)
+        groups = tuple(each.group_id.hex() for each in shared if each.member(key) is not None)
+        if key == this:
+            return OwnDevice(device_name(key), label, True, None, None, None, groups)
+        return OwnDevice(device_name(key), label, False, presence, since_us, seen.get(key), groups)
+
+    return tuple(shown(each.keys.signing_public, each.label) for each in personal.members)
+
+
+def _groups(device: Device, state: PersonalState) -> tuple[OwnGroupEntry, ...]:
+    by_holding = sorted(state.groups.values(), key=lambda each: (each.holding, each.group_id))
+    return tuple(group_entry(device, each) for each in by_holding)
+
+
+def group_entry(device: Device, known: KnownGroup) -> OwnGroupEntry:
+    """Return a group of the person's as one of the devices knows it."""
+    member = any(each.group_id == known.group_id for each in device.node.groups.joined())
+    title = device.node.history.profile(known.group_id).title if member else ""
+    return OwnGroupEntry(
+        known.group_id.hex(),
+        title or known.title,
+        known.holding.name.lower(),  # type: ignore[arg-type]  # the names are the document's
+        member,
+        device_name(known.author),
+        known.made_at_us,
+    )
+
+
+def _preferences(state: PersonalState) -> tuple[OwnPreference, ...]:
+    by_place = sorted(state.preferences.items(), key=lambda each: (each[0][0] or b"", each[0][1]))
+    return tuple(
+        OwnPreference(None if group_id is None else group_id.hex(), key, value) for (group_id, key), value in by_place
+    )
+
+
+def read_preference(body: bytes) -> tuple[str, str | None, str | None]:
+    """Read a program's preference: (key, value or None for none any more, beginning of a group's id or None).
+
+    Raises:
+        UsageError: it is not what is asked for.
+    """
+    try:
+        found = json.loads(body)
+    except ValueError as error:
+        raise UsageError("the body is no JSON") from error
+    if not isinstance(found, dict) or not {"key", "value"} <= set(found) <= {"key", "value", "group"}:
+        raise UsageError("a preference is a JSON object with key, value and perhaps group; a value of null unsets it")
+    key, value, group = found["key"], found["value"], found.get("group")
+    if not isinstance(key, str) or not all(each is None or isinstance(each, str) for each in (value, group)):
+        raise UsageError("key, value and group are texts")
+    try:
+        f"{key}{value}{group}".encode()
+    except UnicodeEncodeError as error:
+        raise UsageError("a text is no Unicode") from error
+    return key, value, group
+
+
+def set_preference(device: Device, key: str, value: str | None, group: str | None) -> OwnPreference | None:
+    """Say how the person wants something, on all their devices; None: no longer. `group` is the beginning of an id.
+
+    Raises:
+        LocalError: no personal group, too many preferences, or no such group.
+        UsageError: too long, or without a name.
+    """
+    for what, text, most in (
+        ("a preference's name", key, MAXIMUM_PREFERENCE_KEY_BYTES),
+        ("a preference", value or "", MAXIMUM_PREFERENCE_VALUE_BYTES),
+    ):
+        if len(text.encode()) > most:
+            raise UsageError(f"{what} has at most {most} bytes", hint="a note holds more: covey note --group ID")
+    if not key:
+        raise UsageError("a preference needs a name", hint="covey own preference NAME VALUE")
+    personal = personal_group(device)
+    state = own_devices(device).state(personal)
+    group_id = None if group is None else _pick(state, group)
+    if (group_id, key) not in state.preferences and len(state.preferences) >= MAXIMUM_PREFERENCES:
+        raise LocalError(f"there are {MAXIMUM_PREFERENCES} preferences", hint="covey own preference --unset NAME")
+    with device.store.transaction():
+        device.node.history.write(personal.group_id, Preference(group_id, key, value), device.now())
+    return None if value is None else OwnPreference(None if group_id is None else group_id.hex(), key, value)
+
+
+def _pick(state: PersonalState, name: str) -> GroupId:
+    held = [each for each, known in state.groups.items() if known.holding is Holding.HELD]
+    matching = [each for each in held if each.hex().startswith(name.lower())]
+    if len(matching) != 1:
+        raise LocalError(f"{len(matching)} groups of yours match '{name[:64]}'", hint="'covey own groups' lists them")
+    return matching[0]

@@ -1,0 +1,137 @@
+"""Invitations to further groups: what waits for a person, and what the person answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from covey.app.device.device import Device
+from covey.app.groups.previews import PreviewedMember, previewed
+from covey.core.ids import GroupId
+from covey.core.membership.events import InvitationState
+from covey.core.membership.requests import decline, unanswered
+from covey.core.pairing.records import GroupRequest
+from covey.errors import LocalError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingInvitation:
+    """An invitation that nobody has answered yet; `inviter` is a signing key, `label` what our groups call it."""
+
+    group_id: str
+    inviter: str
+    label: str
+    received_at_us: int
+    expires_at_us: int
+    title: str = ""
+    """What its inviter calls the group."""
+    members: int | None = None
+    """How many members it has; None where the inviter does not say."""
+    shown: tuple[PreviewedMember, ...] = ()
+
+
+def waiting_invitations(device: Device) -> list[WaitingInvitation]:
+    """Return the invitations to further groups that nobody has answered yet."""
+    known = {
+        member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
+    }
+    return [
+        WaitingInvitation(
+            each.group_id.hex(),
+            each.inviter.signing_public.hex(),
+            known.get(each.inviter.signing_public, ""),
+            each.received_at_us,
+            each.expires_at_us,
+            *_shown(each),
+        )
+        for each in _unanswered(device)
+    ]
+
+
+def _shown(request: GroupRequest) -> tuple[str, int | None, tuple[PreviewedMember, ...]]:
+    if request.preview is None:
+        return "", None, ()
+    group = previewed(request.group_id, request.preview)
+    return group.title, group.members, group.shown
+
+
+def _unanswered(device: Device) -> list[GroupRequest]:
+    return unanswered(device.node.groups, device.store.requests, device.now().wall_us)
+
+
+def _pick(device: Device, name: str | None) -> GroupRequest:
+    """Return the newest invitation to the group that a person means.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none.
+    """
+    newest = {each.group_id: each for each in _unanswered(device)}
+    return newest[_the_one(newest, name, LocalError("no such invitation waits", hint="'covey requests' lists them"))]
+
+
+def _the_one(groups: Iterable[GroupId], name: str | None, none: LocalError) -> GroupId:
+    """Return the group whose id begins so, or the only one.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: `none`, where there is none.
+    """
+    matching = [each for each in groups if each.hex().startswith(name or "")]
+    if len(matching) > 1:
+        known = ", ".join(sorted(each.hex()[:8] for each in matching))
+        raise UsageError(f"which group? {len(matching)} match", hint=f"name one of: {known}")
+    if not matching:
+        raise none
+    return matching[0]
+
+
+def accept_invitation(device: Device, name: str | None) -> GroupId:
+    """Ask the inviter to let this device in; `name` is the beginning of the group's id, which is returned.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none.
+    """
+    request = _pick(device, name)
+    with device.store.transaction():
+        device.store.invited_operators.forget(request.group_id)
+        device.node.actions.accept_request(request, device.config.label, device.now())
+    return request.group_id
+
+
+def decline_invitation(device: Device, name: str | None) -> GroupId:
+    """Decline a group, for good; nobody is told. Else as `accept_invitation`."""
+    request = _pick(device, name)
+    with device.store.transaction():
+        decline(device.store.requests, request, device.now().wall_us)
+        inviter, now_us = request.inviter.signing_public, device.now().wall_us
+        device.store.events.invitation(request.group_id, inviter, InvitationState.DECLINED, now_us)
+    return request.group_id
+
+
+@dataclass(frozen=True, slots=True)
+class DeclinedGroup:
+    """A group that a person has declined."""
+
+    group_id: str
+    declined_at_us: int
+
+
+def declined_groups(device: Device) -> list[DeclinedGroup]:
+    """Return the groups that were declined, the last one first."""
+    return [DeclinedGroup(group_id.hex(), at_us) for group_id, at_us in device.store.requests.declined().items()]
+
+
+def reconsider_group(device: Device, name: str | None) -> GroupId:
+    """Let invitations to a declined group come up again, as well as one that came meanwhile; return its id.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none.
+    """
+    none = LocalError("no such group was declined", hint="'covey requests list --declined' lists them")
+    group_id = _the_one(device.store.requests.declined(), name, none)
+    with device.store.transaction():
+        device.store.requests.reconsider(group_id)
+    return group_id

@@ -1,0 +1,195 @@
+"""What a group has said, for people: the history in the order that holds everywhere."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import replace
+
+from covey.app.device.device import Device
+from covey.app.history.documents import HistoryEntry
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.bodies import (
+    Body,
+    GroupProfile,
+    Merge,
+    Note,
+    Session,
+    read_body,
+)
+from covey.core.history.checkpoint import CheckpointPart
+from covey.core.history.files import FileOffer
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import ID_BYTES, Operation, read_operation
+from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
+from covey.core.history.personal import OwnGroup, Preference
+from covey.core.history.records import StoredOperation
+from covey.core.history.releases import ReleaseChange
+from covey.core.ids import GroupId, OperationId, device_name
+from covey.errors import LocalError
+
+KINDS = tuple(kind.name.lower() for kind in OperationKind)
+"""What operations are, as people write it."""
+
+_WINDOW = 256
+"""Operations read at a time: at most 16 MiB, and mostly 100 kB."""
+
+_SHORTEST_ID = 4
+_BEGINNING = (0, b"")
+
+
+def pick_operation(device: Device, group_id: GroupId, name: str, shown_by: str = "covey history log") -> Operation:
+    """Return the operation that a person means, by the beginning of its id, which a command shows.
+
+    Raises:
+        LocalError: none, or more than one; or too few digits.
+    """
+    digits = name.lower()
+    if len(digits) < _SHORTEST_ID or len(digits) > 2 * ID_BYTES or not set(digits) <= set("0123456789abcdef"):
+        raise LocalError(
+            f"'{name[:70]}' is not the beginning of an id",
+            hint=f"{_SHORTEST_ID} digits of 0-9 and a-f or more; '{shown_by}' shows ids",
+        )
+    first, last = (bytes.fromhex(digits.ljust(2 * ID_BYTES, end)) for end in "0f")
+    found = device.store.operations.beginning_with(group_id, first, last)
+    forgotten = device.store.operations.forgotten.beginning_with(group_id, first, last)
+    if len(forgotten) == 1 and not found:
+        raise LocalError(
+            f"what operation {forgotten[0].hex()[:8]} says was forgotten here; a checkpoint covers it",
+            hint="a member that keeps more of the history can show it: history.keep_days",
+        )
+    if len(found) != 1:
+        what = "no operation's id begins" if not found else f"{len(found)} operations' ids begin"
+        raise LocalError(f"{what} with {digits}", hint=f"'{shown_by}' shows ids")
+    raw = device.store.operations.raw(group_id, found[0])
+    assert raw is not None, "its id was just read"
+    return read_operation(raw, verify=False)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def entry(device: Device, manifest: GroupManifest, name: str) -> HistoryEntry:
+    """Return the operation that a person means.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    operation = pick_operation(device, manifest.group_id, name)
+    stored_at_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
+    return as_entry(device, manifest, operation, stored_at_us)
+
+
+def content(device: Device, manifest: GroupManifest, name: str) -> bytes:
+    """Return what a note holds.
+
+    Raises:
+        LocalError: it is no note, or not clear which is meant.
+    """
+    operation = pick_operation(device, manifest.group_id, name)
+    body = read_body(operation)
+    if not isinstance(body, Note):
+        raise LocalError(f"{operation.id.hex()[:8]} is no note")
+    return body.content
+
+
+def as_entry(device: Device, manifest: GroupManifest, operation: Operation, stored_at_us: int) -> HistoryEntry:
+    """Return an operation as people read it."""
+    group_id = manifest.group_id
+    member = manifest.member(operation.author)
+    known = HistoryEntry(
+        operation.id.hex(),
+        group_id.hex(),
+        KINDS[operation.kind],
+        operation.author.hex(),
+        member.label if member else "",
+        operation.height,
+        operation.number,
+        operation.made_at_us,
+        stored_at_us,
+        tuple(each.hex() for each in operation.parents),
+        operation.manifest.hex(),
+        operation.id in device.node.history.standing(group_id).void,
+        device.store.operations.numbered(group_id, operation.log, operation.number) > 1,
+    )
+    return _with_body(known, read_body(operation), DeviceLabels((manifest,)))
+
+
+def _with_body(known: HistoryEntry, body: Body, labels: DeviceLabels) -> HistoryEntry:
+    if isinstance(body, Note):
+        readable = body.mime.startswith("text/")
+        return replace(
+            known,
+            mime=body.mime,
+            text=body.content.decode(errors="replace") if readable else None,
+            content=None if readable else b64encode(body.content).decode(),
+            bytes=len(body.content),
+            about=_hex(body.about),
+            replaces=_hex(body.replaces),
+        )
+    if isinstance(body, GroupProfile):
+        return replace(known, title=body.title, text=body.description)
+    if isinstance(body, Session):
+        return replace(
+            known,
+            uri=body.uri,
+            started_at_us=body.started_at_us,
+            ended_at_us=body.ended_at_us,
+            about=_hex(body.begun),
+        )
+    if isinstance(body, FileOffer):
+        return replace(known, text=body.name, bytes=body.content.size)
+    if isinstance(body, OwnGroup | Preference | ReleaseChange):
+        return replace(known, text=_change_text(body))
+    return known if isinstance(body, Merge) else replace(known, text=_order_text(body, labels), about=_approved(body))
+
+
+def _change_text(body: OwnGroup | Preference | ReleaseChange) -> str:
+    """Return what a person's device tells the others, or what an operator says of a release."""
+    if isinstance(body, ReleaseChange):
+        return f"release {body.once.hex()[:8]} is {body.state.name.lower()}" + (f": {body.why}" if body.why else "")
+    if isinstance(body, OwnGroup):
+        return f"group {body.group_id.hex()[:8]} {body.title}".rstrip() + f" is {body.holding.name.lower()}"
+    value = "(unset)" if body.value is None else body.value
+    return f"{body.key} = {value}" + ("" if body.group_id is None else f" for group {body.group_id.hex()[:8]}")
+
+
+def _order_text(
+    body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying | CheckpointPart, labels: DeviceLabels
+) -> str:
+    """Return what an operator says; what is sealed stays so."""
+    sealed = " (and what is sealed)"
+    match body:
+        case OperatorChange():
+            return f"{device_name(body.key)} {body.label}".rstrip() + (" is added" if body.added else " is removed")
+        case SettingOrder():
+            value = "(sealed)" if body.sealed is not None else "(unset)" if body.value is None else str(body.value)
+            return f"{body.key} = {value} for {body.selector.read_as(labels.named)}"
+        case CommandOrder():
+            arguments = "".join(f" {name}={value}" for name, value in body.arguments.items())
+            hidden = sealed if body.sealed is not None else ""
+            return f"{body.action}{arguments}{hidden} for {body.selector.read_as(labels.named)}"
+        case Approval():
+            return "approved"
+        case Obeying():
+            return "obeys commands from here on"
+        case CheckpointPart():
+            return f"part {body.index + 1} of {body.count} of the state {body.digest.hex()[:8]}"
+
+
+def _approved(body: Body) -> str | None:
+    return _hex(body.order) if isinstance(body, Approval) else None
+
+
+def _hex(operation_id: OperationId | None) -> str | None:
+    return None if operation_id is None else operation_id.hex()
+
+
+def every_operation(
+    device: Device, group_id: GroupId, after: tuple[int, bytes] = _BEGINNING
+) -> Iterator[StoredOperation]:
+    """Yield the operations of a group behind a (height, id), by height and id."""
+    while window := device.store.operations.in_order(group_id, after, _WINDOW):
+        yield from window
+        after = (window[-1].height, window[-1].id)

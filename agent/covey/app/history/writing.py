@@ -1,0 +1,136 @@
+"""What a person adds to the history of a group: notes, and how the group is described."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from covey.adapters.wake_pipe import wake_agent
+from covey.app.device.device import Device
+from covey.app.history.history import pick_operation
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.bodies import Body, GroupProfile, Note, Picture, is_mime_type
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation
+from covey.errors import LimitError, LocalError, RemoteError, UsageError
+from covey.limits.history import MAXIMUM_AVATAR_BYTES, MAXIMUM_DESCRIPTION_BYTES, MAXIMUM_TITLE_BYTES
+
+
+def write_note(
+    device: Device,
+    manifest: GroupManifest,
+    content: bytes,
+    mime: str,
+    about: str | None,
+    replaces: str | None,
+    *,
+    typed: bool = False,
+) -> Operation:
+    """Add a note to a group's history; `about` and `replaces` are beginnings of operations' ids.
+
+    What was `typed` on a command line is words.
+
+    Raises:
+        UsageError: no MIME type, or nothing to say.
+        LocalError: nothing or several begin like that, or what is to be replaced is no note of this device.
+    """
+    if not is_mime_type(mime):
+        raise UsageError(f"'{mime[:64]}' is no MIME type", hint="--mime text/plain, or image/png")
+    if typed and not mime.startswith("text/"):
+        raise UsageError(
+            f"words are no {mime[:64]}", hint=f"covey note --mime {mime[:64]} < FILE says what stdin holds"
+        )
+    if not content.strip():
+        raise UsageError("there is nothing to say", hint="covey note TEXT, or what there is to say on stdin")
+    commented = pick_operation(device, manifest.group_id, about).id if about else None
+    edited = pick_operation(device, manifest.group_id, replaces) if replaces else None
+    if edited is not None and (
+        edited.author != device.node.identity.signing_public or edited.kind != OperationKind.NOTE
+    ):
+        raise LocalError(f"{edited.id.hex()[:8]} is no note of this device", hint="--react comments what others wrote")
+    if edited is not None and commented is None:
+        commented = Note.from_wire(edited.body).about  # it goes on being about the same
+    note = Note(mime, content, commented, edited.id if edited else None)
+    return write(device, manifest, note)
+
+
+def describe_group(
+    device: Device, manifest: GroupManifest, title: str | None, description: str | None, avatar: Picture | None
+) -> GroupProfile:
+    """Say what a group is called, what it is for, and how it looks; None leaves what holds.
+
+    Raises:
+        LocalError: too long, no image, or in this group it is for admins to say.
+    """
+    for name, text, most in (
+        ("title", title, MAXIMUM_TITLE_BYTES),
+        ("description", description, MAXIMUM_DESCRIPTION_BYTES),
+    ):
+        if text is not None and (length := len(text.encode())) > most:
+            raise LocalError(f"the {name} has {length} bytes", hint=f"at most {most}")
+    held = group_profile(device, manifest)
+    profile = GroupProfile(
+        held.title if title is None else title,
+        held.description if description is None else description,
+        held.avatar if avatar is None else avatar,
+    )
+    write(device, manifest, profile)
+    return profile
+
+
+def read_picture(name: str) -> Picture:
+    """Return a picture from a file; its suffix says what it is.
+
+    Raises:
+        UsageError: it cannot be read, is too large, or no image.
+    """
+    path = Path(name)
+    mime = _IMAGES.get(path.suffix.lower())
+    if mime is None:
+        raise UsageError(f"{name} has no suffix of an image", hint=f"one of: {', '.join(_IMAGES)}")
+    try:
+        with path.open("rb") as source:
+            content = source.read(MAXIMUM_AVATAR_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    if len(content) > MAXIMUM_AVATAR_BYTES:
+        raise UsageError(f"{name} has more than {MAXIMUM_AVATAR_BYTES} bytes", hint="256 pixels square are enough")
+    return Picture(mime, content)
+
+
+_IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".svg": "image/svg+xml",
+}
+
+
+def group_profile(device: Device, manifest: GroupManifest) -> GroupProfile:
+    """Return how a group is described; empty where nobody has said anything that counts."""
+    return device.node.history.profile(manifest.group_id)
+
+
+def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:
+    """Add an operation of this device to a group's history; its agent sends it at once.
+
+    Raises:
+        LocalError: it is beyond a bound, or not for this device to say.
+    """
+    try:
+        type(body).from_wire(body.to_wire())
+    except RemoteError as error:
+        hint = "what is longer goes as a file: covey put FILE" if isinstance(error, LimitError) else ""
+        raise LocalError(f"nobody would take that: {error}", hint=hint) from error
+    with device.store.transaction():
+        take_up_others(device)
+        operation = device.node.history.write(manifest.group_id, body, device.now())
+    wake_agent(device.folder.wake_pipe)
+    return operation
+
+
+def take_up_others(device: Device) -> None:
+    """Take up what another process of this device has written since it was read, within the transaction that writes."""
+    if device.store.is_behind():
+        device.node.refresh()

@@ -1,0 +1,144 @@
+"""What relays have delivered: taken in one transaction a turn, and acknowledged to them once that is committed.
+
+1. A relay hears of nothing that is not durable.
+2. Where the disk refuses, everything is held, and tried again after a while: a relay delivers no more than its
+   window (MQTT's receive maximum) without an acknowledgement, so that is bounded, and nothing stalls for good.
+3. An envelope that brings out a defect takes no other one along, whatever it raises: the transaction is rolled back
+   and the node made anew (ADR 4), what came before it is committed without it, and it is set aside by itself, as
+   the message of somebody who may speak or as one that is dropped. An honest turn pays nothing for this, and a
+   hostile envelope costs two nodes and two commits; a turn deals with a bounded number of them.
+4. While more that is worthless has come than a device deals with (`core/link/rates.py`), all that comes is held:
+   nothing of it is lost, as the relay keeps what is not acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from covey.app.loop.relays import Relays
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.link.records import CounterRecords
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.outcome import UNFORESEEN, Seen
+from covey.errors import StorageError
+from covey.limits.rate import DROPPED_LINE_US
+from covey.ports import Delivered, Report, Transactions
+
+_HELD_US = 5_000_000
+"""When deliveries that the disk has refused are tried again: often enough for people, and no load."""
+
+_DEFECTS = 8
+"""Envelopes of one turn that are set aside; others wait for the next one, as the watchdog and the roles must not."""
+
+
+class DeliveryStore(Transactions, Protocol):
+    """The store, as far as deliveries need it."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
+
+
+class Deliveries:
+    """The envelopes that are not acknowledged to their relays yet.
+
+    `renew_node` puts another node in the place of one whose transaction was rolled back, and returns it.
+    """
+
+    def __init__(self, store: DeliveryStore, relays: Relays, renew_node: Callable[[], Node], report: Report) -> None:
+        self._store = store
+        self._relays = relays
+        self._renew_node = renew_node
+        self._report = report
+        self._held: list[Delivered] = []
+        self._until_us = 0
+        self._reported_us: int | None = None
+
+    def add(self, events: Sequence[Delivered]) -> None:
+        """Hold what relays have delivered; it is due at once."""
+        self._held += events
+        if events:
+            self._until_us = 0
+
+    def forget(self, relay: str) -> None:
+        """Let go of what a relay has delivered whose connection is lost: it delivers that again."""
+        self._held = [held for held in self._held if held.relay != relay]
+
+    def next_deadline(self) -> int | None:
+        """Return when `receive` should be called, in monotonic microseconds."""
+        return self._until_us if self._held else None
+
+    def receive(self, node: Node, now: Now) -> None:
+        """Take in what is due.
+
+        Raises:
+            StorageError: the disk refuses; what is not committed stays held.
+        """
+        if not self._held or now.monotonic_us < self._until_us:
+            return
+        rests_us = node.receiving_rests_us(now)
+        if rests_us:
+            self._until_us = now.monotonic_us + rests_us
+            self._report_rest(now)
+            return
+        self._until_us = now.monotonic_us + _HELD_US
+        together, defects = len(self._held), 0
+        while self._held and defects < _DEFECTS:
+            batch, seen = self._held[:together], list[Seen | None]()
+            try:
+                with self._store.transaction():
+                    seen.extend(node.receive_envelope(event.payload, now) for event in batch)
+            except (StorageError, MemoryError):
+                raise
+            except Exception as error:  # noqa: BLE001 - rule 3: which nobody has foreseen
+                node = self._renew_node()
+                if seen and len(batch) > 1:
+                    together = len(seen) if len(seen) < len(batch) else len(batch) // 2  # that failed at the commit
+                    continue
+                node = self._set_aside(node, batch[0], error, now)
+                defects += 1
+            else:
+                self._acknowledge(batch, seen)
+            together = len(self._held)
+        self._until_us = now.monotonic_us
+
+    def _report_rest(self, now: Now) -> None:
+        if self._reported_us is None or now.monotonic_us >= self._reported_us + DROPPED_LINE_US:
+            self._reported_us = now.monotonic_us
+            self._report("warning", "more worthless envelopes come than are dealt with: what comes waits at the relay")
+
+    def _acknowledge(self, batch: list[Delivered], seen: list[Seen | None]) -> None:
+        for event, found in zip(batch, seen, strict=True):
+            if found is not None:
+                self._relays.note_received(found.device, event.relay, news=found.news)
+        for event in batch:
+            self._relays.acknowledge(event)
+        del self._held[: len(batch)]
+
+    def _set_aside(self, node: Node, event: Delivered, defect: Exception, now: Now) -> Node:
+        """Keep what brought out a defect for a person; return the node that holds from now on."""
+        author = None
+        try:
+            with self._store.transaction():
+                author = node.set_aside(event.payload, now)
+        except StorageError:
+            raise
+        except Exception:  # noqa: BLE001 - it cannot even be kept
+            node = self._renew_node()
+            with self._store.transaction():
+                self._store.counters.count(f"dropped_{UNFORESEEN}")
+        whose = f" from {DeviceLabels(node.groups.joined()).named(author)}" if author else ""
+        self._report("error", f"an envelope{whose} brought out a defect of Covey's and was set aside: {_place(defect)}")
+        self._acknowledge([event], [None])
+        return node
+
+
+def _place(defect: Exception) -> str:
+    """Return an exception's type and where it was raised; its text may be a peer's."""
+    trace = defect.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" in {trace.tb_frame.f_code.co_qualname}, line {trace.tb_lineno}"
+    return type(defect).__name__ + where

@@ -1,0 +1,149 @@
+"""The runtime of a device, composed in this process: node, relays and roles, until something holds.
+
+One process at a time speaks with a device's relay (`relay.lock`): the agent, or a command that waits for something
+while no agent runs.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from covey.adapters.journal import report
+from covey.errors import GroupDestroyedError
+
+if TYPE_CHECKING:
+    from covey.adapters.systemd import Systemd
+    from covey.app.device.device import Device
+    from covey.app.loop.runtime import AgentRole
+
+_POLL_S = 0.1
+_SIGN_S = 0.02
+_FRESH_REFUSED_S = 2.0
+"""Before a relay that has refused an account made a moment ago is asked again."""
+
+
+def wait_until(
+    device: Device, condition: Callable[[], bool], seconds: float, sign: Callable[[], bool] | None = None
+) -> bool:
+    """Wait for something that needs the relay: the agent does it, or this process does while no agent runs.
+
+    `sign` costs next to nothing, and says that the condition may hold: it is looked at more often. By default it is
+    that the agent has committed something.
+    """
+    sign = sign or _commits(device)
+    deadline = time.monotonic() + seconds
+
+    def done() -> bool:
+        return condition() or time.monotonic() >= deadline
+
+    while not done():
+        relay_lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
+        if relay_lock is None:
+            _sleep(_POLL_S, sign)
+            continue
+        try:
+            if speak_with_relay(device, [], lambda: done() or device.folder.locks.agent_runs()):
+                raise KeyboardInterrupt
+        finally:
+            os.close(relay_lock)
+    return condition()
+
+
+def _commits(device: Device) -> Callable[[], bool]:
+    """Return what says whether another process has committed since it was last asked."""
+    seen = device.store.data_version()
+
+    def committed() -> bool:
+        nonlocal seen
+        before, seen = seen, device.store.data_version()
+        return seen != before
+
+    return committed
+
+
+def _sleep(seconds: float, sign: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, _SIGN_S))
+        if sign():
+            return
+
+
+def speak_with_relay(
+    device: Device,
+    roles: Sequence[AgentRole],
+    until: Callable[[], bool],
+    *,
+    lands_telemetry: bool = False,
+    supervisor: Systemd | None = None,
+) -> bool:
+    """Run the loop in this process, holding the relay's lock; return whether a signal ended it before `until` did.
+
+    An agent has a supervisor, and tells the collector that it is there; a command comes and goes unreported.
+
+    Raises:
+        ConfigurationError: no relay is set.
+    """
+    from covey.app.device.pins import pins
+    from covey.app.device.relay_access import make_relays
+    from covey.app.loop.group_teardown import GroupTeardown
+    from covey.app.loop.host_facts import host_facts
+    from covey.app.loop.key_reload import KeyReload
+    from covey.app.loop.key_rotation import KeyRotation
+    from covey.app.loop.pairing_host import PairingHost
+    from covey.app.loop.relays import Relays
+    from covey.app.loop.runtime import Runtime
+
+    presence_us = 0 if supervisor is None else int(device.config.presence.interval_seconds * 1e6)
+    patience = (_FRESH_REFUSED_S,) if device.fresh_account else ()
+    relays = Relays(make_relays(device.folder, device.config, device.node.identity, *patience))
+    teardown = GroupTeardown(device.store)
+    host = PairingHost(device.store, relays, host_facts(device.folder, device.config), secrets.token_bytes, report)
+    own_roles: list[AgentRole] = [KeyReload(device.folder.noise_keys, device.store, report)]
+    if supervisor is not None:
+        interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
+        rotation = KeyRotation(device.folder.noise_keys, device.store, interval_us, outbox_bytes, report)
+        own_roles.append(rotation)
+    runtime = Runtime(
+        device.store,
+        relays,
+        device.clock,
+        lambda state: device.make_node(
+            lands_telemetry=lands_telemetry, presence_us=presence_us, state=state, pins=partial(pins, device)
+        ),
+        [*roles, *own_roles, host, teardown],
+        report,
+        supervisor,
+        host.receive,
+        fresh_account=device.fresh_account,
+    )
+    device.waking.follow(runtime.wake)
+    with stop_signals() as stopping:
+        runtime.run(lambda: bool(stopping) or teardown.nothing_left or until())
+    if teardown.nothing_left:
+        device.store.close()
+        device.folder.wipe()
+        raise GroupDestroyedError("the group was destroyed, and this device has forgotten everything")
+    return bool(stopping)
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """Give a list that stays empty until SIGTERM or SIGINT."""
+    received: list[int] = []
+    before = {
+        number: signal.signal(number, lambda signal_number, _frame: received.append(signal_number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

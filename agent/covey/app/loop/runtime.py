@@ -1,0 +1,493 @@
+"""The loop: input → node → commit → release.
+
+One thread owns the node and the store. Relays put their events into one queue; a turn takes what is there, lets the
+node write in one transaction, commits, and only then answers the relay and publishes. Other processes of this device
+(`covey send`) write to the same store; the loop notices by SQLite's data version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from queue import Empty, Queue
+from threading import Event
+from typing import Protocol
+
+from covey.app.loop.deliveries import Deliveries
+from covey.app.loop.dropped_lines import DroppedLines
+from covey.app.loop.relays import Relays
+from covey.app.wording import count
+from covey.core.content.events import FileArrived, FileRefused
+from covey.core.events import (
+    BlobArrived,
+    EnvelopeDropped,
+    Happening,
+    HistoryForked,
+    HistoryGrew,
+    RollbackDetected,
+)
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.group.policy import Action
+from covey.core.ids import DeviceKey, device_name, labelled_name
+from covey.core.link.records import CounterRecords
+from covey.core.link.sealer import Outgoing
+from covey.core.link.state import LinkState
+from covey.core.membership.events import (
+    GroupChanged,
+    GroupDestroyed,
+    GroupInvited,
+    JoinExpired,
+    JoinRefused,
+    RemovedFromGroup,
+    VoteCast,
+)
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.wire.topics import is_rendezvous
+from covey.errors import ConstraintError, DamagedStateError, StorageError
+from covey.limits.link import POISON_TRIES
+from covey.ports import (
+    Clock,
+    Delivered,
+    PublishRefusal,
+    RelayDown,
+    RelayEvent,
+    RelayUp,
+    Released,
+    Report,
+    Supervisor,
+    Transactions,
+)
+
+_POLL_US = 250_000
+"""How soon a message queued by another process is noticed; four look-ups a second cost nothing measurable."""
+
+_GATHER_US = 25_000
+"""Between two turns that take messages, at least: where they come one by one, most of what one costs is its commit."""
+
+_TURN_EVENTS = 512
+"""Events of one transaction: enough to share a sync among many, few enough to answer soon."""
+
+_STALLED_US = 120_000_000
+"""Connected, with something to send, and nothing moves for so long: twice the relay's keep-alive, which ends a
+connection that is merely dead. Then the supervisor hears nothing more, and starts the agent again."""
+
+_SUCCESS = 0
+_NOBODY_LISTENS = 0x10
+"""MQTT 5: no matching subscribers."""
+_UP = "up"
+_CONNECTING = "connecting"
+_ENDED = "not connected"
+
+
+class AgentRole(Protocol):
+    """What an agent does beyond a plain member."""
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Bring what is open to a durable state."""
+
+
+class ConditionTable(Protocol):
+    """What the running agent knows of the world, for those who ask."""
+
+    def set(self, name: str, value: str, now_us: int) -> None:
+        """Note a condition, and since when it holds."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return every condition: name to (value, since when in microseconds)."""
+
+
+class RuntimeStore(Transactions, Protocol):
+    """The store as the loop needs it."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Read the state as it is now until the end: what others commit meanwhile may show after it."""
+
+    def changed_elsewhere(self) -> bool:
+        """Say whether another process has committed since the last call."""
+
+    @property
+    def conditions(self) -> ConditionTable:
+        """What the running agent knows of the world."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
+
+
+class Runtime:
+    """One running agent."""
+
+    def __init__(
+        self,
+        store: RuntimeStore,
+        relays: Relays,
+        clock: Clock,
+        make_node: Callable[[LinkState | None], Node],
+        roles: Sequence[AgentRole],
+        report: Report,
+        supervisor: Supervisor | None = None,
+        rendezvous: Callable[[str, bytes], None] = lambda _topic, _payload: None,
+        *,
+        fresh_account: bool = False,
+    ) -> None:
+        """Begin with nothing connected; a relay may not know a `fresh_account` yet, which is no warning."""
+        self._store = store
+        self._fresh_account = fresh_account
+        self._rendezvous = rendezvous
+        self._relays = relays
+        self._clock = clock
+        self._roles = roles
+        self._report = report
+        self._supervisor = supervisor
+        self._moved_at = self._turned_at = 0
+        self._relay_states: dict[str, str] = {}
+        self._offline_since: int | None = None
+        self._inputs: Queue[RelayEvent | None] = Queue()
+        self._woken = Event()
+        self._storage_fails = False
+        self._make_node = make_node
+        self._dropped_lines = DroppedLines(self._named)
+        self._deliveries = Deliveries(store, relays, self._replace_node, report)
+        self.node = make_node(None)
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Run until the condition holds; it is asked after every turn, at least four times a second."""
+        now = self._now()
+        self._guarded(lambda: self._maintain(now))
+        for name in self._relays.names:
+            self._note_relay(name, _CONNECTING, now)  # what an earlier process has left there holds no more
+            self._relays.set_will(name, self.node.last_will(now))
+        self._relays.start(self._inputs.put)
+        deadline: int | None = None
+        try:
+            while not until():
+                deadline = self.turn(self._wait(deadline))
+                if self._supervisor is not None and self._moves():
+                    self._supervisor.alive()
+            if self._supervisor is not None:
+                self._supervisor.stopping()
+            self.finish()
+            for name in self._relays.names:
+                self._note_relay(name, _ENDED, self._now())
+        finally:
+            self._relays.stop()
+
+    def wake(self) -> None:
+        """Do a turn at once; called by any thread."""
+        self._inputs.put(None)
+        self._woken.set()
+
+    def _now(self) -> Now:
+        return Now(self._clock.monotonic_us(), self._clock.wall_us())
+
+    def _wait(self, deadline: int | None) -> list[RelayEvent]:
+        timeout_us = _POLL_US if deadline is None else min(_POLL_US, deadline - self._clock.monotonic_us())
+        events: list[RelayEvent | None] = []
+        try:
+            if timeout_us > 0:
+                events.append(self._inputs.get(timeout=timeout_us / 1e6))
+            self._gather(events)
+            while len(events) < _TURN_EVENTS:
+                events.append(self._inputs.get_nowait())
+        except Empty:
+            pass
+        return [event for event in events if event is not None]
+
+    def _gather(self, events: list[RelayEvent | None]) -> None:
+        """Let what comes right after the turn before wait for company: many messages share a turn and its commit."""
+        missing_us = self._turned_at + _GATHER_US - self._clock.monotonic_us()
+        if missing_us > 0 and any(isinstance(event, Delivered) for event in events):
+            self._woken.wait(missing_us / 1e6)
+        self._woken.clear()
+        self._turned_at = self._clock.monotonic_us()
+
+    def turn(self, events: list[RelayEvent]) -> int | None:
+        """Take events in, commit, release; return when the next turn is due, in monotonic microseconds."""
+        now = self._now()
+        deadlines: list[int | None] = []
+        self._guarded(lambda: self._take(events, now))
+        for role in self._roles:
+            self._guarded(lambda role=role: deadlines.append(role.turn(self.node, now)))  # type: ignore[misc]
+        self._guarded(lambda: self._maintain(now))
+        self.node.handle_deadline(now)
+        self._guarded(lambda: self._release(now))
+        self._report_events()
+        if self._storage_fails:
+            self._try_storage(now)
+        deadlines.append(self._deliveries.next_deadline())
+        if not self._relays.full(now.monotonic_us):  # what is due cannot go before a relay says something
+            deadlines.append(self.node.next_deadline())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _moves(self) -> bool:
+        """Say whether what should move does. Offline, or waiting for a recipient or a full disk, is not stuck."""
+        now = self._clock.monotonic_us()
+        due = self.node.next_deadline()
+        overdue = due is not None and due < now - _POLL_US
+        stuck = self._relays.connected and not self._storage_fails and (self._relays.full(now) or overdue)
+        if not stuck:
+            self._moved_at = now
+        return self._relays.alive() and now - self._moved_at < _STALLED_US
+
+    def finish(self) -> None:
+        """Bring to an end what is open: the last turn of this process."""
+        for role in self._roles:
+            self._guarded(lambda role=role: role.stop(self.node, self._now()))  # type: ignore[misc]
+        now = self._now()
+        self.node.make_acknowledgements_due(now)
+        self.node.heartbeat.end()
+        self._guarded(lambda: self._release(now))
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Do a step; where the disk refuses, go on with another node (ADR 4): nothing of the step was released."""
+        try:
+            step()
+        except DamagedStateError:
+            raise  # the next start saves what can be read
+        except StorageError as error:
+            if not self._storage_fails:
+                self._report("error", f"{error}; nothing new is taken until this ends")
+            self._storage_fails = True
+            self._replace_node()
+        except ConstraintError as error:
+            self._report("error", f"{error}: a defect of Covey's; the step is left undone")
+            self._replace_node()
+        else:
+            if self.node.discarded:
+                self._replace_node()
+
+    def _replace_node(self) -> Node:
+        """Make a node from the store and from what is in flight: what was not committed goes with the old one."""
+        self.node = self._make_node(self.node.state)
+        return self.node
+
+    def _try_storage(self, now: Now) -> None:
+        """See whether the disk takes writes again."""
+        try:
+            with self._store.transaction():
+                self._store.conditions.set("storage", "took writes again", now.wall_us)
+        except StorageError:
+            return
+        self._storage_fails = False
+        self._report("notice", "the disk takes writes again")
+
+    def _take(self, events: list[RelayEvent], now: Now) -> None:
+        delivered = [event for event in events if isinstance(event, Delivered)]
+        try:
+            if self._store.changed_elsewhere():
+                self.node.refresh()
+            self._deliveries.add([event for event in delivered if not is_rendezvous(event.topic)])
+            for event in delivered:
+                if is_rendezvous(event.topic):
+                    self._rendezvous(event.topic, event.payload)
+                    self._relays.acknowledge(event)
+            self._deliveries.receive(self.node, now)
+        finally:
+            for other in events:
+                self._take_relay_news(other, now)
+
+    def _maintain(self, now: Now) -> None:
+        if self.node.has_work(now):
+            with self._store.transaction():
+                self.node.maintain(now)
+
+    def _take_relay_news(self, event: RelayEvent, now: Now) -> None:
+        if isinstance(event, RelayUp):
+            self._moved_at = now.monotonic_us
+            if not self._relays.connected:
+                self.node.connected(now)
+            self._relays.came_up(event.relay, event.maximum_payload)
+            self.node.state.carriage.maximum_payload = self._relays.maximum_payload
+            self.node.heartbeat.connected(event.relay, event.connection)
+            self._relays.set_will(event.relay, self.node.last_will(now))  # for the connection after this one
+            self._note_relay(event.relay, _UP, now)
+        elif isinstance(event, RelayDown):
+            self._deliveries.forget(event.relay)
+            self._relays.went_down(event.relay)
+            self.node.connection_lost(event.relay if self._relays.connected else None)
+            self.node.heartbeat.connection_lost(event.relay)
+            self._relays.set_will(event.relay, self.node.last_will(now))  # to the collector of the moment
+            self._note_relay(event.relay, event.reason, now, awaited=event.refused and self._fresh_account)
+            if event.up_s:
+                self._guarded(lambda: self._note_connection(event, now))
+        elif isinstance(event, Released):
+            self._moved_at = self._clock.monotonic_us()
+            message = self._relays.released(event)
+            if message is not None and event.reason_code == _SUCCESS:
+                self.node.relayed(*message)
+            elif message is not None and event.reason_code == _NOBODY_LISTENS:
+                self.node.nobody_listens(message[0])
+
+    def _note_connection(self, event: RelayDown, now: Now) -> None:
+        from covey.app.loop.takeovers import note_connection
+
+        with self._store.transaction():
+            note_connection(self._store.conditions, event.up_s, now.wall_us, taken_over=event.taken_over)
+
+    def _note_relay(self, name: str, state: str, now: Now, *, awaited: bool = False) -> None:
+        """Keep how a relay is and since when; a state that lasts is told once, however often it is tried."""
+        if state == self._relay_states.get(name):
+            return
+        before = self._reached()
+        self._relay_states[name] = state
+        offline_us = 0 if self._offline_since is None else now.monotonic_us - self._offline_since
+        self._offline_since = None if self._reached() == _UP else now.monotonic_us
+
+        def note() -> None:
+            with self._store.transaction():
+                self._store.conditions.set(f"relay {name}", state, now.wall_us)
+                if state == _UP:
+                    self._store.conditions.set(f"payload {name}", str(self._relays.payload_of(name)), now.wall_us)
+                if self._reached() != before:
+                    self._store.conditions.set("relay", self._reached(), now.wall_us)
+                if offline_us:
+                    self._store.counters.count("offline_seconds", round(offline_us / 1e6))
+
+        self._guarded(note)
+        if state == _ENDED:
+            return
+        if self._supervisor is not None:
+            self._supervisor.status(f"relay: {self._reached()}")
+        which = "relay" if len(self._relays.names) == 1 else f"relay {name}"
+        if state == _UP:
+            self._report("info", f"{which}: connected")
+        elif awaited:
+            self._report("info", f"{which}: waits until it knows the new account")
+        elif state != _CONNECTING:
+            self._report("warning", f"{which}: {state}")
+
+    def _reached(self) -> str:
+        """Return how this device is connected: up where any relay is, else the preferred one's state."""
+        states = [self._relay_states[name] for name in self._relays.names if name in self._relay_states]
+        return _UP if _UP in states else next(iter(states), "")
+
+    def _release(self, now: Now) -> None:
+        """Publish what the node has to say, as far as relays take it."""
+        if not self._relays.connected or self._relays.full(now.monotonic_us):
+            return
+        too_large: list[Outgoing] = []
+        with self._store.reading():
+            for outgoing in self.node.envelopes_to_send(now):
+                retries = self.node.retries(outgoing)
+                result = self._relays.send(outgoing, retries, now.monotonic_us)
+                if result is PublishRefusal.TOO_LARGE:
+                    too_large.append(outgoing)
+                elif isinstance(result, PublishRefusal):
+                    break
+                self.node.sent(outgoing, now, result if isinstance(result, str) else "")
+        for outgoing in too_large:
+            self._set_aside(outgoing, now)
+
+    def _set_aside(self, outgoing: Outgoing, now: Now) -> None:
+        """Give a message up that no relay carries, by what they announce: what follows it must not suffer.
+
+        Where one has announced more than it takes, so many tries decide it.
+        """
+        entry, size = outgoing.entry, len(outgoing.envelope)
+        if entry is not None and self.node.waits_for_a_relay(entry):
+            if entry.sends == 1:
+                self._report("warning", f"news of a departure, {size} bytes, waits for a relay that takes so much")
+            return
+        hopeless = not self._relays.carries(size)
+        if entry is None or not (hopeless or (self._relays.complete and entry.sends >= POISON_TRIES)):
+            self._report(
+                "warning",
+                f"the relay's size limit refuses a message of {size} bytes to {self._named(outgoing.recipient)}",
+            )
+            return
+        with self._store.transaction():
+            self.node.withdraw(outgoing.recipient, entry.place, now)
+        self._report(
+            "error", f"a message of {size} bytes to {self._named(outgoing.recipient)} was set aside: no relay takes it"
+        )
+
+    def _named(self, device: DeviceKey) -> str:
+        return DeviceLabels(self.node.groups.joined()).named(device)
+
+    def _report_events(self) -> None:
+        now_us = self._clock.monotonic_us()
+        while (event := self.node.next_event()) is not None:
+            if isinstance(event, EnvelopeDropped):
+                line = self._dropped_lines.dropped(event, now_us)
+                if line is not None:
+                    self._report("warning", line)
+            else:
+                self._report(*describe(event, DeviceLabels(self.node.groups.joined())))
+        for line in self._dropped_lines.due(now_us):
+            self._report("warning", line)
+
+
+def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
+    """Return what happened as (level, one line for people), devices with what `labels` call them."""
+    if isinstance(event, BlobArrived):
+        return "info", f"a blob of {event.size} bytes from {labels.named(event.author)}; 'covey recv' takes it"
+    if isinstance(event, FileArrived | FileRefused | HistoryGrew | HistoryForked):
+        return _describe_content(event, labels)
+    if isinstance(event, RollbackDetected):
+        line = f"{labels.named(event.recipient)} holds messages that this state never sent"
+        return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
+    if isinstance(event, VoteCast | GroupInvited | JoinExpired | JoinRefused):
+        return _describe_question(event, labels)
+    return _describe_change(event)
+
+
+def _describe_content(
+    event: FileArrived | FileRefused | HistoryGrew | HistoryForked, labels: DeviceLabels
+) -> tuple[str, str]:
+    group = f"group {event.group_id.hex()[:8]}"
+    if isinstance(event, HistoryGrew):
+        return "info", f"{group}: {count(event.operations, 'operation')} from {labels.named(event.sender)}"
+    if isinstance(event, HistoryForked):
+        line = f"{labels.named(event.author)} has said two things under one number; both are kept"
+        return "warning", f"{group}: {line}: its key may be in two hands"
+    if isinstance(event, FileArrived):
+        source = "a place nearby" if event.holder is None else labels.named(event.holder)
+        line = f"a file of {event.size} bytes is here, from {source}"
+        return "info", f"{group}: {line}; 'covey content ls' lists it"
+    line = f"a file that {labels.named(event.author)} offers is not what it says"
+    return "warning", f"{group}: {line}, and was deleted"
+
+
+def _describe_question(
+    event: VoteCast | GroupInvited | JoinExpired | JoinRefused, labels: DeviceLabels
+) -> tuple[str, str]:
+    group = f"group {event.group_id.hex()[:8]}"
+    if isinstance(event, VoteCast):
+        verb = "unban" if event.action is Action.UNBAN else "ban"
+        target = event.target.hex() if event.action is Action.KEEP_OUT else device_name(event.target)
+        whom = labelled_name(target, labels.label(event.target))
+        line = f"{labels.named(event.voter)} votes to {verb} {whom}; 'covey group {verb} {target}' agrees"
+        return "notice", f"{group}: {line}"
+    if isinstance(event, GroupInvited):
+        return "notice", f"{group}: {labels.named(event.inviter)} invites this device; 'covey requests' answers"
+    if isinstance(event, JoinRefused):
+        line = f"{labels.named(event.inviter)} has no such invite, or not any more; ask for a new one"
+        return "warning", f"{group}: {line}"
+    line = f"{labels.named(event.inviter)} did not answer while the invite lived; ask for a new one"
+    return "warning", f"{group}: {line}"
+
+
+def _describe_change(event: GroupChanged | RemovedFromGroup | GroupDestroyed) -> tuple[str, str]:
+    group = f"group {event.manifest.group_id.hex()[:8]}"
+    if isinstance(event, RemovedFromGroup):
+        return "warning", f"{group}: this device was removed"
+    if isinstance(event, GroupDestroyed):
+        issuer = DeviceLabels((event.manifest,)).named(event.issuer)
+        return "warning", f"{group}: destroyed by {issuer}; this device forgets it when all know"
+    return "notice", f"{group}: {_change(event)}"
+
+
+def _change(event: GroupChanged) -> str:
+    version = event.manifest.version
+    if event.joined:
+        return f"joined at version {version}, {count(len(event.manifest.members), 'member')}"
+    changes = "".join(
+        f", {verb} " + ", ".join(labelled_name(member.name, member.label) for member in members)
+        for verb, members in (("added", event.added), ("removed", event.removed))
+        if members
+    )
+    return f"version {version}{changes}" + ("; members disagree, which ends by itself" if event.conflict else "")

@@ -1,0 +1,124 @@
+"""What an operator does about commands: give them, to devices that obey."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from covey.app.history.writing import write
+from covey.app.orders.operators import OrderEntry, check_operator, judged, selected
+from covey.app.wording import count
+from covey.core.actions.obeying import obeyers
+from covey.core.actions.secrets import seal_arguments
+from covey.core.history.orders import ONCE_BYTES, CommandOrder, arguments_from_wire
+from covey.core.orders.selector import Selector, read_selector
+from covey.errors import LocalError, RemoteError, UsageError
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.core.group.manifest import GroupManifest
+    from covey.core.ids import NoisePublic
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedCommand:
+    """A command that was given, for how many devices that is, and how many of them obey commands."""
+
+    order: OrderEntry
+    devices: int
+    obeying: int
+
+
+def give_command(
+    device: Device,
+    manifest: GroupManifest,
+    action: str,
+    arguments: Mapping[str, str],
+    selector: str,
+    lifetime_us: int | None,
+    hidden: Mapping[str, str] | None = None,
+) -> OrderedCommand:
+    """Have those whom a selector names do something, within so long; `hidden` arguments only they can read.
+
+    Raises:
+        LocalError: by a device that is no operator; or none of those whom it is for obeys commands.
+        UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
+    """
+    wanted, devices, obeying = _ordered(device, manifest, selector)
+    boards = any(member.is_board for member in selected(manifest, wanted))
+    if hidden and boards:
+        raise UsageError("a board takes no secrets", hint="--arg, which every member can read")
+    deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
+    order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
+    if hidden:
+        order = replace(order, sealed=_sealed(device, manifest, order, hidden))
+    try:
+        CommandOrder.from_wire(order.to_wire())
+    except RemoteError as error:
+        hint = "--for all, or --for label:NAME" if hidden else "covey do restart-pump --arg number=3"
+        raise UsageError(f"no device would take that: {error}", hint=hint) from error
+    operation = write(device, manifest, order)
+    return OrderedCommand(judged(device, manifest, operation), devices, obeying)
+
+
+def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden: Mapping[str, str]) -> bytes:
+    if twice := order.arguments.keys() & hidden.keys():
+        raise UsageError(f"{min(twice)} is given openly and as a secret", hint="--arg or --secret, not both")
+    author = device.node.identity.signing_public
+    about = (manifest.group_id, author, order.action, order.once, order.selector)
+    recipients = [member.keys.noise_public for member in selected(manifest, order.selector)]
+    try:
+        return seal_arguments(arguments_from_wire(dict(hidden)), recipients, *about, os.urandom)
+    except RemoteError as error:
+        why = f"no device would take these secrets: {error}"
+        raise UsageError(why, hint="covey do set-wifi --secret key") from error
+    except LocalError as error:
+        raise UsageError(f"all secrets together: {error}", hint="fewer of them, or shorter ones") from error
+
+
+def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> None:
+    """Check that this device could give those whom a selector names a release.
+
+    Raises:
+        LocalError: it is no operator; or none of those whom it is for obeys commands.
+        UsageError: the selector is none, or names nobody, or a board.
+    """
+    wanted, _, _ = _ordered(device, manifest, selector)
+    if any(member.is_board for member in selected(manifest, wanted)):
+        raise UsageError("a release is for devices, which update their boards", hint="--for the gateway")
+
+
+def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[NoisePublic]:
+    """Return who alone can open a file for those whom a selector names, by their noise keys; nobody: every member can.
+
+    Where it names one device, that is so without being asked for.
+
+    Raises:
+        UsageError: the selector is none, or names nobody.
+    """
+    wanted = read_selector(selector, manifest.members)
+    alone = secret or len(wanted.devices) == 1
+    return [member.keys.noise_public for member in selected(manifest, wanted)] if alone else []
+
+
+def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, int, int]:
+    """Return whom a command is for, how many devices that is, and how many of them obey."""
+    wanted = read_selector(selector, manifest.members)
+    check_operator(device, manifest)
+    members = selected(manifest, wanted)
+    devices = {each.keys.signing_public for each in members}
+    obeying = devices & obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
+    obeying |= {each.keys.signing_public for each in members if each.is_board}  # whether it does, it says itself
+    if not obeying:
+        raise LocalError(
+            f"none of {count(len(devices), 'device')} obeys commands, as far as this one knows", hint=_OBEYING
+        )
+    return wanted, len(devices), len(obeying)
+
+
+_OBEYING = (
+    "on each its owner names operators and actions: operations.operators, operations.commands; then its agent runs"
+)

@@ -1,0 +1,403 @@
+"""Doing what operators have told this device to do, as a role of the agent (docs/protocol.md, "Commands").
+
+A program starts only after the commit that says so, and what became of it is stored before it is reported. Nothing here
+waits for a program: a turn looks, and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from covey.app.orders.trials import Trials
+from covey.core.actions.definition import Ends
+from covey.core.actions.execution import Begun, Execution
+from covey.core.actions.given import NewCommands
+from covey.core.actions.installing import Installed, StepBegun
+from covey.core.actions.records import (
+    NOTHING_HALTED,
+    CommandRecord,
+    CommandRecords,
+    Halted,
+    Moment,
+    ObeyedSince,
+)
+from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.group.manifest import GroupManifest
+from covey.core.history.orders import Obeying
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.core.link.records import CounterRecords
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
+from covey.limits.actions import CLOCK_SETTLES_US
+from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
+
+_LOOK_US = 60_000_000
+"""Between two looks while nothing has come: who operates changes with the manifest."""
+_RUNNING_US = 200_000
+"""Between two looks at a program that runs, at most, and at a command that waits."""
+_BEGUN_US = 10_000
+"""Until the first look at a program that has begun: a short one is not held up by who waits for its end."""
+_OF_ITS_AGE = 8
+"""A program is looked at again after this part of the time that it has run: so it seems an eighth longer at most."""
+_RETRY_US = 1_000_000
+"""Until a result is queued that did not fit into the outbox."""
+
+
+class OrderedGroup(Protocol):
+    """A group in which operators have a say on this device."""
+
+    @property
+    def group(self) -> GroupManifest:
+        """The group."""
+
+    @property
+    def counting(self) -> Collection[OperationId]:
+        """The commands that count, for whomever they are."""
+
+    @property
+    def halted(self) -> Halted:
+        """The releases that do not go on."""
+
+    @property
+    def operators(self) -> frozenset[DeviceKey]:
+        """Who is one."""
+
+    @property
+    def judgement(self) -> object:
+        """Return another object whenever other commands may count."""
+
+    def new(self, since: ObeyedSince, records: CommandRecords, moment: Moment) -> NewCommands:
+        """Return what this device has not taken yet."""
+
+
+class Commands(Protocol):
+    """What operators want done, by what this device knows."""
+
+    def groups(self, node: Node) -> list[OrderedGroup]:
+        """Return the groups that have operators."""
+
+    def incarnation(self) -> Incarnation:
+        """Return the present one: records of an earlier one may not be all."""
+
+
+class CommandStore(Transactions, Protocol):
+    """What is committed together, and the counters of it."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows: `commands_` and what became of them, in words (`in_words`)."""
+
+
+@dataclass(slots=True)
+class _Running:
+    begun: Begun | StepBegun
+    program: RunningProgram | None
+    """None where it could not be started."""
+    started_us: int
+    end: End | None = None
+    """How it has ended, until that is stored: there may be no room for it yet."""
+
+    def rest_us(self, now: Now) -> int:
+        """Return in how many microseconds to look at it."""
+        return min(max((now.monotonic_us - self.started_us) // _OF_ITS_AGE, _BEGUN_US), _RUNNING_US)
+
+
+class OrderedActions:
+    """Does them, one at a time."""
+
+    def __init__(
+        self,
+        store: CommandStore,
+        records: CommandRecords,
+        execution: Execution,
+        commands: Commands,
+        programs: Programs,
+        clock: Clock,
+        report: Report,
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._execution = execution
+        self._commands = commands
+        self._programs = programs
+        self._clock = clock
+        self._report = report
+        self._installing = execution.installing
+        self._trials = Trials(store, execution.installing)
+        self._running: _Running | None = None
+        self._counting: frozenset[OperationId] = frozenset()
+        self._halted = NOTHING_HALTED
+        self._operators: dict[GroupId, frozenset[DeviceKey]] = {}
+        self._judged: dict[GroupId, tuple[object, ObeyedSince]] = {}
+        """By which judgement of a group's commands what it says was taken."""
+        self._started_us: int | None = None
+        self._seen: tuple[int, int] | None = None
+        self._look_at_us = self._lacked_at_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+        moment = self._moment(now)
+        if self._seen is None:
+            self._keep(node, lambda: self._execution.recover(moment))
+            self._installing.sweep()
+        seen = (id(node), node.history.generation)
+        if seen != self._seen or now.monotonic_us >= self._look_at_us:
+            self._look(node, now, moment)
+            self._seen, self._look_at_us = seen, now.monotonic_us + _LOOK_US
+        rest_us = self._advance(node, now, moment)
+        if self._trials.look(node, now):
+            rest_us = min(rest_us or _RETRY_US, _RETRY_US)
+        reported = self._report_results(node, now)
+        if now.monotonic_us >= self._lacked_at_us:
+            self._lacked_at_us = now.monotonic_us + _LOOK_US
+            self._queue_lacked(node, now)
+        if rest_us is not None:
+            return now.monotonic_us + rest_us
+        return self._look_at_us if reported else min(self._look_at_us, now.monotonic_us + _RETRY_US)
+
+    def stop(self, node: Node, now: Now) -> None:
+        """End the program that runs, unless it has ended by itself, and keep what became of it."""
+        if self._running is None:
+            return
+        running, self._running = self._running, None
+        kept = _looked(running, now)
+        if kept is None:
+            kept = _stopped(running)
+            if isinstance(running.begun, StepBegun) or running.begun.invocation.ends is not Ends.NOTHING:
+                return  # it may have ended this very agent: the next one finds it begun, and what has come to pass
+        if _is_found_out_later(running, kept):
+            return
+        self._keep_end(node, running.begun, kept, self._moment(now))
+        self._report_results(node, now)
+
+    def _moment(self, now: Now) -> Moment:
+        self._started_us = now.monotonic_us if self._started_us is None else self._started_us
+        settled = now.monotonic_us >= self._started_us + CLOCK_SETTLES_US
+        return Moment(now.wall_us, self._clock.synchronised(), self._clock.boot_id(), settled, now.monotonic_us)
+
+    def _keep(self, node: Node, work: Callable[[], Iterable[CommandRecord]]) -> None:
+        """Do what stores something, in a transaction of its own, and say in the journal what is final."""
+        with self._store.transaction():
+            final = list(work())
+            self._count(final)
+        self._report_final(node, final)
+
+    def _count(self, final: Iterable[CommandRecord]) -> None:
+        for record in final:
+            if record.result is not None:
+                self._store.counters.count(f"commands_{in_words(record.result)}")
+
+    def _report_final(self, node: Node, final: Iterable[CommandRecord]) -> None:
+        for record in final:
+            result = record.result
+            if result is not None:
+                ended = result.why or f"exit code {result.exit}"
+                self._report("notice", f"{record.command.action}, as {_author(node, record)} ordered: {ended}")
+
+    # -- taking -------------------------------------------------------------------------------------------------------
+
+    def _look(self, node: Node, now: Now, moment: Moment) -> None:
+        counting: set[OperationId] = set()
+        paused: set[tuple[GroupId, bytes]] = set()
+        aborted: set[tuple[GroupId, bytes]] = set()
+        for ordered in self._commands.groups(node):
+            counting.update(ordered.counting)
+            paused |= ordered.halted.paused
+            aborted |= ordered.halted.aborted
+            self._notify_operators(node, ordered, now)
+            since = self._obeyed_since(node, ordered.group, now, moment)
+            if since is not None:
+                self._take(node, ordered, since, moment)
+        self._counting, self._halted = frozenset(counting), Halted(frozenset(paused), frozenset(aborted))
+
+    def _notify_operators(self, node: Node, ordered: OrderedGroup, now: Now) -> None:
+        """Queue what has become of waves for whoever is an operator by now; where there is no room, a later start."""
+        group, operators = ordered.group, ordered.operators
+        if self._operators.get(group.group_id) == operators:
+            return
+        self._operators[group.group_id] = operators
+        with suppress(LocalError), self._store.transaction():
+            for record in self._records.waves(group.group_id):
+                node.results.queue(group, record, operators, now)
+
+    def _take(self, node: Node, ordered: OrderedGroup, since: ObeyedSince, moment: Moment) -> None:
+        judged = (ordered.judgement, since)
+        if self._judged.get(ordered.group.group_id) != judged:
+            new = ordered.new(since, self._records, moment)
+            execution = self._execution
+            self._keep(
+                node,
+                lambda: [
+                    *execution.take(new.given, moment),
+                    *execution.lose(new.lost, moment),
+                    *execution.refuse_forgotten(new.forgotten, moment),
+                ],
+            )
+            self._judged[ordered.group.group_id] = judged
+
+    def _obeyed_since(self, node: Node, group: GroupManifest, now: Now, moment: Moment) -> ObeyedSince | None:
+        """Return from where on this device obeys in a group; begin to where its records begin; None: not yet."""
+        incarnation = self._commands.incarnation()
+        since = self._records.obeyed_since(group.group_id)
+        if since is not None and since.incarnation == incarnation:
+            return since
+        if self._running is not None:
+            return None
+        try:
+            with self._store.transaction():
+                final = self._execution.give_up(group.group_id, moment)
+                self._count(final)
+                operation = node.history.write(group.group_id, Obeying(), now)
+                since = ObeyedSince(operation.id, operation.height, incarnation)
+                self._records.note_obeyed(group.group_id, since)
+        except LocalError as error:
+            node.discard()
+            self._report("warning", f"obeys nobody in {group.group_id.hex()[:8]} yet: {error}")
+            return None
+        self._report_final(node, final)
+        return since
+
+    # -- doing --------------------------------------------------------------------------------------------------------
+
+    def _advance(self, node: Node, now: Now, moment: Moment) -> int | None:
+        """Look at the program that runs, or begin the next one; return in how many microseconds to look once more."""
+        if self._running is not None:
+            running, end = self._running, _looked(self._running, now)
+            if end is None:
+                return running.rest_us(now)
+            self._running = None
+            if not _is_found_out_later(running, end):
+                try:
+                    self._keep_end(node, running.begun, end, moment)
+                except StorageError:
+                    self._running = running  # there is no room for its end yet: the next turn keeps it
+                    raise
+            return _RUNNING_US
+        if not (self._records.waiting() or self._installing.under_way()):
+            return None
+        following: list[Begun | StepBegun | Installed | CommandRecord | None] = []
+
+        def begin() -> Iterable[CommandRecord]:
+            self._execution.heed(self._halted, moment)
+            step = self._installing.next_step(moment)
+            following.append(step or self._execution.begin(self._counting, moment, self._halted))
+            return self._final(following, moment)
+
+        self._keep(node, begin)
+        [begun] = following
+        if isinstance(begun, Begun | StepBegun):  # and that is durable now
+            self._running = self._start(node, begun, now)
+            return self._running.rest_us(now)
+        return _RETRY_US if begun is None else _RUNNING_US
+
+    def _keep_end(self, node: Node, begun: Begun | StepBegun, end: End, moment: Moment) -> None:
+        """Keep how a program has ended."""
+
+        def ended() -> Iterable[CommandRecord]:
+            if isinstance(begun, Begun):
+                return [self._execution.end(begun, end, moment)]
+            return self._final([self._installing.ended(begun, end, moment)], moment)
+
+        self._keep(node, ended)
+        if isinstance(begun, StepBegun):
+            self._installing.sweep()
+
+    def _final(self, found: Iterable[object], moment: Moment) -> list[CommandRecord]:
+        """Return the commands among what was found that are final; an installation that has ended makes its one so."""
+        final = []
+        for each in found:
+            record = self._execution.conclude(each.operation, each.end, moment) if isinstance(each, Installed) else each
+            if isinstance(record, CommandRecord):
+                final.append(record)
+        return final
+
+    def _start(self, node: Node, begun: Begun | StepBegun, now: Now) -> _Running:
+        if isinstance(begun, Begun):
+            self._report("notice", f"does {begun.invocation.action}, as {_author(node, begun.record)} ordered")
+        else:
+            self._report("notice", f"{begun.invocation.action}: {begun.step.value}")
+        try:
+            return _Running(begun, self._programs.start(begun.invocation, now.monotonic_us), now.monotonic_us)
+        except ActionError as error:
+            return _Running(begun, None, now.monotonic_us, _refused(error))
+
+    # -- reporting ----------------------------------------------------------------------------------------------------
+
+    def _report_results(self, node: Node, now: Now) -> bool:
+        """Queue what is not reported yet; return whether there was room for all."""
+        while (record := self._records.next_unreported()) is not None:
+            kept = None if record.result is None else as_remembered(record.result)
+            try:
+                with self._store.transaction():
+                    self._queue(node, record, now)
+                    self._records.note_reported(replace(record, result=kept))
+            except LocalError:  # the outbox is full
+                return False
+        return True
+
+    def _queue_lacked(self, node: Node, now: Now) -> None:
+        """Queue what some lack that were sent it; where there is no room, the next look does."""
+        joined = {group.group_id: group for group in node.groups.joined()}
+        with suppress(LocalError), self._store.transaction():
+            node.results.queue_lacked(joined.get, self._records.record, self._operators, now)
+
+    def _queue(self, node: Node, record: CommandRecord, now: Now) -> None:
+        try:
+            group = node.groups.group(record.command.group_id)
+        except UnknownGroupError:
+            return  # there is nobody to know it
+        node.results.queue(group, record, self._operators.get(group.group_id, frozenset()), now)
+
+
+def _is_found_out_later(running: _Running, end: End) -> bool:
+    """Say whether nobody knows how it ended, and it may be ending this agent: the next one finds out."""
+    is_known = isinstance(running.begun, StepBegun) or end.state is not CommandState.UNKNOWN
+    return not is_known and running.begun.invocation.ends is not Ends.NOTHING
+
+
+def _looked(running: _Running, now: Now) -> End | None:
+    """Return how a program has ended, if it has; once it has, it is asked no more."""
+    if running.end is None and running.program is not None:
+        try:
+            end = running.program.look(now.monotonic_us)
+            running.end = None if end is None else _end(running.begun, end)
+        except ActionError as error:
+            running.end = _refused(error)
+    return running.end
+
+
+def _stopped(running: _Running) -> End:
+    """End a program, for the agent ends."""
+    assert running.program is not None, "else it has ended already"
+    try:
+        end = running.program.stop()
+    except ActionError as error:
+        return _refused(error)
+    if end.code is None:
+        return _end(running.begun, end)
+    why = "the agent ended before it did, and ended it"
+    return End(CommandState.STOPPED, AGENT_ENDED, why, output=end.output, cut=end.cut)
+
+
+def _refused(error: ActionError) -> End:
+    return End(CommandState.REFUSED, error.code, str(error))
+
+
+def _end(begun: Begun | StepBegun, end: ProgramEnd) -> End:
+    if end.timed_out:
+        seconds = begun.invocation.bounds.time_us // 1_000_000
+        why = f"it was ended after {seconds} s, the time that this device's owner gives it"
+        return End(CommandState.STOPPED, TIME, why, output=end.output, cut=end.cut)
+    if end.code is None:
+        why = "whoever did it for the agent went down meanwhile; it may be done, and is not repeated"
+        return End(CommandState.UNKNOWN, WENT_DOWN, why, output=end.output, cut=end.cut)
+    return End(CommandState.DONE, exit=end.code, output=end.output, cut=end.cut)
+
+
+def _author(node: Node, record: CommandRecord) -> str:
+    return DeviceLabels(node.groups.joined()).named(record.command.author)

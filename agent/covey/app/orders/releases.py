@@ -1,0 +1,191 @@
+"""Releases: a command about a file, given to one wave of devices after the other (`core/orders/roll_out.py`).
+
+All that a release is stands in the history: what was given to whom, the plan, and whether it is to wait, to end or to
+go on (`core/orders/release_standing.py`). So any operator's device that hears of it goes on with it, or stops it; none
+does so unasked. Where more than one operator has to agree, they agree with the first wave, and so with the plan.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from covey.app.history.writing import write
+from covey.app.orders.commands import check_may_order
+from covey.app.orders.operators import check_operator
+from covey.app.orders.release_reports import (
+    Release,
+    described,
+    fared,
+    in_turns,
+    named_member,
+    pick_release,
+    release,
+)
+from covey.core.history.orders import ONCE_BYTES, CommandOrder
+from covey.core.history.releases import ReleaseChange, ReleaseState
+from covey.core.orders.roll_out import RollOut, Wave
+from covey.core.orders.selector import Selector, SelectorKind, read_selector
+from covey.errors import LocalError, MalformedError, UsageError
+from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from covey.app.device.device import Device
+    from covey.app.orders.release_reports import GivenRelease
+    from covey.core.group.manifest import GroupManifest
+    from covey.core.ids import DeviceKey
+
+
+def read_waves(text: str) -> tuple[Wave, ...]:
+    """Return waves as a person writes them: numbers of devices, and percents, with commas between them.
+
+    Raises:
+        UsageError: they are none.
+    """
+    try:
+        return tuple(_wave(each.strip()) for each in text.split(","))
+    except (MalformedError, ValueError) as error:
+        raise UsageError(f"'{text[:64]}' names no waves", hint="--waves 1,1%,10%,100%") from error
+
+
+def _wave(text: str) -> Wave:
+    number = int(text.removesuffix("%"))
+    return Wave.from_wire([number] if text.endswith("%") else number)
+
+
+def plan_release(
+    device: Device,
+    manifest: GroupManifest,
+    selector: str,
+    waves: tuple[Wave, ...],
+    stop: int,
+    patience: int,
+    soak: int,
+    seen_within_us: int | None = None,
+) -> RollOut:
+    """Return the plan of a release; `stop` in percent, the others in microseconds.
+
+    Raises:
+        LocalError: this device may not order that, or nobody whom it is for obeys.
+        UsageError: the selector is none, or names nobody; or there are more waves than a plan holds.
+    """
+    check_may_order(device, manifest, selector)
+    plan = RollOut(read_selector(selector, manifest.members), waves, stop, patience, soak, seen_within_us)
+    try:
+        return RollOut.from_wire(plan.to_wire())
+    except MalformedError as error:
+        raise UsageError(str(error), hint="--waves 1,1%,10%,100%") from error
+
+
+def begin(device: Device, manifest: GroupManifest, action: str, arguments: Mapping[str, str], plan: RollOut) -> Release:
+    """Give the first wave a command.
+
+    Raises:
+        LocalError: nobody is there to get it, or this device may not.
+    """
+    order = CommandOrder(plan.selector, action, arguments, secrets.token_bytes(ONCE_BYTES), roll_out=plan)
+    _give(device, manifest, order, frozenset())
+    return release(device, manifest, order.once.hex())
+
+
+def go_on(device: Device, manifest: GroupManifest, name: str) -> Release:
+    """Give the next wave what the ones before were given, where it is ready; pause what too many fare badly with.
+
+    Raises:
+        LocalError: nothing of that name; or this device may not.
+    """
+    given = pick_release(device, manifest, name)
+    how = fared(device, manifest, given, given.stop_percent)
+    found = described(device, manifest, given, how)
+    if found.state == "ready":
+        _give(device, manifest, given.waves[-1].order, given.devices())
+        return release(device, manifest, name)
+    if found.state == "stopped" and given.standing.state is ReleaseState.GOING:
+        parts = [f"{len(each)} {how}: {', '.join(each[:3])}" for how, each in _badly(found) if each]
+        _say(device, manifest, given, ReleaseChange(given.once, ReleaseState.PAUSED, _why("; ".join(parts))))
+        return release(device, manifest, name)
+    return found
+
+
+def _badly(found: Release) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return ("failed", found.failed), ("silent", found.silent)
+
+
+def pause(device: Device, manifest: GroupManifest, name: str, why: str = "") -> Release:
+    """Have whoever has not begun wait.
+
+    Raises:
+        LocalError: nothing of that name, or it was aborted; or this device may not.
+    """
+    return _halt(device, manifest, name, ReleaseState.PAUSED, why)
+
+
+def abort(device: Device, manifest: GroupManifest, name: str, why: str = "") -> Release:
+    """Have whoever has not begun never do, and what is on trial fall back; nobody takes that back.
+
+    Raises:
+        LocalError: nothing of that name, or it was aborted; or this device may not.
+    """
+    return _halt(device, manifest, name, ReleaseState.ABORTED, why)
+
+
+def _halt(device: Device, manifest: GroupManifest, name: str, state: ReleaseState, why: str) -> Release:
+    given = pick_release(device, manifest, name)
+    if len(why.encode()) > MAXIMUM_RELEASE_WHY_BYTES:
+        raise UsageError(f"--why: {len(why.encode())} bytes", hint=f"at most {MAXIMUM_RELEASE_WHY_BYTES}")
+    if given.standing.state is not state:
+        _say(device, manifest, given, ReleaseChange(given.once, state, why))
+    return release(device, manifest, name)
+
+
+def resume(device: Device, manifest: GroupManifest, name: str, stop: int | None, *, accept: bool) -> Release:
+    """Have a release go on that is paused, or that has stopped by itself.
+
+    `stop` is another bound in percent from now on. With `accept` it goes on in spite of those that fare badly now, and
+    these count no more.
+
+    Raises:
+        LocalError: nothing of that name, or it was aborted; or this device may not.
+    """
+    given = pick_release(device, manifest, name)
+    _check_not_aborted(manifest, given)
+    how = fared(device, manifest, given, given.stop_percent if stop is None else stop)
+    if how.stops and not accept:
+        return described(device, manifest, given, how)
+    accepted = how.bad if accept else ()
+    if stop is not None or accepted or given.standing.state is not ReleaseState.GOING:
+        change = ReleaseChange(given.once, ReleaseState.GOING, accepted=accepted, stop_percent=stop)
+        _say(device, manifest, given, change)
+    return go_on(device, manifest, name)
+
+
+def _say(device: Device, manifest: GroupManifest, given: GivenRelease, change: ReleaseChange) -> None:
+    check_operator(device, manifest)
+    _check_not_aborted(manifest, given)
+    write(device, manifest, change)
+
+
+def _check_not_aborted(manifest: GroupManifest, given: GivenRelease) -> None:
+    if given.standing.state is ReleaseState.ABORTED:
+        aborted = next(each for each, said in given.standing.said if said.state is ReleaseState.ABORTED)
+        raise LocalError(
+            f"release {given.once.hex()[:8]} was aborted by {named_member(manifest, aborted.author)}",
+            hint="an abort holds for good: 'covey release create' makes a new one",
+        )
+
+
+def _why(text: str) -> str:
+    return text.encode()[:MAXIMUM_RELEASE_WHY_BYTES].decode(errors="ignore")
+
+
+def _give(device: Device, manifest: GroupManifest, order: CommandOrder, given: Collection[DeviceKey]) -> None:
+    plan = order.roll_out
+    assert plan is not None, "a wave of a release"
+    check_may_order(device, manifest, "all")
+    wanted = plan.next_wave(given, in_turns(device, manifest, order.once, plan, given))
+    if not wanted:
+        raise LocalError("no device is left that obeys commands", hint="'covey orders' shows who does")
+    write(device, manifest, replace(order, selector=Selector(SelectorKind.DEVICES, devices=tuple(sorted(wanted)))))

@@ -1,0 +1,277 @@
+"""What an operator does about settings: give them, see what was given and by whom, and what has become of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.app.history.writing import write
+from covey.app.orders.operators import check_operator, selected
+from covey.app.orders.owner_rules import BOARD_KEYS, check_setting
+from covey.app.orders.setting_role import group_settings
+from covey.config.ordered import APPLICATION_PREFIX
+from covey.config.settings import settings
+from covey.core.actions.results import CommandState
+from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import Scalar, SettingOrder
+from covey.core.ids import OperationId, device_name, labelled_name, printable
+from covey.core.orders.selector import read_selector
+from covey.core.settings.desired import GivenOrder, read_order
+from covey.core.settings.obedience import ONLY_OPEN
+from covey.core.settings.secrets import seal_value
+from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
+from covey.errors import LocalError, SettingError
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.core.group.manifest import GroupManifest, Member
+    from covey.core.history.operation import Operation
+
+REVERTED = SettingState.REVERTED.name.lower()
+"""What a device says of a setting that has gone back by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingDifference:
+    """What operators want of one device, and what it says: `state` is None where it has not said anything yet.
+
+    `wanted` is None where the device's own value is to hold. `agrees` says that it has done what is wanted of it.
+    """
+
+    device: str
+    name: str
+    label: str
+    key: str
+    wanted: Scalar | None
+    sealed: bool
+    operation: str
+    by: str
+    state: str | None
+    value: Scalar | None
+    code: str
+    why: str
+    reported_at_us: int | None
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SettingEntry:
+    """One order of the history: who wanted what of whom, when, by the author's clock, and whether it counts here.
+
+    `reverted` names the devices on which it has gone back by itself, as far as they have told this one.
+    """
+
+    id: str
+    author: str
+    label: str
+    made_at_us: int
+    selector: str
+    key: str
+    value: Scalar | None
+    sealed: bool
+    counts: bool
+    reverted: tuple[str, ...] = ()
+
+
+def read_value(key: str, text: str) -> Scalar:
+    """Return what a person wrote as a value: by the setting's type; of a program's, as JSON, else as it is.
+
+    Raises:
+        SettingError: there is no such setting, or it is no value of it.
+    """
+    about = settings().get(key)
+    found: object = text
+    if about is None or isinstance(about.default, bool | int | float):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = text
+    value = found if isinstance(found, str | bool | int) else text  # a fraction travels as its text
+    check_setting(key, value)
+    return value
+
+
+def give_setting(
+    device: Device, manifest: GroupManifest, key: str, value: Scalar | None, selector: str
+) -> tuple[Operation, int]:
+    """Want a value of a key from those whom a selector names; None: their own. Return for how many devices that is.
+
+    Raises:
+        LocalError: by a device that is no operator; or there is nothing to take back.
+        SettingError: no such setting or value, or for one of the devices it is a secret one so far.
+        UsageError: the selector is none, or names nobody.
+    """
+    check_setting(key, value)
+    wanted = read_selector(selector, manifest.members)
+    check_operator(device, manifest)
+    members = selected(manifest, wanted)
+    _check_kind(members, key)
+    held = group_settings(device, manifest).of(members).values()
+    if value is not None:
+        _check_open(held, key)
+    elif not any(key in orders for orders in held):
+        raise LocalError(
+            f"nobody has set {key} for {selector}, as far as this device knows",
+            hint=f"'covey setting history {key}' shows who has set it, and for whom",
+        )
+    return write(device, manifest, SettingOrder(wanted, key, value)), len(members)
+
+
+def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, selector: str) -> tuple[Operation, int]:
+    """Want a value of a program's setting that only those can read whom a selector names now; return their number.
+
+    Raises:
+        LocalError: by a device that is no operator.
+        SettingError: no program's setting, or a value that is too long.
+        UsageError: the selector is none, or names nobody.
+    """
+    if not key.startswith(APPLICATION_PREFIX):
+        raise SettingError(f"only a program's own setting can be secret, not {key}", ONLY_OPEN, hint="app.NAME")
+    check_setting(key, secret)
+    if not secret:
+        raise SettingError("an empty value is no secret", "setting_value", hint="'covey setting unset' takes it away")
+    wanted = read_selector(selector, manifest.members)
+    check_operator(device, manifest)
+    members = selected(manifest, wanted)
+    _check_kind(members, key)
+    author = device.node.identity.signing_public
+    recipients = [member.keys.noise_public for member in members]
+    sealed = seal_value(secret, recipients, manifest.group_id, author, key, wanted, os.urandom)
+    order = SettingOrder(wanted, key, sealed=sealed)
+    if len(order.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
+        raise SettingError("too many devices are named one by one for a secret as long", "setting_value", hint=_FEWER)
+    return write(device, manifest, order), len(members)
+
+
+_FEWER = "--for all, or --for label:NAME"
+
+
+def _check_kind(members: list[Member], key: str) -> None:
+    """Check that boards are given what boards have, and others what they have."""
+    wrong = [each for each in members if each.is_board != (key in BOARD_KEYS)]
+    if wrong:
+        name = printable(wrong[0].label or device_name(wrong[0].keys.signing_public))
+        what = f"{name} is a board, which has {', '.join(BOARD_KEYS)}" if wrong[0].is_board else f"{name} is no board"
+        raise SettingError(f"{key}: {what}", "setting_unknown", hint="--for BOARD, by its label")
+
+
+def _check_open(held: Iterable[Mapping[str, GivenOrder]], key: str) -> None:
+    """Check that nobody is about to write down for all what has been a secret so far."""
+    for orders in held:
+        if key in orders and orders[key].order.sealed is not None:
+            raise SettingError(
+                f"{key} is a secret so far, and this value all members could read",
+                "setting_secret",
+                hint="--secret seals it; after 'covey setting unset' it can be an open one",
+            )
+
+
+def differences(device: Device, manifest: GroupManifest, selector: str, key: str = "") -> list[SettingDifference]:
+    """Return for every device that a selector names, and every key, what is wanted of it and what it says.
+
+    Raises:
+        UsageError: the selector is none, or names nobody.
+    """
+    members = selected(manifest, read_selector(selector, manifest.members))
+    wanted = group_settings(device, manifest).of(members)
+    found = []
+    for member in members:
+        reported, at_us = _reported(device, manifest, member)
+        for each, given in sorted(wanted[member.keys.signing_public].items()):
+            if each.startswith(key):
+                if member.is_board:
+                    reported, at_us = _of_board(device, manifest, member, given)
+                found.append(_difference(member, given, reported.get(each), at_us))
+    return found
+
+
+def _reported(device: Device, manifest: GroupManifest, member: Member) -> tuple[dict[str, ReportedSetting], int | None]:
+    """Return what a member has last said, by key, and when that came."""
+    if member.keys.signing_public == device.node.identity.signing_public:
+        own = [each for each in device.store.ordered_settings.all() if each.group_id == manifest.group_id]
+        return {each.key: each.reported for each in own}, device.now().wall_us
+    kept = device.store.setting_reports.of(manifest.group_id, member.keys.signing_public)
+    if kept is None:
+        return {}, None
+    return {each.key: each for each in SettingReport.from_wire(kept.body).settings}, kept.received_at_us
+
+
+def _of_board(
+    device: Device, manifest: GroupManifest, member: Member, given: GivenOrder
+) -> tuple[dict[str, ReportedSetting], int | None]:
+    """Return what a board has said of an order: it answers each by itself."""
+    order = given.operation.id
+    kept = device.store.order_results.of_device(manifest.group_id, order, member.keys.signing_public)
+    if kept is None:
+        return {}, None
+    key, result = given.order.key, kept.result
+    if result.state is CommandState.DONE:
+        return {key: ReportedSetting(key, order, SettingState.APPLIED, given.order.value)}, kept.received_at_us
+    refused = ReportedSetting(key, order, SettingState.REFUSED, None, result.code, result.why)
+    return {key: refused}, kept.received_at_us
+
+
+def _difference(
+    member: Member, given: GivenOrder, reported: ReportedSetting | None, at_us: int | None
+) -> SettingDifference:
+    current = reported is not None and reported.operation == given.operation.id
+    key = member.keys.signing_public
+    return SettingDifference(
+        device=key.hex(),
+        name=device_name(key),
+        label=member.label,
+        key=given.order.key,
+        wanted=given.order.value,
+        sealed=given.order.sealed is not None,
+        operation=given.operation.id.hex(),
+        by=device_name(given.operation.author),
+        state=reported.state.name.lower() if reported is not None and current else None,
+        value=reported.value if reported is not None and current else None,
+        code=reported.code if reported is not None and current else "",
+        why=reported.why if reported is not None and current else "",
+        reported_at_us=at_us,
+        agrees=reported is not None and current and reported.state is SettingState.APPLIED,
+    )
+
+
+def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[SettingEntry]:
+    """Return the orders for a key, in the history's order."""
+    found = group_settings(device, manifest)
+    counting = {each.id for each in found.weighed.orders if each.counts}
+    reverted = _reverted(device, manifest, key)
+    entries = []
+    for stored in device.store.operations.of_kind(manifest.group_id, OperationKind.SETTING):
+        given = read_order(stored.raw)
+        operation, order = given.operation, given.order
+        if order.key != key:
+            continue
+        member = manifest.member(operation.author)
+        entries.append(
+            SettingEntry(
+                id=operation.id.hex(),
+                author=operation.author.hex(),
+                label="" if member is None else member.label,
+                made_at_us=operation.made_at_us,
+                selector=str(order.selector),
+                key=order.key,
+                value=order.value,
+                sealed=order.sealed is not None,
+                counts=operation.id in counting,
+                reverted=tuple(reverted.get(operation.id, ())),
+            )
+        )
+    return entries
+
+
+def _reverted(device: Device, manifest: GroupManifest, key: str) -> dict[OperationId, list[str]]:
+    """Return by order the devices that say it has gone back there."""
+    found: dict[OperationId, list[str]] = {}
+    for member in manifest.members:
+        reported = _reported(device, manifest, member)[0].get(key)
+        if reported is not None and reported.state is SettingState.REVERTED:
+            found.setdefault(reported.operation, []).append(labelled_name(member.name, member.label))
+    return found

@@ -1,0 +1,440 @@
+"""Joining a group by the code or the URI of an invite; `invitations.py` has those to further groups."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Protocol
+
+from covey.adapters.journal import report
+from covey.adapters.keys.key_file import write_secret
+from covey.adapters.mqtt.settings import parse_url, tls_context
+from covey.app.device.device import Device
+from covey.app.device.live_settings import LiveSettings
+from covey.app.device.relay_access import lacks_account
+from covey.app.groups.previews import PreviewedGroup, PreviewedMember, labels_of, previewed, shown_operators
+from covey.app.loop.relay_loop import stop_signals, wait_until
+from covey.app.pairing import first_contact
+from covey.app.pairing.first_contact import RelayPatience
+from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import GroupManifest
+from covey.core.ids import DeviceKey, GroupId, device_name
+from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet, RefusalReceived
+from covey.core.pairing.group_uri import GROUP_URI_PREFIX, GroupUri
+from covey.core.pairing.invite import Invite
+from covey.core.pairing.joiner import Joiner, JoinerNews
+from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
+from covey.core.pairing.uri import URI_SCHEME
+from covey.core.pake import Side
+from covey.core.wire.topics import rendezvous_topic
+from covey.errors import ConfigurationError, LocalError, PairingError, RelayError
+from covey.limits.pairing import INVITE_US
+
+if TYPE_CHECKING:
+    from covey.adapters.mqtt.relay import MqttRelay
+
+_NOBODY_YET_US = 15_000_000
+"""After so long in vain a person wants to know what to look at."""
+
+_UNREACHED_US = 30_000_000
+"""A relay that was there a moment ago, and does not let this device speak with it for so long, never will."""
+
+_REFUSED_S_MIN, _RETRY_S_MAX = 3.0, 10.0
+"""Where two devices pair at a time, the enrolment account is taken from one by the other, and back."""
+
+_CODE_SCHEME = "mqtts://"
+"""What a code leaves out before the place of its relay: the ceremony proves who is there only where there is TLS."""
+
+_LAST_WORDS_S = 3.0
+"""The inviter's acknowledgement of our request follows its answer; without it the request would go again later."""
+
+_ENDINGS = {
+    Ending.WRONG_CODE: ("the code is wrong, or somebody interfered", "read it again, or ask for a new one"),
+    Ending.TAKEN: ("another device has used this code", "ask for a new one"),
+    Ending.DECLINED: ("the other side declined", ""),
+    Ending.EXPIRED: (
+        "nobody answers at this code, or its ten minutes are over",
+        "ask for a new one, and read it again",
+    ),
+    Ending.CANCELLED: ("the pairing was cancelled", ""),
+    Ending.VANISHED: ("the other device has fallen silent", "ask for a new code, and try again"),
+    Ending.LEFT: ("the other device has gone", "make a new code, and try again"),
+    Ending.INTERRUPTED: ("the agent ended in the middle of the pairing", "make a new code, and try again"),
+    Ending.FAILED: ("the inviter could not make an account at the relay", "its messages say why"),
+}
+
+
+def pairing_error(ending: Ending) -> PairingError:
+    """Return the error of a ceremony that did not end well."""
+    words, hint = _ENDINGS[ending]
+    return PairingError(words, ending.value, hint=hint)
+
+
+class Witness(Protocol):
+    """The person who joins, as far as they are told how it goes."""
+
+    def looking(self) -> None:
+        """A ceremony begins: the other device is being looked for."""
+
+    def nobody_yet(self) -> None:
+        """Nobody has answered for a while."""
+
+    def refused(self, reason: str) -> None:
+        """Somebody at the rendezvous says why this device is not let in. Nobody has proved it, and nothing ends."""
+
+    def met(
+        self,
+        name: str,
+        label: str,
+        verifier: list[str],
+        group: PreviewedGroup | None,
+        operators: tuple[PreviewedMember, ...],
+    ) -> None:
+        """The inviter is there: the person compares the verifier words, sees which group it is to, and who would order.
+
+        `operators` are those whom the inviter names.
+        """
+
+    def obeys(self, operators: tuple[PreviewedMember, ...]) -> bool:
+        """Return whether this device is to obey those whom its inviter names; there may be none."""
+
+    def keeps_own(self) -> None:
+        """Whom this device obeys, its configuration says, and no inviter."""
+
+    def relay_taken(self, url: str) -> None:
+        """The invite's relay is used from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the person names beside the code: the relay, whom to trust there, and its shared enrolment password."""
+
+    relay_url: str | None = None
+    ca_file: str | None = None
+    enrolment_password: str | None = None
+    personal: bool = False
+    """Whether it is the group of the person's own devices."""
+
+    def check(self) -> None:
+        """Check what is named, before anybody is asked.
+
+        Raises:
+            ConfigurationError: the file of authorities is not usable.
+        """
+        if self.ca_file:
+            tls_context(Path(self.ca_file))
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where a joiner meets its inviter, and by which secret; `pinned` are the inviter's keys where they are known."""
+
+    relay_url: str
+    ca_file: Path | None
+    number: int
+    password: tuple[Password, bytes]
+    enrolment: str | None
+    pinned: DeviceKeys | None = None
+    account: tuple[str, str] | None = None
+    """User name and credential, where that is not the account which joiners share."""
+    patience_us: int = INVITE_US
+
+
+def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tuple[Device, GroupId]:
+    """Make a request to join durable, after a ceremony where one is needed.
+
+    Return the device as it then is, and the id of the group.
+
+    Raises:
+        LocalError: the text is neither code nor invite.
+        PairingError: the ceremony ended otherwise; nothing was kept.
+        RelayError: the relay lets nobody in without an account.
+        ConfigurationError: no relay is named, a package for pairing is missing, or the relay's settings are no use.
+    """
+    if text.startswith(GROUP_URI_PREFIX):
+        return _ask_members(device, GroupUri.from_uri(text), witness)
+    meeting, invite = _read(device, text, terms)
+    if meeting is not None:
+        witness.looking()
+        return take_admission(device, *meet(device, meeting, terms, witness), terms, witness)
+    assert invite is not None
+    return ask_inviter(device, invite, terms, witness)
+
+
+def take_admission(
+    device: Device, invite: Invite, inviter: InviterIntroduction, terms: Terms, witness: Witness
+) -> tuple[Device, GroupId]:
+    """Go on with the account and the request that a ceremony has brought."""
+    obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
+    with device.store.transaction():
+        _pin(device, invite, obeyed, personal=terms.personal)
+    return replace(device, live=LiveSettings(device.folder.configuration.config()), fresh_account=True), invite.group_id
+
+
+def ask_inviter(
+    device: Device, invite: Invite, terms: Terms, witness: Witness, authorities: Path | None = None
+) -> tuple[Device, GroupId]:
+    """Ask the inviter by the device's own account, without a ceremony. Else as `ask_to_join`."""
+    obeyed = _obeyed(device, invite.operators, {}, witness)
+    with device.store.transaction():
+        device.node.actions.request_join(invite, device.config.label, device.now())
+        _pin(device, invite, obeyed, personal=terms.personal)
+        takes_relay = _take_relay(device, invite.relay_url, authorities)
+    return _on_relay(device, invite.relay_url, witness, taken=takes_relay), invite.group_id
+
+
+def _obeyed(
+    device: Device, operators: tuple[DeviceKey, ...], labels: Mapping[DeviceKey, str], witness: Witness
+) -> tuple[DeviceKey, ...]:
+    """Return whom of those that an invite names to obey: as the person says, where the configuration says nothing."""
+    if device.config.operations.operators:
+        witness.keeps_own()
+        return ()
+    return operators if witness.obeys(shown_operators(operators, labels)) else ()
+
+
+def _pin(device: Device, invite: Invite, operators: tuple[DeviceKey, ...], *, personal: bool) -> None:
+    """Obey these in the invite's group, in place of whom an earlier invite of it brought."""
+    if personal:
+        device.store.personal.pin(invite.group_id)
+    inviter = invite.inviter.signing_public
+    device.store.invited_operators.pin(invite.group_id, operators, inviter, device.now().wall_us)
+
+
+def _ask_members(device: Device, uri: GroupUri, witness: Witness) -> tuple[Device, GroupId]:
+    """Make a request to the members of a public group durable. Else as `ask_to_join`."""
+    with device.store.transaction():
+        device.store.invited_operators.forget(uri.group_id)
+        device.node.actions.request_visit(uri, device.config.label, device.now())
+        takes_relay = _take_relay(device, uri.relay_url)
+    return _on_relay(device, uri.relay_url, witness, taken=takes_relay), uri.group_id
+
+
+def _take_relay(device: Device, url: str, authorities: Path | None = None) -> bool:
+    """Use a URI's relay where none is set, with the authorities that came with it; return whether it is.
+
+    A request that is refused changes no setting, and one that is kept has its relay.
+    """
+    if device.config.relay.url or not url:
+        return False
+    parse_url(url)
+    trusted = {} if authorities is None else {"relay.ca_file": str(authorities)}
+    device.folder.configuration.change({"relay.url": url, **trusted})
+    return True
+
+
+def _on_relay(device: Device, url: str, witness: Witness, *, taken: bool) -> Device:
+    """Return the device with the relay that it has taken, if it has."""
+    if not taken:
+        return device
+    witness.relay_taken(url)
+    return replace(device, live=LiveSettings(device.folder.configuration.config()))
+
+
+def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invite | None]:
+    """Return where to meet the inviter, or the invite that needs no meeting."""
+    named = terms.relay_url or device.config.relay.url
+    ca_file = terms.ca_file or device.config.relay.ca_file
+    authorities = Path(ca_file) if ca_file else None
+    if not text.startswith(URI_SCHEME):
+        from covey.adapters.word_list import typed_code
+
+        spoken, _, place = text.partition("@")
+        named = terms.relay_url or (f"{_CODE_SCHEME}{place}" if place else named)
+        code = typed_code(spoken)
+        password = (Password.CODE, code.password)
+        return Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
+    invite = Invite.from_uri(text)
+    if invite.rendezvous is None or not lacks_account(device):
+        return None, invite
+    url = _named_relay(named or invite.relay_url)
+    password = (Password.URI, invite.secret)
+    return Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
+
+
+def _named_relay(url: str) -> str:
+    if not url:
+        raise ConfigurationError("no relay is named", hint="covey join CODE --relay mqtts://HOST")
+    return url
+
+
+def await_group(device: Device, group_id: GroupId, seconds: float) -> GroupManifest | None:
+    """Wait until the inviter has let this device in; return the group, or None where no answer has come.
+
+    Raises:
+        RelayError: the relay will not have this device, or is not reached; the request is kept.
+    """
+
+    patience = RelayPatience(device)
+
+    def joined() -> bool:
+        device.node.groups.refresh()
+        patience.check()
+        return any(group.group_id == group_id for group in device.node.groups.joined())
+
+    if not wait_until(device, joined, seconds):
+        return None
+    wait_until(device, lambda: device.store.outbox.totals()[0] == 0, _LAST_WORDS_S)
+    return device.node.groups.group(group_id)
+
+
+# -- the ceremony -----------------------------------------------------------------------------------------------------
+
+
+def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tuple[Invite, InviterIntroduction]:
+    """Go through the ceremony, and keep what it brings: account, relay and the pending join."""
+    from covey.adapters.word_list import words_at
+    from covey.app.pairing.pairing_guest import attend
+
+    needs = lacks_account(device) or meeting.relay_url != device.config.relay.url
+    proved = _first_contact(device, meeting)
+    own = JoinerIntroduction(device.node.identity.keys, device.config.label, needs)
+    begun_us = device.clock.monotonic_us()
+    machine = Joiner(
+        device.node.identity, own, meeting.password, begun_us + meeting.patience_us, secrets.token_bytes, meeting.pinned
+    )
+    relay = _relay_of(device, meeting, terms, proved=proved)
+    kept: list[Admission] = []
+    inviters: list[InviterIntroduction] = []
+    own_groups = {group.group_id for group in device.node.groups.joined()}
+
+    def on_news(news: JoinerNews) -> None:
+        if isinstance(news, RefusalReceived):
+            witness.refused(_ENDINGS[ENDINGS[news.reason]][0])
+        elif isinstance(news, InviterMet) and news.inviter.group_id in own_groups:
+            machine.leave()
+        elif isinstance(news, Admitted):
+            if not proved:
+                _prove(device, meeting, news.admission)
+            _keep(device, meeting, news.admission, needs=needs)
+            kept.append(news.admission)
+            machine.stored()
+        elif isinstance(news, InviterMet):
+            inviter = news.inviter
+            inviters.append(inviter)
+            name, words = device_name(inviter.keys.signing_public), words_at(news.verifier)
+            group = None if inviter.preview is None else previewed(inviter.group_id, inviter.preview)
+            operators = shown_operators(inviter.operators, labels_of(inviter))
+            witness.met(name, inviter.label, words, group, operators)
+
+    with stop_signals() as stopping:
+        gone = _patience(device, machine, witness, stopping)
+        try:
+            unreached_us = _UNREACHED_US if meeting.account is None else None
+            attend(machine, meeting.number, relay, device.clock, on_news, report, gone, unreached_us=unreached_us)
+        except RelayError as error:
+            if meeting.account is None:
+                raise
+            raise RelayError(
+                "the relay does not take this file's account: the file has been used, taken back, or is too old",
+                hint="'covey invite --list' on the device that wrote it says which; ask for a new one",
+            ) from error
+    if stopping and not kept:
+        raise KeyboardInterrupt
+    if not kept:
+        if machine.ending is Ending.CANCELLED and machine.left:
+            raise LocalError("this device is in that group already", hint="'covey group show' shows it")
+        assert machine.ending is not None
+        raise pairing_error(machine.ending)
+    return kept[0].invite, inviters[0]
+
+
+def _relay_of(device: Device, meeting: Meeting, terms: Terms, *, proved: bool) -> MqttRelay:
+    """Return the connection to the rendezvous: by the account that joiners share, or by one's own for this meeting."""
+    from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
+    from covey.adapters.keys.relay_credential import is_certificate
+    from covey.adapters.mqtt.relay import MqttRelay
+    from covey.adapters.mqtt.settings import ClientCertificate
+
+    shared = terms.enrolment_password or meeting.enrolment or ENROLMENT_ACCOUNT
+    user_name, credential = meeting.account or (ENROLMENT_ACCOUNT, shared)
+    with NamedTemporaryFile("w", suffix=".pem") as bundle:
+        bundle.write(credential)
+        bundle.flush()
+        certified = is_certificate(credential)
+        return MqttRelay(
+            "relay",
+            meeting.relay_url,
+            user_name,
+            "" if certified else credential,
+            rendezvous_topic(meeting.number, Side.JOINER),
+            ca_file=meeting.ca_file,
+            client=ClientCertificate(Path(bundle.name)) if certified else None,
+            allow_tls12=device.config.relay.allow_tls12,
+            proved=proved,
+            session_expiry_s=0,
+            retry_s_max=_RETRY_S_MAX,
+            refused_s_min=_REFUSED_S_MIN,
+        )
+
+
+def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[int]) -> Callable[[], bool]:
+    """Return what says whether the person has given up, and tells them once that nobody has answered yet."""
+    worried_at_us = device.clock.monotonic_us() + _NOBODY_YET_US
+    warned: list[bool] = []
+
+    def gone() -> bool:
+        if not warned and not machine.answered and device.clock.monotonic_us() >= worried_at_us:
+            warned.append(True)
+            witness.nobody_yet()
+        return bool(stopping)
+
+    return gone
+
+
+def _first_contact(device: Device, meeting: Meeting) -> bool:
+    """Reach the relay; return whether it is proved already to be who it says."""
+    allow_tls12 = device.config.relay.allow_tls12
+    with stop_signals() as stopping:
+        proved = first_contact.is_proved(
+            meeting.relay_url,
+            meeting.ca_file,
+            allow_tls12=allow_tls12,
+            given_up=lambda: bool(stopping),
+        )
+    if stopping:
+        raise KeyboardInterrupt
+    return proved
+
+
+def _prove(device: Device, meeting: Meeting, admission: Admission) -> None:
+    """Have the relay that was met prove itself, now that the inviter has said whom to trust."""
+    url = _reachable(admission.relay_url, meeting.relay_url)
+    first_contact.prove(url, admission.certificates, allow_tls12=device.config.relay.allow_tls12)
+
+
+def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool) -> None:
+    """Make the account and the join durable: files first, then the join, which is what goes on after a restart."""
+    from covey.adapters.keys.relay_credential import keep_credential
+
+    folder = device.folder
+    if needs:
+        changes = {"relay.url": _reachable(admission.relay_url, meeting.relay_url)}
+        if admission.certificates:
+            authorities = folder.path / "relay-ca.pem"
+            write_secret(authorities, admission.certificates.encode())
+            changes["relay.ca_file"] = str(authorities)
+        elif meeting.ca_file is not None:
+            changes["relay.ca_file"] = str(meeting.ca_file.absolute())
+        folder.configuration.change(changes)
+        if admission.credential:
+            keep_credential(folder, admission.credential)
+    with device.store.transaction():
+        device.node.actions.request_join(admission.invite, device.config.label, device.now())
+
+
+def _reachable(announced: str, used: str) -> str:
+    """Return the relay's URL: as the inviter told it, unless that is the inviter's own machine."""
+    try:
+        host, _, _ = parse_url(announced)
+    except ConfigurationError:
+        return used
+    try:
+        own_machine = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        own_machine = host == "localhost"
+    return used if own_machine else announced

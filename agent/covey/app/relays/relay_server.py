@@ -1,0 +1,120 @@
+"""Serving a relay of one's own: mosquitto as a child, for as long as nobody asks for its end.
+
+1. What changes in its files (accounts, certificate) is in force within a second or so: it reads them again until its
+   log shows that it has. A device that was just enrolled is let in by then.
+2. The certificate is looked after once an hour, and its authority stays.
+3. It is started again when it ends by itself, after a pause; when it does not come up at the first try, a person hears.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, TypeAlias
+
+from covey.adapters.broker.mosquitto_process import MosquittoProcess, find_mosquitto
+from covey.adapters.journal import report
+from covey.adapters.systemd import Systemd
+from covey.app.loop.relay_loop import stop_signals
+from covey.app.relays.serving_relay import certified_names, served
+from covey.errors import ConfigurationError, LocalError, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from covey.adapters.broker.served_folder import ServedFolder
+    from covey.adapters.state_folder import StateFolder
+
+Stamps: TypeAlias = "list[tuple[int, int]]"
+"""What changes with each change of a file that mosquitto reads: time and inode."""
+
+_LOOK_S = 0.25
+_CERTIFICATE_S = 3600.0
+_PAUSE_S_MIN, _PAUSE_S_MAX = 1.0, 60.0
+
+
+def serve_relay(folder: StateFolder) -> None:
+    """Serve the relay that was prepared, until SIGTERM or Ctrl-C.
+
+    Raises:
+        ConfigurationError: none was prepared, or mosquitto is not there.
+        LocalError: it is served already.
+        TransientError: mosquitto does not start.
+    """
+    place, supervisor = served(folder), Systemd()
+    if not place.exists:
+        raise ConfigurationError("no relay was made here", hint="covey relay serve makes one")
+    program = find_mosquitto()
+    lock = folder.locks.served_relay()
+    if lock is None:
+        raise LocalError("this relay is served already", hint="systemctl status covey-relay")
+    try:
+        with stop_signals() as stopping:
+            _serve_with_restarts(folder, place, program, supervisor, stopping)
+        supervisor.stopping()
+    finally:
+        os.close(lock)
+
+
+def _serve_with_restarts(
+    folder: StateFolder, place: ServedFolder, program: Path, supervisor: Systemd, stopping: Sequence[int]
+) -> None:
+    pause_s, came_up = _PAUSE_S_MIN, False
+    while not stopping:
+        began, seen = time.monotonic(), _stamps(place)
+        digest = place.digest()
+        mosquitto = MosquittoProcess(program, place.configuration)
+        try:
+            mosquitto.wait_until_running()
+            came_up = True
+            place.note_in_force(digest)
+            report("notice", f"the relay {folder.configuration.config().relay.url} is served")
+            _look_after(folder, place, mosquitto, supervisor, stopping, seen)
+        except TransientError as error:
+            if not came_up:
+                raise
+            report("error", str(error))
+        finally:
+            mosquitto.stop()
+        lasted = time.monotonic() - began > _PAUSE_S_MAX
+        pause_s = _PAUSE_S_MIN if lasted else min(pause_s * 2, _PAUSE_S_MAX)
+        _pause(pause_s, stopping)
+
+
+def _look_after(
+    folder: StateFolder,
+    place: ServedFolder,
+    mosquitto: MosquittoProcess,
+    supervisor: Systemd,
+    stopping: Sequence[int],
+    seen: Stamps,
+) -> None:
+    """Keep in force what the files say, until mosquitto ends or a signal comes."""
+    look_at = time.monotonic() + _CERTIFICATE_S
+    while not stopping:
+        if mosquitto.ended:
+            report("error", "mosquitto ended by itself")
+            return
+        supervisor.alive()
+        if time.monotonic() >= look_at:
+            look_at = time.monotonic() + _CERTIFICATE_S
+            place.certify(certified_names(folder, folder.configuration.config().relay.url))
+        stamps = _stamps(place)
+        if stamps != seen:
+            digest = place.digest()
+            mosquitto.reload()
+            place.note_in_force(digest)
+            seen = stamps
+        time.sleep(_LOOK_S)
+
+
+def _stamps(place: ServedFolder) -> Stamps:
+    found = (each.stat() for each in (place.password_file, place.certificate_file))
+    return [(each.st_mtime_ns, each.st_ino) for each in found]
+
+
+def _pause(seconds: float, stopping: Sequence[int]) -> None:
+    end = time.monotonic() + seconds
+    while not stopping and time.monotonic() < end:
+        time.sleep(_LOOK_S)

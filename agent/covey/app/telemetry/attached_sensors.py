@@ -1,0 +1,196 @@
+"""The sensors that the configuration names, as a role of the agent: what they measured goes into batches.
+
+1. Each is looked after by a feed of its own, beside the loop. A turn takes what there is, and waits for none.
+2. A feed whose sensor waits for it (a broker's messages) has what was taken committed at once, and is told of it.
+   Where a sensor has come to is committed with its readings, so that none comes twice when it is read from there on.
+   While nobody can be sent to or the outbox is full, nothing more is taken: the feeds fill up, and then wait.
+3. How each is, is noted where `covey status` and the metrics find it, and reported in the log: when it changes, and not
+   more often than the limits say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from covey.app.telemetry.publisher import Outflow
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.telemetry.names import SENSOR_CONDITION
+from covey.errors import ReadingError
+from covey.limits.sensors import SENSOR_LINE_US, SENSOR_NOTE_US
+from covey.ports import Report, SensorFeed, Transactions
+
+_STARTING, _UP = "starting", "up"
+_END_S = 2.0
+_AT_ONCE = 1_024
+
+
+class SensorConditions(Protocol):
+    """How each sensor is, kept."""
+
+    def set(self, name: str, value: str, now_us: int) -> None:
+        """Note a condition, and since when it holds."""
+
+    def values(self) -> dict[str, tuple[str, int]]:
+        """Return every condition."""
+
+
+class Positions(Protocol):
+    """How far sensors have come, kept."""
+
+    def set(self, name: str, position: bytes) -> None:
+        """Note a sensor's position."""
+
+    def names(self) -> list[str]:
+        """Return which sensors have one."""
+
+    def forget(self, name: str) -> None:
+        """Have a sensor begin anew."""
+
+
+class SensorStore(Transactions, Protocol):
+    """The store as this role needs it."""
+
+    @property
+    def sensor_positions(self) -> Positions:
+        """How far each sensor has come."""
+
+    @property
+    def conditions(self) -> SensorConditions:
+        """How each sensor is."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was last noted and last reported of a sensor, when, and which reading of it was refused.
+
+    `position` is what is committed of how far it has come, and `written` what the last transaction wrote.
+    """
+
+    feed: SensorFeed
+    noted: str = ""
+    noted_us: int | None = None
+    reported: str = _STARTING
+    reported_us: int | None = None
+    refused: str = ""
+    position: bytes | None = None
+    written: bytes | None = None
+
+
+class AttachedSensors:
+    """Takes what feeds have measured, and says how they are."""
+
+    def __init__(self, feeds: Sequence[SensorFeed], outflow: Outflow, store: SensorStore, report: Report) -> None:
+        self._known = [_Known(feed) for feed in feeds]
+        self._outflow = outflow
+        self._store = store
+        self._report = report
+        self._started = False
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Take what has been measured; return when to be called next, in monotonic microseconds."""
+        if not self._started:
+            self._started = True
+            self._forget_others(now)
+            for each in self._known:
+                each.feed.start()
+        self._take(node, now)
+        for each in self._known:
+            self._note(each, each.refused or each.feed.state(), now)
+        due = self._outflow.flush_if_due(node, now, self._with_positions)
+        self._report_committed()
+        return due
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Have the feeds end, and publish what they had measured."""
+        for each in self._known:
+            each.feed.stop()
+        for place, each in enumerate(self._known):
+            each.feed.join(_END_S / (place + 1))
+        self._take(node, now)
+        self._flush(node, now)
+
+    def _take(self, node: Node, now: Now) -> None:
+        if self._outflow.full or not self._outflow.wanted(node):
+            return
+        for each in self._known:
+            each.refused = ""
+            full = False
+            for reading in each.feed.take(_AT_ONCE):
+                try:
+                    full |= self._outflow.add(reading.name, reading.unit, reading.time_us, reading.value)
+                except ReadingError as error:
+                    each.refused = f"a reading is refused: {error}"
+            if full:
+                self._flush(node, now)
+        if any(each.feed.urgent() for each in self._known):
+            self._flush(node, now)
+
+    def _flush(self, node: Node, now: Now) -> None:
+        self._outflow.flush(node, now, self._with_positions)
+        self._report_committed()
+
+    def _with_positions(self, queue: Callable[[], int]) -> int:
+        """Queue what waits, and write in the same transaction how far each sensor has come by it."""
+        readings = queue()
+        self._write_positions()
+        return readings
+
+    def _write_positions(self) -> None:
+        for each in self._known:
+            each.written = each.feed.position
+            if each.written is not None and each.written != each.position:
+                self._store.sensor_positions.set(each.feed.name, each.written)
+
+    def _report_committed(self) -> None:
+        """Tell the feeds what is committed, once all is that they gave."""
+        if self._outflow.waiting:
+            return
+        for each in self._known:
+            each.position = each.written
+        if any(each.feed.position != each.position for each in self._known):  # no reading waited for it
+            with self._store.transaction():
+                self._write_positions()
+            for each in self._known:
+                each.position = each.written
+        for each in self._known:
+            each.feed.commit()
+
+    def _note(self, sensor: _Known, state: str, now: Now) -> None:
+        if state != sensor.noted and _passed(sensor.noted_us, now, SENSOR_NOTE_US):
+            with self._store.transaction():
+                self._store.conditions.set(f"{SENSOR_CONDITION}{sensor.feed.name}", state, now.wall_us)
+            sensor.noted, sensor.noted_us = state, now.monotonic_us
+        if state not in {sensor.reported, _STARTING} and _passed(sensor.reported_us, now, SENSOR_LINE_US):
+            how = "measures" if state == _UP else state
+            self._report("info" if state == _UP else "warning", f"sensor {sensor.feed.name}: {how}")
+            sensor.reported, sensor.reported_us = state, now.monotonic_us
+
+    def _forget_others(self, now: Now) -> None:
+        """Let what an earlier agent noted of sensors that are configured no more hold no longer."""
+        here = {each.feed.name for each in self._known}
+        forget_sensors(self._store, here, now.wall_us)
+        gone = [name for name in self._store.sensor_positions.names() if name not in here]
+        if gone:
+            with self._store.transaction():
+                for name in gone:
+                    self._store.sensor_positions.forget(name)
+
+
+def forget_sensors(store: SensorStore, besides: set[str], now_us: int) -> None:
+    """Let no condition of a sensor hold, besides those of some."""
+    gone = [
+        name
+        for name, (state, _) in store.conditions.values().items()
+        if name.startswith(SENSOR_CONDITION) and state and name.removeprefix(SENSOR_CONDITION) not in besides
+    ]
+    if gone:
+        with store.transaction():
+            for name in gone:
+                store.conditions.set(name, "", now_us)
+
+
+def _passed(since_us: int | None, now: Now, at_least_us: int) -> bool:
+    return since_us is None or now.monotonic_us >= since_us + at_least_us

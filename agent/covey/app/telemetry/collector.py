@@ -1,0 +1,400 @@
+"""The collector: opened telemetry into vault segments, and only then the acknowledgement.
+
+Each segment goes through four steps, and a crash after any of them repeats from there:
+
+    1. A plan is committed: number, messages, nonce. From here the segment's bytes are fixed.
+    2. The segment is put into the vault.
+    3. The node's vault manifest that lists it is put, one `manifest_seq` higher.
+    4. The messages leave the landing, in one commit; now their senders are told.
+
+Somebody may compact the node's segments meanwhile (`compactor.py`): then the manifest that stands there has all
+positions that this one knows, and step 3 is tried again from it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from itertools import chain
+from typing import Protocol
+
+from covey.app.telemetry.landed_memberships import LandedMemberships, MembershipTable
+from covey.app.telemetry.node_keys import NodeKeys
+from covey.app.telemetry.node_vault import ManifestFloor, NodeVault
+from covey.app.telemetry.recall import RecallStore, recall
+from covey.core.crypto import NONCE_BYTES, Identity
+from covey.core.group.manifest import COLLECTOR
+from covey.core.history.kinds import ORDER_KINDS
+from covey.core.history.operation import Operation, read_operation
+from covey.core.history.records import StoredOperation
+from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
+from covey.core.landed_records import RecordKind, record_kind
+from covey.core.link.records import CounterRecords
+from covey.core.node import Node
+from covey.core.now import Now
+from covey.core.vault import documents
+from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord
+from covey.core.vault.keys import VaultKey
+from covey.core.vault.landing import LandedMessage, LandingPlan
+from covey.core.wire.message import Message
+from covey.errors import ConflictError, StorageError
+from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
+from covey.ports import ObjectStore, Report
+
+_RETRY_US = 5_000_000
+_ORDERS_AT_ONCE = 32
+"""Orders that are put into the landing in one commit: they may have 64 KiB each."""
+
+_TRIES = 3
+"""A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
+
+
+class LandingTable(ManifestFloor, MembershipTable, Protocol):
+    """What a collector keeps on its way to the vault."""
+
+    def size(self) -> int:
+        """Return how much waits."""
+
+    def plan(self) -> LandingPlan | None:
+        """Return the segment that is being written."""
+
+    def begin(self, plan: LandingPlan) -> None:
+        """Fix what the next segment holds."""
+
+    def waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
+        """Return (last id, bytes, newest arrival in wall microseconds) of what fits the next segment."""
+
+    def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
+        """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
+
+    def land_order(self, operation: Operation, received_at_us: int, arrival: int) -> bool:
+        """Keep an operation, and that its group's orders have been kept up to it; False where there is no room."""
+
+    def orders_upto(self, group_id: GroupId) -> int:
+        """Return the arrival of the last order of a group that was kept, 0 where none was."""
+
+    def until(self, last_id: int) -> list[LandedMessage]:
+        """Return the messages of a plan."""
+
+    def finish(self, plan: LandingPlan, manifest_seq: int) -> None:
+        """Forget a plan and its messages, and remember the manifest that lists them."""
+
+
+class PresentIncarnation(Protocol):
+    """The incarnations of this device."""
+
+    def present(self) -> Incarnation:
+        """Return the 8 bytes of this device's present incarnation."""
+
+
+class ArrivedOrders(Protocol):
+    """The operations of this device's groups."""
+
+    def of_kinds_after(self, group_id: GroupId, kinds: Sequence[int], after: int, most: int) -> list[StoredOperation]:
+        """Return the first operations of some kinds that came after another one, as they came."""
+
+
+class LandingStore(RecallStore, Protocol):
+    """The store as this role needs it."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Read the state as it is now until the end: what others commit meanwhile may show after it."""
+
+    @property
+    def operations(self) -> ArrivedOrders:
+        """The operations of this device's groups."""
+
+    @property
+    def landing(self) -> LandingTable:
+        """Messages on their way into the vault."""
+
+    @property
+    def incarnations(self) -> PresentIncarnation:
+        """The incarnations of this device."""
+
+    @property
+    def counters(self) -> CounterRecords:
+        """Counters that `covey status` shows."""
+
+
+def _rival() -> StorageError:
+    return StorageError(
+        "somebody else lands in the vault with this collector's identity",
+        hint="one of the two must go: give it an identity of its own with covey init",
+    )
+
+
+class Collector:
+    """Lands telemetry in one vault as one node."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        keys: NodeKeys,
+        store: LandingStore,
+        objects: ObjectStore,
+        rng: Callable[[int], bytes],
+        segment_us: int,
+        report: Report,
+    ) -> None:
+        """Take up the node's vault where it stands, and what it knows that the database has lost (`recall.py`).
+
+        The keys are asked for every segment: they may be rotated.
+
+        Raises:
+            StorageError: the vault holds an older manifest than this device has published, or cannot be read.
+            RemoteError: the manifest there is damaged, or not of this vault.
+        """
+        self._vault = NodeVault(identity, keys, store, objects, rng)
+        self._memberships = LandedMemberships(identity.signing_public, store)
+        self._store = store
+        self._objects = objects
+        self._rng = rng
+        self._segment_us = segment_us
+        self._report = report
+        self._failing = False
+        self._has_shown_itself = False
+        self._deadline_us: int | None = None
+        self._staged: tuple[int, int] | None = None
+        """Of which generation of groups and history all orders have been put into the landing."""
+        self._vault.load()
+        recall(self._vault, store)
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
+        if not self._has_shown_itself:
+            self._has_shown_itself = True
+            with suppress(StorageError):  # asked again before anything lands
+                self._vault.keys.prepare(node.groups.joined(), now)  # others share later keys with who has this one
+        self._stage_orders(node)
+        waiting = self._store.landing.size()
+        if not waiting:
+            self._deadline_us = None
+            return None
+        if self._deadline_us is None:
+            self._deadline_us = now.monotonic_us + self._segment_us
+        if now.monotonic_us >= self._deadline_us or (waiting >= SEGMENT_BYTES and not self._failing):
+            self._deadline_us = self._try_to_land(node, now)
+        return self._deadline_us
+
+    def _stage_orders(self, node: Node) -> None:
+        """Put orders of the groups that this device collects for into the landing; what finds no room, the next time.
+
+        No acknowledgement waits for them: what this device loses of its history it is given again, and lands again.
+        """
+        generation = node.groups.generation, node.history.generation
+        if generation == self._staged:
+            return
+        own = self._vault.identity.signing_public
+        for group in node.groups.joined():
+            member = group.member(own)
+            if member is None or COLLECTOR not in member.capabilities:
+                continue
+            while self._orders_to_stage(group.group_id, 1):
+                if not self._stage_some(group.group_id):
+                    return
+        self._staged = generation
+
+    def _orders_to_stage(self, group_id: GroupId, most: int) -> list[StoredOperation]:
+        after = self._store.landing.orders_upto(group_id)
+        return self._store.operations.of_kinds_after(group_id, ORDER_KINDS, after, most)
+
+    def _stage_some(self, group_id: GroupId) -> bool:
+        """Put some orders into the landing; return whether there was room for them."""
+        with self._store.transaction():
+            for each in self._orders_to_stage(group_id, _ORDERS_AT_ONCE):
+                operation = read_operation(each.raw, verify=False)
+                if not self._store.landing.land_order(operation, each.stored_at_us, each.arrival):
+                    return False
+        return True
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Land what is here."""
+        self._stage_orders(node)
+        if self._store.landing.size():
+            self._try_to_land(node, now)
+
+    def _try_to_land(self, node: Node, now: Now) -> int | None:
+        try:
+            rests_until_us = self._land(node, now)
+        except StorageError as error:
+            if not self._failing:
+                self._report("error", f"the vault refuses: {error}; senders keep what is not landed")
+            self._failing = True
+            return now.monotonic_us + _RETRY_US
+        if self._failing:
+            self._report("notice", "the vault takes segments again")
+        self._failing = False
+        waiting = self._store.landing.size()
+        if not waiting:
+            return None
+        if rests_until_us is not None:
+            return rests_until_us
+        return now.monotonic_us + (0 if waiting >= SEGMENT_BYTES else self._segment_us)
+
+    def push(self, node: Node, now: Now, progress: Callable[[int], None]) -> int:
+        """Land this device's own telemetry that waits for others; return how many messages that were.
+
+        A message leaves its queue when the vault's manifest lists it.
+
+        Raises:
+            StorageError: the vault refused; what is not landed stays where it was.
+        """
+        own = node.telemetry.queued()
+        pushed, more = 0, True
+        while more:
+            self._land_everything(node, now)
+            with self._store.transaction():
+                staged = 0
+                more = False
+                for recipient, place, message in own:
+                    if not self._store.landing.land_queued(recipient, place, message, now.wall_us):
+                        raise StorageError("too much waits for the vault", hint="covey vault status")
+                    staged += 1
+                    if self._store.landing.size() >= SEGMENT_BYTES:
+                        more = True
+                        break
+            self._land_everything(node, now)
+            pushed += staged
+            progress(pushed)
+        return pushed
+
+    def _land_everything(self, node: Node, now: Now) -> None:
+        while self._store.landing.size():
+            if self._land(node, now) is not None:
+                raise StorageError("devices are being removed one after the other", hint="try again in a minute")
+
+    def _land(self, node: Node, now: Now) -> int | None:
+        """Land what fits one segment; or return until when nothing may be sealed, in monotonic microseconds."""
+        rests_until_us = self._vault.keys.prepare(node.groups.joined(), now)
+        if rests_until_us is not None:
+            return rests_until_us
+        self._vault.ensure_known()
+        self._memberships.stage(node, now)
+        plan = self._plan(now)
+        if plan is None:
+            return None
+        messages = self._store.landing.until(plan.last_id)
+        if not self._lists(plan):
+            self._write(plan, messages, now)
+        assert self._vault.manifest is not None
+        with self._store.transaction():
+            self._store.landing.finish(plan, self._vault.manifest.manifest_seq)
+            for message in messages:
+                if message.recipient is not None and message.place is not None:
+                    node.telemetry.pushed(message.recipient, message.place)
+            said = [each for each in messages if record_kind(each.message) is not RecordKind.MANIFEST]
+            self._store.counters.count("landed_messages", len(said))
+        links = defaultdict(set)
+        for message in messages:
+            if not message.link_seq:
+                continue
+            links[message.author, message.incarnation].add(message.link_seq)
+        with self._store.reading():
+            for (author, incarnation), link_seqs in links.items():
+                node.landing.landed(author, incarnation, link_seqs, now)
+        return None
+
+    def _plan(self, now: Now) -> LandingPlan | None:
+        """Return the plan that is committed, by this process or another one of the device, or commit one."""
+        with self._store.transaction():
+            planned = self._store.landing.plan()
+            waiting = self._store.landing.waiting(SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS)
+            if planned is not None or waiting is None:
+                return planned
+            number = self._vault.manifest.last_number + 1 if self._vault.manifest else 1
+            last_id, _, newest_us = waiting
+            created_at_us = max(now.wall_us, newest_us)  # a reader skips by it, and clocks are set back
+            plan = LandingPlan(
+                number, self._store.incarnations.present(), last_id, created_at_us, self._rng(NONCE_BYTES)
+            )
+            self._store.landing.begin(plan)
+        return plan
+
+    def _lists(self, plan: LandingPlan) -> bool:
+        """Say whether the manifest lists a plan's segment: an earlier attempt got so far.
+
+        Raises:
+            StorageError: it lists another one under that number.
+        """
+        manifest = self._vault.manifest
+        if manifest is None or manifest.last_number < plan.number:
+            return False
+        newest = manifest.segments[-1]
+        if (newest.number, newest.incarnation, newest.created_at_us) == (
+            plan.number,
+            plan.incarnation,
+            plan.created_at_us,
+        ):
+            return True
+        raise _rival()
+
+    def _write(self, plan: LandingPlan, messages: list[LandedMessage], now: Now) -> None:
+        """Put the segment and then the manifest that lists it."""
+        entry = self._put_segment(plan, [SegmentRecord(each.received_at_us, each.message) for each in messages])
+        for _ in range(_TRIES):
+            try:
+                self._publish(plan, entry, now)
+            except ConflictError:
+                self._vault.load()
+                if self._lists(plan):
+                    return
+            else:
+                return
+        raise _rival()
+
+    def _publish(self, plan: LandingPlan, entry: SegmentEntry, now: Now) -> None:
+        """Put the manifest that lists a segment.
+
+        Raises:
+            StorageError: another one stands there, or the store refused.
+        """
+        before = self._vault.manifest
+        if (before.last_number if before else 0) + 1 != plan.number:
+            raise _rival()
+        key, own = self._vault.newest_key, self._vault.identity.signing_public
+        folded = self._fold(key)
+        self._vault.publish(documents.next_manifest(before, key, own, plan.incarnation, now.wall_us, (entry,), folded))
+
+    def _put_segment(self, plan: LandingPlan, records: list[SegmentRecord]) -> SegmentEntry:
+        """Put a plan's segment, or find what an earlier attempt has put, perhaps under a key that was the newest then.
+
+        Raises:
+            StorageError: another segment lies there.
+        """
+        keys = self._vault.keys.ring()
+        sealed = (
+            documents.seal_segment(
+                key,
+                self._vault.identity.signing_public,
+                plan.number,
+                plan.incarnation,
+                plan.created_at_us,
+                records,
+                plan.nonce,
+            )
+            for key in keys.keys
+        )
+        name = documents.segment_key(keys.vault_id, self._vault.node, plan.number, plan.incarnation)
+        entry, content = next(sealed)
+        try:
+            self._objects.replace(name, content, None)
+        except ConflictError:
+            found = self._objects.get(name, MAXIMUM_SEGMENT_BYTES)
+            for earlier, its_content in chain([(entry, content)], sealed):
+                if its_content == found:
+                    return earlier
+            raise _rival() from None
+        return entry
+
+    def _fold(self, key: VaultKey) -> SegmentRange | None:
+        """Put the oldest listed segments into a range when the list has grown long (004.11)."""
+        manifest = self._vault.manifest
+        if manifest is None or len(manifest.segments) < 2 * VAULT_RANGE_SEGMENTS:
+            return None
+        entries = manifest.segments[:VAULT_RANGE_SEGMENTS]
+        own = self._vault.identity.signing_public
+        named, content = documents.seal_range(key, own, entries, self._rng(NONCE_BYTES))
+        self._objects.put(documents.range_key(key.vault_id, self._vault.node, named), content)
+        return named

@@ -1,0 +1,104 @@
+"""One node's part of a vault, as its owner writes it: the manifest that stands there, and the one that follows it.
+
+Several processes of one device may write: a collector, and a person's command. The conditional put keeps them apart:
+who is late finds another manifest than it read, reads again, and goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from covey.app.telemetry.node_keys import NodeKeys
+from covey.core.crypto import NONCE_BYTES, Identity
+from covey.core.ids import node_id
+from covey.core.vault import documents
+from covey.core.vault.documents import VaultManifest
+from covey.core.vault.keys import VaultKey
+from covey.errors import StorageError
+from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.ports import ObjectStore, Transactions
+
+
+class ManifestFloor(Protocol):
+    """Where a device remembers what it has published."""
+
+    def manifest_floor(self) -> int:
+        """Return the highest `manifest_seq` that this device has published."""
+
+    def note_manifest(self, manifest_seq: int) -> None:
+        """Remember that a manifest was published."""
+
+
+class FloorStore(Transactions, Protocol):
+    """The store as a vault's owner needs it."""
+
+    @property
+    def landing(self) -> ManifestFloor:
+        """Where a device remembers what it has published."""
+
+
+class NodeVault:
+    """Reads and replaces the manifest of this device's node. The keys are asked each time: they may be rotated."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        keys: NodeKeys,
+        store: FloorStore,
+        objects: ObjectStore,
+        rng: Callable[[int], bytes],
+    ) -> None:
+        self.identity = identity
+        self.node = node_id(identity.signing_public)
+        self.keys = keys
+        self.objects = objects
+        self.manifest: VaultManifest | None = None
+        self._store = store
+        self._rng = rng
+        self._key = documents.manifest_key(keys.ring().vault_id, self.node)
+        self._sealed: bytes | None = None
+        self._known = False
+
+    @property
+    def newest_key(self) -> VaultKey:
+        """The key that new objects are sealed with."""
+        return self.keys.ring().newest
+
+    def ensure_known(self) -> None:
+        """Read what stands in the vault where that is not known: after a put that may or may not have happened, and
+        where another process of this device has published. Raises as `load`."""
+        published = self.manifest.manifest_seq if self.manifest else 0
+        if not self._known or self._store.landing.manifest_floor() > published:
+            self.load()
+
+    def load(self) -> None:
+        """Read what stands in the vault.
+
+        Raises:
+            StorageError: it holds an older manifest than this device has published, or cannot be read.
+            RemoteError: the manifest there is damaged, or not of this vault.
+        """
+        floor = self._store.landing.manifest_floor()
+        content = self.objects.get(self._key, MAXIMUM_VAULT_MANIFEST_BYTES)
+        manifest = None
+        if content is not None:
+            manifest = documents.open_vault_manifest(self.keys.ring().for_object(content), self.node, content, floor)
+        elif floor:
+            raise StorageError(
+                f"the vault has lost this device's manifest {floor}",
+                hint="restore the vault, or name an empty one and a new vault.key",
+            )
+        self._sealed, self.manifest, self._known = content, manifest, True
+
+    def publish(self, manifest: VaultManifest) -> None:
+        """Put the manifest that follows the one known; its objects are there already (004.12, 004.13).
+
+        Raises:
+            ConflictError: another process has replaced that one; `load` tells by what.
+            StorageError: the store refused, or says so.
+        """
+        sealed = documents.seal_vault_manifest(self.newest_key, manifest, self.identity, self._rng(NONCE_BYTES))
+        self._known = False  # until the store says yes, it may hold either
+        self.objects.replace(self._key, sealed, self._sealed)
+        self._sealed, self.manifest, self._known = sealed, manifest, True

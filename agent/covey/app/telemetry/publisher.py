@@ -1,0 +1,196 @@
+"""Readings into batches, batches into the outbox: what sensors and `covey publish` share.
+
+Readings with a time of their own and readings timed by this device's clock go into separate batches, because a batch
+has one clock. A reading counts as published when its batch's commit is done; `add` and `flush` return how many
+that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from covey.app.device.device import group_id
+from covey.core.ids import GroupId
+from covey.core.node import Node
+from covey.core.now import ABSOLUTE_US, Now
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
+from covey.errors import LocalError
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, PUBLISH_BATCHES
+from covey.ports import Clock, Report, Transactions
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+
+_COMPLAIN_EVERY_US = 600_000_000
+
+
+def _always(work: Callable[[], int]) -> int:
+    return work()
+
+
+class Publisher:
+    """Collects readings of one device. Call `flush` when `add` or `due` says so.
+
+    `batch_us` is the longest time that a reading waits, `batch_readings` how many one message holds at most.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Transactions,
+        group: Callable[[Node], GroupId],
+        batch_us: int,
+        batch_readings: int,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._group = group
+        self.batch_us = batch_us
+        self.batch_readings = batch_readings
+        self._timed_here = BatchBuilder()
+        self._asserted = BatchBuilder()
+        self._closed: list[tuple[bytes, int]] = []
+        self._opened_us: int | None = None
+
+    def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
+        """Take one reading; return whether enough batches are full to want `flush`.
+
+        `time_us` None means now; a time that SenML calls relative is this device's monotonic clock's.
+
+        Raises:
+            ReadingError: no table could hold it; nothing was taken.
+        """
+        if time_us is None:
+            builder, time_us = self._timed_here, self._clock.monotonic_us()
+        else:
+            builder = self._timed_here if time_us < ABSOLUTE_US else self._asserted
+        builder.add(name, unit, time_us, value)
+        if self._opened_us is None:
+            self._opened_us = self._clock.monotonic_us()
+        if builder.count >= self.batch_readings or builder.full:
+            self._close(builder)
+        return len(self._closed) >= PUBLISH_BATCHES
+
+    @property
+    def waiting(self) -> int:
+        """The readings that no commit holds yet."""
+        return self._timed_here.count + self._asserted.count + sum(count for _, count in self._closed)
+
+    def due(self) -> int | None:
+        """Return the monotonic time at which the open batches are old enough."""
+        return None if self._opened_us is None else self._opened_us + self.batch_us
+
+    def flush(self, node: Node, once: Callable[[Callable[[], int]], int] = _always) -> int:
+        """Put everything into the outbox, in one commit; return how many readings that were.
+
+        `once` does what it is given, in that commit, or knows that it was done, and returns how many those were.
+
+        Raises:
+            LocalError: no collector, or the outbox is full; the readings are still here.
+            StorageError: the disk refused; the readings are still here.
+        """
+        self._close(self._timed_here)
+        self._close(self._asserted)
+        if not self._closed:
+            return 0
+        now = Now(self._clock.monotonic_us(), self._clock.wall_us())
+
+        def queue() -> int:
+            group_id = self._group(node)
+            for body, count in self._closed:
+                node.telemetry.send(group_id, body, count, now)
+            return self.waiting
+
+        with self._store.transaction():
+            readings = once(queue)
+        self._closed = []
+        self._opened_us = None
+        return readings
+
+    def _close(self, builder: BatchBuilder) -> None:
+        if builder.count:
+            self._closed.append((builder.body(self._anchor(asserted=builder is self._asserted)), builder.count))
+            builder.clear()
+
+    def _anchor(self, *, asserted: bool) -> ClockReading:
+        if asserted:
+            kind = ClockKind.ASSERTED
+        else:
+            kind = ClockKind.SYNCHRONISED if self._clock.synchronised() else ClockKind.UNSYNCHRONISED
+        return ClockReading(self._clock.boot_id(), self._clock.monotonic_us(), self._clock.wall_us(), kind)
+
+
+class Outflow:
+    """What sensors of the agent put into the outbox, at their own rhythm; what is in the way is told now and then."""
+
+    def __init__(self, publisher: Publisher, report: Report) -> None:
+        self._publisher = publisher
+        self._report = report
+        self._quiet_until_us = 0
+
+    def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
+        """Take one reading, as `Publisher.add` does."""
+        return self._publisher.add(name, unit, time_us, value)
+
+    def wanted(self, node: Node) -> bool:
+        """Say whether there is anybody to send to."""
+        return any(node.groups.collector_of(group.group_id) for group in node.groups.joined())
+
+    @property
+    def waiting(self) -> int:
+        """The readings that no commit holds yet."""
+        return self._publisher.waiting
+
+    @property
+    def full(self) -> bool:
+        """Whether as much waits as may."""
+        return self._publisher.waiting >= MAXIMUM_BATCH_READINGS
+
+    def flush(self, node: Node, now: Now, once: Callable[[Callable[[], int]], int] = _always) -> None:
+        """Put everything into the outbox, as `Publisher.flush` does; where that is refused, it waits."""
+        try:
+            self._publisher.flush(node, once)
+        except LocalError as error:
+            if now.monotonic_us >= self._quiet_until_us:
+                self._report("warning", f"readings wait: {error}")
+                self._quiet_until_us = now.monotonic_us + _COMPLAIN_EVERY_US
+
+    def flush_if_due(self, node: Node, now: Now, once: Callable[[Callable[[], int]], int] = _always) -> int | None:
+        """Flush where the open batches are old enough; return when they will be."""
+        due = self._publisher.due()
+        if due is not None and now.monotonic_us >= due:
+            self.flush(node, now, once)
+            return None
+        return due
+
+
+def telemetry_group(configured: GroupId | None) -> Callable[[Node], GroupId]:
+    """Return the rule that picks the group telemetry goes to: the configured one, or the first with a collector."""
+
+    def pick(node: Node) -> GroupId:
+        if configured is not None:
+            return configured
+        groups = [manifest.group_id for manifest in node.groups.joined()]
+        for joined in groups:
+            if node.groups.collector_of(joined) is not None:
+                return joined
+        if groups:
+            raise LocalError(
+                "no group of this device has a collector", hint="invite one: covey invite --capability collector"
+            )
+        raise LocalError("this device is in no group", hint="covey group create, or covey join")
+
+    return pick
+
+
+def device_publisher(device: Device, batch_readings: int | None = None) -> Publisher:
+    """Return what turns a device's readings into queued batches, as configured."""
+    telemetry = device.config.telemetry
+    return Publisher(
+        device.clock,
+        device.store,
+        telemetry_group(group_id(telemetry.group) if telemetry.group else None),
+        int(telemetry.batch_seconds * 1e6),
+        batch_readings or telemetry.batch_readings,
+    )

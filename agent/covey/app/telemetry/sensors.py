@@ -1,0 +1,95 @@
+"""The sensors that a configuration names: what they are, and what one of them says now."""
+
+from __future__ import annotations
+
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.adapters.clock import SystemClock
+from covey.core.now import ABSOLUTE_US
+from covey.errors import LocalError, SensorError
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+    from covey.app.telemetry.documents import SensorStatus
+    from covey.config.sensors import SensorEntry
+    from covey.core.telemetry.senml import Reading
+    from covey.ports import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSensor:
+    """A sensor as configured, and as the agent last knew it; 0 seconds: it speaks by itself."""
+
+    name: str
+    kind: str
+    interval_seconds: float
+    state: str
+    seconds: int | None
+
+
+def listed_sensors(folder: StateFolder, known: Mapping[str, SensorStatus]) -> list[ListedSensor]:
+    """Return every sensor of the configuration, with the state that the running agent gives (`known`, by name).
+
+    Raises:
+        ConfigurationError: an entry is wrong.
+    """
+    found = []
+    for entry in folder.configuration.sensors():
+        seen = known.get(entry.name)
+        state, seconds = ("not read yet", None) if seen is None else (seen.state, seen.seconds)
+        found.append(ListedSensor(entry.name, entry.kind, entry.interval_seconds, state, seconds))
+    return found
+
+
+def entry_named(folder: StateFolder, name: str) -> SensorEntry:
+    """Return a sensor of the configuration.
+
+    Raises:
+        ConfigurationError: an entry is wrong.
+        LocalError: there is none of that name.
+    """
+    entries = {each.name: each for each in folder.configuration.sensors()}
+    if name not in entries:
+        known = f"known: {', '.join(entries)}" if entries else "docs/sensors.md shows how one is written"
+        raise LocalError(f"the configuration names no sensor {name}", hint=known)
+    return entries[name]
+
+
+def tried(entry: SensorEntry, seconds: float) -> Measurement:
+    """Read a sensor until it says something, for so many seconds at most; nothing is sent.
+
+    Raises:
+        SensorError: it does not measure, or says nothing in this time.
+    """
+    from covey.adapters.sensors.kinds import open_sensor
+    from covey.adapters.sensors.worker import read_once
+
+    clock, until = SystemClock(), time.monotonic() + seconds
+    try:
+        with closing(open_sensor(entry, clock, trial=True)) as sensor:
+            while not ((found := read_once(entry.name, sensor, clock)).readings or found.failure):
+                if time.monotonic() >= until:
+                    raise SensorError(f"{entry.name} said nothing in {seconds:g} s", hint="--seconds waits longer")
+    except (OSError, ValueError, ImportError) as error:
+        raise SensorError(f"{entry.name}: {error}") from error
+    return found
+
+
+def as_senml(reading: Reading) -> dict[str, object]:
+    """Return a reading as a record of SenML (RFC 8428), its time as Unix time by this machine's clock."""
+    clock = SystemClock()
+    time_us = reading.time_us or 0
+    if time_us < ABSOLUTE_US:
+        time_us += clock.wall_us() - clock.monotonic_us()
+    record: dict[str, object] = {"n": reading.name, "t": time_us / 1e6}
+    if reading.unit:
+        record["u"] = reading.unit
+    if isinstance(reading.value, bytes):
+        return record | {"vd": urlsafe_b64encode(reading.value).decode().rstrip("=")}
+    label = {bool: "vb", str: "vs"}.get(type(reading.value), "v")
+    return record | {label: reading.value}

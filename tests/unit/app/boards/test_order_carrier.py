@@ -1,0 +1,268 @@
+"""Orders to boards: from `covey do` through the gateway's history to the firmware, and its signed word back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from covey.app.boards.orders import board_orders
+from covey.app.device.device import find_state, open_device
+from covey.core.ids import key_text
+from covey.core.now import Now
+from covey_boards.bridge import Bridge
+from covey_boards.device import core, slot_state, slots
+from covey_boards.device.identity import Identity
+from covey_boards.device.storage import Files
+from covey_boards.flash import firmware as firmware_files
+from covey_boards.shared import line_orders, messages
+from covey_boards.shared import tweetnacl as nacl
+from covey_boards.updates import BoardUpdates
+from hil.firmware_simulation import Sensor
+from tests.board import Board, MemoryLine
+from tests.command import Here, covey
+
+WALL_US = 1_780_000_000_000_000
+
+
+class FirmwareOnLine(Board):
+    """The firmware itself at its end of a line."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name)
+        folder.mkdir()
+        self.folder, self.files = folder, Files(f"{folder}/")
+        self.boot()
+
+    def boot(self) -> None:
+        """Cut the power: only files stay."""
+        keys = self.identity
+        self.slot = slots.choose(self.files)
+        firmware = Identity(keys.signing_secret[:32], keys.noise_secret)
+        self.core = core.Core(firmware, self.files, [Sensor()], core.Settings(samples=0))
+        self._booted_ms = 0
+
+    def flash(self, *without: str) -> None:
+        """Have it hold what `covey mcu flash` writes, without some modules: those alone have to come over the line."""
+        for name, content in firmware_files().items():
+            if name not in without:
+                (self.folder / name).write_bytes(content)
+
+    def came(self) -> int:
+        """Return how many bytes lie in its first slot."""
+        return sum(path.stat().st_size for path in self.folder.glob("slot_a/*"))
+
+    def turn(self, received: bytes, now_ms: int) -> bytes:
+        self._booted_ms = self._booted_ms or now_ms
+        if received:
+            self.core.feed(received, 1_000 * (now_ms - self._booted_ms))
+        return bytes(self.core.tick(1_000 * (now_ms - self._booted_ms)))
+
+
+class Site(Here):
+    """An operator's own gateway, with a board on a port of it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "kim")
+        self.ok("group", "create", "--capability", "collector")
+        self.ok("config", "set", "operations.operators", self.json("key", "show")["signing_key"])
+        self.board = FirmwareOnLine("orchard", folder / "flash")
+        keys = [key_text("sign", self.board.key), key_text("noise", self.board.keys.noise_public)]
+        self.ok("group", "add", *keys, "--label", "orchard", "--capability", "board")
+        self.lines: list[str] = []
+        self.line = MemoryLine(self.board)  # type: ignore[arg-type]
+        self._now_us = 0
+        self.live: Callable[[float], None]
+
+    @contextmanager
+    def running(self) -> Iterator[Callable[[float], None]]:
+        """Give what lets the gateway's bridge and the board live for so many seconds."""
+        with open_device(find_state(str(self.state))) as device:
+            folder = find_state(str(self.state))
+
+            def report(*line: str) -> None:
+                self.lines.append(" ".join(line))
+
+            updates = BoardUpdates(folder.board_firmware, device.store, report)
+            bridge = Bridge([self.line], device.store, lambda: True, report, board_orders(device), updates)
+
+            def live(seconds: float) -> None:
+                for _ in range(int(20 * seconds)):
+                    self.line.pass_bytes(50)
+                    self._now_us += 50_000
+                    if device.store.changed_elsewhere():
+                        device.node.refresh()
+                    bridge.turn(device.node, Now(self._now_us, WALL_US + self._now_us))
+
+            self.live = live
+            yield live
+
+    def order(self, *words: str) -> str:
+        order: str = self.json("do", *words)["id"]
+        return order
+
+    def outcome(self, order: str) -> dict[str, Any]:
+        [device] = self.json("orders", "show", order)["devices"]
+        found: dict[str, Any] = device
+        return found
+
+
+@pytest.fixture
+def opened() -> Iterator[list[str]]:
+    module = ModuleType("my_actions")
+    litres: list[str] = []
+
+    def open_valve(amount: str) -> None:
+        litres.append(amount)
+
+    module.ACTIONS = {"open-valve": open_valve}  # type: ignore[attr-defined]
+    sys.modules["my_actions"] = module
+    yield litres
+    del sys.modules["my_actions"]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    before = nacl._urandom
+    site = Site(tmp_path)
+    with site.running():
+        yield site
+    nacl.set_randombytes(before)
+
+
+@pytest.mark.slow
+def test_an_order_reaches_a_board_and_its_own_word_comes_back(site: Site, opened: list[str]) -> None:
+    site.live(4)
+    assert (site.board.folder / line_orders.OPERATORS_FILE).exists(), "enrolment carries them"
+    order = site.order("open-valve", "--arg", "amount=3", "--for", "orchard")
+    assert site.outcome(order)["outcome"] == "waiting"
+    site.live(3)
+    found = site.outcome(order)
+    assert (found["outcome"], found["unsigned"], found["label"]) == ("done", False, "orchard")
+    assert found["device"] == site.board.key.hex()
+    refused = site.order("shut-valve", "--for", "orchard")
+    site.live(3)
+    assert site.outcome(refused)["code"] == "action_not_defined"
+    assert opened == ["3"]
+    listed = site.json("orders", "list")
+    assert [each["outcomes"] for each in listed] == [{"done": 1}, {"refused": 1}]
+
+
+@pytest.mark.slow
+def test_an_order_to_a_board_that_is_away_waits_and_a_lost_answer_is_asked_for_again(
+    site: Site, opened: list[str]
+) -> None:
+    site.live(4)
+    site.line.broken = True
+    order = site.order("open-valve", "--arg", "amount=3", "--for", "orchard")
+    site.live(3)
+    assert opened == []
+    site.line.broken = False
+    say = site.board.core.reporting.say
+    site.board.core.reporting.say = lambda kind, *fields: None if kind == line_orders.RESULT else say(kind, *fields)
+    site.live(8)
+    assert opened == ["3"]
+    assert site.outcome(order)["outcome"] == "waiting"
+    site.board.boot()
+    site.live(8)
+    assert site.outcome(order)["outcome"] == "done"
+    assert opened == ["3"]
+
+
+@pytest.mark.slow
+def test_settings_reach_a_board_and_show_as_applied_or_refused(site: Site) -> None:
+    site.live(4)
+    site.ok("setting", "set", "board.interval_seconds", "60", "--for", "orchard")
+    site.ok("setting", "set", "board.sensors", '[["nosuch", {}]]', "--for", "orchard")
+    site.live(4)
+    assert site.board.core._settings.interval_us == 60_000_000
+    shown = {each["key"]: each for each in site.json("setting", "diff", "--all", "--for", "orchard")}
+    assert (shown["board.interval_seconds"]["state"], shown["board.interval_seconds"]["agrees"]) == ("applied", True)
+    assert shown["board.sensors"]["state"] == "refused"
+    assert "nosuch" in shown["board.sensors"]["why"]
+    site.ok("setting", "unset", "board.interval_seconds", "--for", "orchard")
+    site.live(3)
+    assert site.board.core._settings.interval_us == 10_000_000
+    for words in (("board.mtu", "64", "--for", "orchard"), ("board.interval_seconds", "5", "--for", "all")):
+        assert site.fails("setting", "set", *words, code=1)
+    assert site.fails("setting", "set", "telemetry.batch_seconds", "5", "--for", "orchard", code=1)
+
+
+@pytest.mark.slow
+def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "SOFTWARE", "covey-board 0.1.0")
+    site.live(4)
+    order = site.order("open-valve", "--for", "orchard")
+    site.live(2)
+    found = site.outcome(order)
+    assert (found["outcome"], found["code"], found["unsigned"]) == ("refused", "action_not_allowed", True)
+    assert "its gateway says so" in site.ok("orders", "show", order)
+    hidden = ("do", "open-valve", "--secret", "amount", "--for", "orchard")
+    assert "takes no secrets" in site.fails(*hidden, feed="3\n", code=2)
+
+
+def _installer(site: Site, word: str, content: bytes = b"", code: int = 0) -> str:
+    ended = covey("installer", "board", "--of", str(site.state), word, feed=content)
+    assert ended.code == code, ended
+    return ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+def test_an_installer_brings_boards_to_a_firmware_and_knows_when_all_run_it(site: Site, tmp_path: Path) -> None:
+    site.board.flash("link_machine.py", "orders.py")
+    site.live(4)
+    image = tmp_path / "board.image"
+    assert site.json("mcu", "pack", str(image))["version"] == messages.SOFTWARE
+    assert "no firmware for boards" in _installer(site, "install", b"nonsense", 1)
+    _installer(site, "install", image.read_bytes())
+    assert _installer(site, "confirm", code=75) == ""
+    while (came := site.board.came()) < 10_000:
+        site.live(0.2)
+    assert came < 30_000
+    site.board.boot()
+    while site.board.came() <= came:
+        site.live(0.2)
+    assert site.board.came() < 30_000, "it goes on"
+    while not slot_state.read(site.board.files)[1]:
+        site.live(5)
+    assert _installer(site, "confirm", code=75) == ""
+    site.board.boot()
+    assert site.board.slot == "slot_a"
+    slot_state.keep(site.board.files)
+    site.live(12)
+    assert _installer(site, "confirm") == ""
+    assert any(line.startswith("notice") and line.endswith(" runs") for line in site.lines), site.lines
+
+
+@pytest.mark.slow
+def test_a_board_on_which_a_firmware_is_no_good_fails_the_release(site: Site, tmp_path: Path) -> None:
+    site.board.flash("core.py")
+    site.live(4)
+    image = tmp_path / "board.image"
+    site.ok("mcu", "pack", str(image), "--heap", "0")
+    _installer(site, "install", image.read_bytes())
+    while not slot_state.read(site.board.files)[1]:
+        site.live(5)
+    for _ in range(3):
+        site.board.boot()
+    assert site.board.slot == ""
+    site.live(12)
+    assert _installer(site, "confirm", code=1) == ""
+    _installer(site, "rollback")
+    assert not find_state(str(site.state)).board_firmware.exists()
+    strange = Here(tmp_path, "stranger")
+    strange.ok("mcu", "pack", str(image), "--heap", "1")
+    assert len(strange.json("mcu", "sign", str(image))["signers"]) == 1, "it has signed it already"
+    assert site.ok("mcu", "sign", str(image)).count(", signed by ") == 1
+    assert len(strange.json("mcu", "sign", str(image))["signers"]) == 2
+    strange.ok("mcu", "pack", str(image), "--heap", "1")
+    _installer(site, "install", image.read_bytes())
+    site.live(4)
+    assert _installer(site, "confirm", code=1) == ""
+    assert any("none of the operators" in line for line in site.lines), site.lines
+    assert "no 'z80'" in site.fails("mcu", "pack", str(image), "--architecture", "z80", code=2)

@@ -1,0 +1,196 @@
+"""`covey.app.loop.relays` in the loop: which relay a message goes by, and what becomes of it when one is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.app.loop.relays import Relays
+from covey.app.loop.runtime import Runtime
+from covey.core.wire.topics import inbox_topic
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
+from tests.fleet import Device, found
+from tests.unit.app.loop.test_runtime import SECOND, Clock, Relay
+
+
+class Named(Relay):
+    """A relay of several; `sent` takes what it took since the last call."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self._seen = 0
+
+    def sent(self) -> int:
+        """Return how many envelopes it took since the last call."""
+        new, self._seen = len(self.taken) - self._seen, len(self.taken)
+        return new
+
+    def last(self) -> bytes:
+        """Return the newest envelope."""
+        return self.taken[-1]
+
+    def answers(self, code: int = 0) -> list[Released]:
+        """Answer every publish."""
+        return [Released(self.name, handle, code) for handle in range(1, len(self.taken) + 1)]
+
+
+class Agent:
+    """Ann's running agent with two relays; ben is at the other end of both."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ann, self.ben = Device("ann", folder), Device("ben", folder)
+        self.group_id = found(self.ann, self.ben)
+        self.clock = Clock()
+        self.site, self.cloud = Named("site"), Named("cloud")
+        self.runtime = Runtime(
+            self.ann.store, Relays([self.site, self.cloud]), self.clock, self.ann.make_node, [], lambda *_: None
+        )
+        self.turn(RelayUp("site", False, 1_000_000), RelayUp("cloud", False, 1_000_000))
+        self.turn(seconds=1)  # it has told where its links stand
+        self.runtime.node.state.heads.round_at_us = 2**62  # it compares heads with those alone whom it hears
+
+    def turn(self, *events: RelayEvent, seconds: float = 0) -> tuple[int, int]:
+        """Let time pass and the loop turn; return how much went by (site, cloud)."""
+        self.clock.now_us += int(seconds * SECOND)
+        self.runtime.turn(list(events))
+        self.runtime.turn([])
+        return self.site.sent(), self.cloud.sent()
+
+    def blob(self, content: bytes) -> None:
+        """Queue a message for ben."""
+        with self.ann.store.transaction():
+            self.runtime.node.send_blob(self.group_id, content, self.runtime._now())
+
+    def from_ben(self, relay: Named, *envelopes: bytes) -> list[Delivered]:
+        """Let ben take envelopes; return what he answers, as a relay would deliver it."""
+        for envelope in envelopes:
+            self.ben.receive(envelope)
+        self.ben.node.make_acknowledgements_due(self.ben.now)
+        return [Delivered(relay.name, (1, 1), each.topic, each.envelope) for each in self.ben.sends()]
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent(tmp_path)
+
+
+def test_the_first_sending_goes_by_the_preferred_relay_alone(agent: Agent) -> None:
+    agent.blob(b"one")
+    agent.blob(b"two")
+    assert agent.turn() == (2, 0)
+
+
+def test_a_relay_that_swallows_is_found_by_the_retry(agent: Agent) -> None:
+    agent.blob(b"one")
+    agent.blob(b"two")
+    agent.turn()
+    agent.turn(*agent.site.answers())
+    assert agent.turn(seconds=6) == (0, 1)  # one message for each retry
+    acknowledgement = agent.from_ben(agent.cloud, agent.cloud.last())
+    assert agent.turn(*acknowledgement) == (0, 1)  # where he was heard, the rest goes
+    agent.blob(b"three")
+    assert agent.turn() == (0, 1)
+
+
+def test_retries_go_round_and_round(agent: Agent) -> None:
+    agent.blob(b"one")
+    went = [agent.turn()] + [agent.turn(seconds=301) for _ in range(4)]
+    assert went == [(1, 0), (0, 1), (1, 0), (0, 1), (1, 0)]
+
+
+def test_when_the_preferred_one_comes_back_it_is_tried_again(agent: Agent) -> None:
+    agent.blob(b"one")
+    agent.turn()
+    agent.turn(RelayDown("site", "lost"))
+    assert len(agent.cloud.taken) == 1
+    agent.turn(*agent.from_ben(agent.cloud, agent.cloud.last()))
+    agent.turn(RelayUp("site", True, 1_000_000))
+    agent.blob(b"two")
+    assert agent.turn() == (1, 0)
+
+
+def test_what_a_lost_relay_had_not_answered_goes_by_the_other_and_nothing_else(agent: Agent) -> None:
+    for content in (b"one", b"two", b"three"):
+        agent.blob(content)
+    assert agent.turn() == (3, 0)
+    assert agent.turn(agent.site.answers()[1]) == (0, 0)
+    assert agent.turn(RelayDown("site", "lost")) == (0, 2)
+    agent.blob(b"four")
+    assert agent.turn() == (0, 1)
+    assert agent.turn(RelayDown("cloud", "lost")) == (0, 0)
+    assert agent.turn(RelayUp("cloud", True, 1_000_000)) == (0, 3)
+
+
+def test_losing_the_other_relay_sends_nothing_again(agent: Agent) -> None:
+    agent.blob(b"one")
+    agent.turn()
+    assert agent.turn(RelayDown("cloud", "lost")) == (0, 0)
+    assert agent.runtime.node.next_deadline() is not None  # retries go on
+
+
+def test_a_missing_message_goes_again_by_the_other_relay(agent: Agent) -> None:
+    agent.blob(b"swallowed")
+    agent.blob(b"arrives")
+    agent.turn()
+    acknowledgement = agent.from_ben(agent.site, agent.site.last())
+    assert agent.turn(*acknowledgement, seconds=0.1) == (0, 0)
+    assert agent.turn(*acknowledgement, seconds=0.7) == (0, 1)
+
+
+def test_an_acknowledgement_goes_where_the_message_came_from(agent: Agent) -> None:
+    agent.ben.blob(agent.group_id, b"hello")
+    [delivery] = agent.from_ben(agent.cloud)
+    agent.turn(delivery)
+    assert agent.turn(seconds=1) == (0, 1)
+    assert agent.cloud.acknowledged == [delivery]
+    second = Delivered("site", (1, 1), delivery.topic, delivery.payload)
+    agent.turn(second, delivery)  # a sender that hears at one of them only, and a replay at the other
+    assert agent.turn(seconds=1) == (1, 1)
+
+
+def test_a_replay_does_not_lead_messages_away(agent: Agent) -> None:
+    agent.ben.blob(agent.group_id, b"hello")
+    [delivery] = agent.from_ben(agent.site)
+    agent.turn(delivery)
+    agent.turn(seconds=1)
+    agent.turn(Delivered("cloud", (1, 1), delivery.topic, delivery.payload))
+    agent.turn(seconds=1)
+    agent.blob(b"answer")
+    assert agent.turn() == (1, 0)
+
+
+def test_what_is_too_large_for_one_is_offered_to_the_other(agent: Agent) -> None:
+    agent.site.refuses = PublishRefusal.TOO_LARGE
+    agent.blob(b"large")
+    assert agent.turn() == (0, 1)
+
+
+def test_a_relay_that_answers_nothing_is_passed_over(agent: Agent) -> None:
+    agent.site.refuses = PublishRefusal.WINDOW_FULL
+    agent.blob(b"one")
+    assert agent.turn() == (0, 0)
+    assert agent.turn(seconds=6) == (0, 1)
+    agent.site.refuses = None
+    agent.turn(Released("site", 99, 0))
+    agent.blob(b"two")
+    assert agent.turn(seconds=0.1) in {(1, 0), (1, 1)}
+
+
+def test_without_any_relay_nothing_is_due(agent: Agent) -> None:
+    agent.blob(b"one")
+    agent.turn()
+    agent.turn(RelayDown("site", "lost"), RelayDown("cloud", "lost"))
+    assert agent.runtime.node.next_deadline() is None
+    assert agent.ann.store.conditions.values()["relay"][0] == "lost"
+    agent.turn(RelayUp("cloud", True, 1_000_000))
+    conditions = agent.ann.store.conditions.values()
+    assert [conditions[name][0] for name in ("relay", "relay site", "relay cloud")] == ["up", "lost", "up"]
+
+
+def test_what_belongs_to_no_recipient_goes_everywhere(agent: Agent) -> None:
+    relays = Relays([agent.site, agent.cloud])
+    assert relays.names == ["site", "cloud"]
+    assert relays.publish(inbox_topic(agent.ben.key), b"to all of them") == len(agent.site.taken)
+    assert agent.site.last() == agent.cloud.last() == b"to all of them"

@@ -1,0 +1,91 @@
+"""`covey.app.pairing.pairing_guest`: a joiner's last words reach the relay before it goes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from threading import Timer
+
+import pytest
+
+from covey.adapters.clock import SystemClock
+from covey.app.pairing.pairing_guest import attend
+from covey.core.pairing.joiner import Joiner
+from covey.core.pairing.messages import JoinerIntroduction, Password
+from covey.core.presence.heartbeat import LastWill
+from covey.errors import RelayError
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
+from tests.fleet import identity
+
+
+class _SlowRelay:
+    """Answers what is published a while later, and loses what it has not answered when it is left."""
+
+    name = "relay"
+
+    def __init__(self) -> None:
+        self.answered: list[bytes] = []
+        self.lost: list[bytes] = []
+        self._deliver: Callable[[RelayEvent], None] = lambda _: None
+        self._waiting: dict[int, bytes] = {}
+        self.has_received = False
+
+    def alive(self) -> bool:
+        return True
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        self._deliver = deliver
+        deliver(RelayUp("relay", session_present=False, maximum_payload=65_536))
+
+    def publish(self, topic: str, payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
+        assert topic.startswith("covey/1/pair/7/")
+        handle = len(self._waiting) + len(self.answered) + 1
+        self._waiting[handle], self.has_received = payload, True
+        Timer(0.3, lambda: self._answer(handle)).start()
+        return handle
+
+    def _answer(self, handle: int) -> None:
+        self.answered.append(self._waiting.pop(handle))
+        self._deliver(Released("relay", handle, 0))
+
+    def acknowledge(self, delivered: Delivered) -> None:
+        raise AssertionError(delivered)
+
+    def listen(self, topics: Collection[str]) -> None:
+        raise AssertionError(topics)
+
+    def set_will(self, will: LastWill | None) -> None:
+        raise AssertionError(will)
+
+    def stop(self) -> None:
+        self.lost = [*self._waiting.values()]
+
+
+class _DumbRelay(_SlowRelay):
+    """Lets nobody speak, without saying no: what listens there may be no broker, or one that wants TLS."""
+
+    def start(self, deliver: Callable[[RelayEvent], None]) -> None:
+        for _ in range(2):
+            deliver(RelayDown("relay", "the server ended the connection without an answer"))
+
+
+def _joiner(clock: SystemClock) -> Joiner:
+    own = JoinerIntroduction(identity("pi").keys, "pi", needs_credential=False)
+    until_us = clock.monotonic_us() + 60_000_000
+    return Joiner(identity("pi"), own, (Password.CODE, b"secret"), until_us, random.Random(1).randbytes, None)
+
+
+def test_a_relay_that_lets_nobody_speak_is_not_tried_until_the_code_is_over() -> None:
+    clock = SystemClock()
+    with pytest.raises(RelayError, match="cannot be used: the server ended the connection") as ended:
+        attend(_joiner(clock), 7, _DumbRelay(), clock, lambda _: None, lambda *_: None, unreached_us=0)
+    assert "mqtts://" in ended.value.hint
+
+
+def test_who_gives_up_says_so_before_it_goes() -> None:
+    relay, clock = _SlowRelay(), SystemClock()
+    machine = _joiner(clock)
+    attend(machine, 7, relay, clock, lambda _: None, lambda *_: None, gone=lambda: relay.has_received)
+    assert machine.ending is not None
+    assert relay.answered
+    assert relay.lost == []
