@@ -153,4 +153,29 @@ def storage_error(verb: str, path: Path | str, error: OSError) -> StorageError:
         return DiskFullError(
             f"cannot {verb} {path}: no room left", hint="free space on that disk; nothing queued is lost"
         )
-    return StorageError(f"cannot {verb} {path}: {error.strerror or error}")
+    return StorageError(f"cannot {verb} {path}: {error.strerror or error}", hint=hint_of(error.errno))
+
+
+def hint_of(number: int | None) -> str:
+    """Return what to do about what the system refused, by its errno; empty where its own words are enough."""
+    if number == errno.EROFS:
+        return "its disk is read-only: 'dmesg' says why; where the card is worn out, copy it to a new one"
+    if number in {errno.EACCES, errno.EPERM}:
+        return "it belongs to another user: run the command as that user, e.g. sudo -u covey covey …"
+    if number == errno.EIO:
+        return "its disk may be broken: see dmesg"
+    return ""
+
+
+def is_read_only(path: Path) -> bool:
+    """Say whether the disk that holds a file takes no writes, by opening it to write; nothing is written.
+
+    An ext4 that a failing card has shut down refuses that without being mounted read-only.
+    """
+    try:
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return True
+        os.close(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno == errno.EROFS
+    return False

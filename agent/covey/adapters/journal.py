@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 _PRIORITIES = {"error": 3, "warning": 4, "notice": 5, "info": 6}
 _least = "info"
@@ -16,11 +17,12 @@ def set_least(level: str) -> None:
 
 
 def report(level: str, line: str) -> None:
-    """Write one line on stderr; implements `ports.Report`."""
+    """Write one line on stderr, if that takes it: a log that cannot be written stops nothing. A `ports.Report`."""
     if _PRIORITIES[level] > _PRIORITIES[_least]:
         return
     prefix = f"<{_PRIORITIES[level]}>" if "JOURNAL_STREAM" in os.environ else f"{level}: "
-    print(prefix + line, file=sys.stderr, flush=True)
+    with suppress(OSError):
+        print(prefix + line, file=sys.stderr, flush=True)
 
 
 def notify_person(line: str) -> None:

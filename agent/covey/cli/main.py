@@ -166,6 +166,16 @@ def _run(words: list[str]) -> int:
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a disk, socket or program that refuses is no defect: no traceback helps anybody
+        from covey.adapters.files import hint_of
+
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        if hint := hint_of(error.errno):
+            print(f"hint: {hint}", file=sys.stderr)
+        return 1
     except SystemExit as end:  # argparse's, after --help and --version
         return int(end.code or 0)
     except KeyboardInterrupt:

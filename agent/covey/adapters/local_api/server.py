@@ -10,6 +10,7 @@ import socketserver
 import threading
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.files import storage_error
 from covey.adapters.local_api.bodies import SharedBytes
 from covey.adapters.local_api.bounds import Bounds
 from covey.adapters.local_api.connections import Connections
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _VISIT_S = 1.0
 _PATH_BYTES = 107
 """What `sockaddr_un` holds."""
+_DISK_REFUSES = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
 _WAITING_CONNECTIONS = 32
 """Accepted by the kernel before the server sees them."""
 
@@ -39,6 +41,7 @@ class LocalApi:
 
         Raises:
             ConfigurationError: the socket cannot be there, or cannot be the group's.
+            StorageError: its disk takes no writes.
         """
         self._path = path
         if len(os.fsencode(path)) > _PATH_BYTES:
@@ -51,6 +54,8 @@ class LocalApi:
         try:
             self._server = _Server(str(path), routes, report, bounds or Bounds())
         except OSError as error:
+            if error.errno in _DISK_REFUSES:
+                raise storage_error("make", path, error) from error
             raise ConfigurationError(
                 f"the local API cannot listen on {path}: {error.strerror}",
                 hint="its folder must exist and belong to the agent's user; or: covey config set api.socket PATH",

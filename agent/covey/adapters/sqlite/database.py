@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from covey.adapters.files import hint_of
 from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.errors import ConstraintError, CoveyError, DamagedStateError, DiskFullError, StorageError
 
@@ -21,6 +23,8 @@ _REFUSALS = (
 
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 """The latter is of the index of the write-ahead log, which grows as the log is read at the opening."""
+
+_DISK_REFUSES = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 
 _OF_SQLITE = (sqlite3.Error, UnicodeDecodeError)
 _ERRORS = (*_OF_SQLITE, OverflowError)
@@ -235,6 +239,12 @@ def is_of_full_disk(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) in _NO_ROOM
 
 
+def _refusal_of_disk(code: int, error: Exception) -> StorageError:
+    if code == sqlite3.SQLITE_READONLY:
+        return StorageError("the state cannot be written, and nothing was changed", hint=hint_of(errno.EROFS))
+    return StorageError(f"the state database: {error}", hint="is its disk full, read-only or broken? see dmesg")
+
+
 def _translation(error: Exception) -> CoveyError:
     code = getattr(error, "sqlite_errorcode", 0)
     unreadable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
@@ -244,8 +254,8 @@ def _translation(error: Exception) -> CoveyError:
         return DiskFullError("no room on the disk that holds the state", hint="free some space; what was queued stays")
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return StorageError("the state is locked by another process", hint="is a backup or another covey running?")
-    if code & 0xFF in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
-        return StorageError(f"the state database: {error}", hint="is its disk full, read-only or broken? see dmesg")
+    if code & 0xFF in _DISK_REFUSES:
+        return _refusal_of_disk(code & 0xFF, error)
     if isinstance(error, _REFUSALS) or str(error) == "integer overflow":
         return ConstraintError(f"the state database refuses a value: {error}")
     return StorageError(f"the state database: {error}")

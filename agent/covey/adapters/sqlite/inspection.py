@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from covey.adapters.files import is_read_only
 from covey.adapters.sqlite.database import is_of_full_disk
 from covey.adapters.sqlite.rows import OF_PEER, check_digest
 from covey.core.ids import DeviceKey, Place
@@ -44,11 +45,19 @@ _TOTALS = {
 def read_only(path: Path, *, immutable: bool = False) -> sqlite3.Connection:
     """Open a database for looking; `immutable` leaves the write-ahead log out.
 
+    On a read-only disk so does a log whose index is missing: SQLite would have to make it there.
+
     Raises:
         StorageError: it cannot be opened.
     """
     try:
         database = sqlite3.connect(f"{path.as_uri()}?mode=ro{'&immutable=1' if immutable else ''}", uri=True)
+        if not immutable and is_read_only(path.with_name(f"{path.name}-lock")):
+            try:
+                database.execute("PRAGMA user_version").fetchone()
+            except sqlite3.OperationalError:
+                database.close()
+                return read_only(path, immutable=True)
     except UNREADABLE as error:
         raise StorageError(f"{path} cannot be read: {error}", hint=DAMAGED_HINT) from error
     database.text_factory = lambda raw: raw.decode(errors="surrogateescape")  # damage is no reason to stop

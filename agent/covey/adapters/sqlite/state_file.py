@@ -6,7 +6,8 @@
    restored or copied: the device begins another incarnation.
 3. So it does where the state fell back by itself: the write-ahead log holds commits that can no longer be read, or the
    database is behind what the file beside it says (`high_water.py`), which then tells what was lost, too.
-4. A full disk refuses the opening, too, where a process was killed: the log is read and folded. Then the reserved space
+4. On a read-only disk the state is read as it is, without a lock; each transaction is refused.
+5. A full disk refuses the opening, too, where a process was killed: the log is read and folded. Then the reserved space
    goes, and the opening begins once more.
 """
 
@@ -21,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from covey.adapters.files import remove_durably, storage_errors
+from covey.adapters.files import is_read_only, remove_durably, storage_error
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.sqlite.copy_mark import CopyMark
 from covey.adapters.sqlite.high_water import FallBack
@@ -57,6 +58,10 @@ class StateFile:
         """Return everything that goes when the device is wiped: what was set aside, too."""
         return sorted(self.path.parent.glob(f"{self.path.name}*"), reverse=True)
 
+    def is_read_only(self) -> bool:
+        """Say whether its disk takes no writes. Asked of the lock's file: closing the database's would drop locks."""
+        return is_read_only(self.beside("-lock"))
+
     def open(
         self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
     ) -> tuple[SqliteStore, list[Report]]:
@@ -70,8 +75,13 @@ class StateFile:
             StorageError: it cannot be read or written.
         """
         reports: list[Report] = []
-        with storage_errors("open", self.beside("-lock")):
+        try:
             lock = os.open(self.beside("-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if self.is_read_only():
+                unused = Incarnation(bytes(INCARNATION_BYTES))
+                return SqliteStore(self.path, unused, outbox_bytes, reads_only=True), []
+            raise storage_error("open", self.beside("-lock"), error) from error
 
         def locked(*, alone: bool) -> SqliteStore:
             return self._open_locked(identity, outbox_bytes, moves, reports, alone=alone)
@@ -230,11 +240,15 @@ class StateFile:
         return lost
 
     def change_mark(self, store: SqliteStore) -> None:
-        """Make earlier copies of the file show: the agent's start and end. A full disk leaves it as it is."""
-        with suppress(DiskFullError):
+        """Make earlier copies of the file show: the agent's start and end. A disk that refuses leaves it as it is."""
+        try:
             with store.transaction():
                 store.device.set_mark(self._mark().make())
             self._remove_other_marks(store)
+        except DamagedStateError:
+            raise
+        except StorageError:
+            return
 
     def _is_marked(self, store: SqliteStore) -> bool:
         mark = store.device.mark()

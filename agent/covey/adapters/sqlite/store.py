@@ -37,12 +37,13 @@ from covey.adapters.sqlite.idempotency import Idempotency
 from covey.adapters.sqlite.imprints import ImprintTable
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
+from covey.adapters.sqlite.inspection import read_only
 from covey.adapters.sqlite.installations import InstallationTable
 from covey.adapters.sqlite.invited_operators import InvitedOperators
 from covey.adapters.sqlite.landing import Landing
 from covey.adapters.sqlite.link_keys import LinkKeys
 from covey.adapters.sqlite.losses import Losses
-from covey.adapters.sqlite.migrations import migrate
+from covey.adapters.sqlite.migrations import migrate, newest_schema, schema_version
 from covey.adapters.sqlite.operations import Announcements, OperationTables
 from covey.adapters.sqlite.order_results import OrderResultTables
 from covey.adapters.sqlite.outbox import Outbox
@@ -56,6 +57,7 @@ from covey.adapters.sqlite.reserved_space import ReservedSpace
 from covey.adapters.sqlite.sent_reports import SentReportTable
 from covey.adapters.sqlite.settings import OrderedSettingTable, SettingReports
 from covey.core.ids import INCARNATION_BYTES, Incarnation
+from covey.errors import ConfigurationError
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
 
 if TYPE_CHECKING:
@@ -97,9 +99,32 @@ class SqliteStore:
         reserved: ReservedSpace | None = None,
         moves: Callable[[], None] | None = None,
         high_water: HighWaterFile | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
+        """Open the file, made or migrated where needed.
+
+        `reads_only`: on a disk that takes no writes it is read as it is, and each transaction raises a StorageError.
+        """
         assert len(new_incarnation) == INCARNATION_BYTES
         self._lock: int | None = None
+        if reads_only:
+            self._open_to_read(path)
+        else:
+            self._open_to_write(path, new_incarnation, reserved, moves)
+        self._seen_version = self.data_version()
+        self._hold_tables(outbox_bytes, high_water, ContentFiles(content_folder(path)))
+        if not reads_only:
+            with translated(), moving(self.database.connection, moves):
+                self.operations.complete_index()
+
+    def _open_to_write(
+        self,
+        path: Path,
+        new_incarnation: Incarnation,
+        reserved: ReservedSpace | None,
+        moves: Callable[[], None] | None,
+    ) -> None:
         # Only where there is no file: closing one would drop the locks that this process holds on it (POSIX).
         new = not path.exists()
         with suppress(FileExistsError):
@@ -112,10 +137,18 @@ class SqliteStore:
             if new:  # a journal of its first moment, come back after a power cut, would undo everything
                 synchronise(path.parent)
             self._look_through()
-        self._seen_version = self.data_version()
-        self._hold_tables(outbox_bytes, high_water, ContentFiles(content_folder(path)))
-        with translated(), moving(self.database.connection, moves):
-            self.operations.complete_index()
+
+    def _open_to_read(self, path: Path) -> None:
+        self.database = Database(read_only(path))
+        self.database.connection.isolation_level = None
+        self.frames_read = 0
+        with translated():
+            if schema_version(self.database) != newest_schema():
+                raise ConfigurationError(
+                    "the state was written by another version of Covey, and its disk is read-only",
+                    hint="install the Covey that wrote it, or copy the state to a disk that takes writes",
+                )
+            self._look_through()
 
     def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None, files: ContentFiles) -> None:
         database = self.database

@@ -160,14 +160,19 @@ def _agent_locks(folder: StateFolder) -> Iterator[None]:
 
 @contextmanager
 def _local_api(device: Device) -> Iterator[None]:
-    """Serve the local API where the configuration names a socket."""
+    """Serve the local API where the configuration names a socket; go on without where the disk takes none."""
     name = device.config.api.socket
     if not name:
         yield
         return
     from covey.app.api.service import serve
 
-    api = serve(device, device.folder.path / name)
+    try:
+        api = serve(device, device.folder.path / name)
+    except StorageError as error:
+        report("error", f"no local API: {error}")
+        yield
+        return
     try:
         yield
     finally:

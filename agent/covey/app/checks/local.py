@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.files import hint_of
 from covey.app.boards.unnamed_boards import CANNOT_START_HINT
 from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
@@ -107,6 +109,9 @@ def clock(device: Examined) -> Iterator[Seen]:
 def disk(device: Examined) -> Iterator[Seen]:
     """Room for the outbox to grow to its bound, and for the database to work at all."""
     path = device.folder.path
+    if device.folder.state_file.is_read_only():
+        yield error(f"the disk of {path} is read-only", hint_of(errno.EROFS))
+        return
     if not os.access(path, os.W_OK):
         yield error(f"{path} cannot be written", "is the disk mounted read-only (dmesg), or another user's?")
         return

@@ -109,6 +109,7 @@ def own_condition(device: Device) -> OwnCondition:
         operators,
         len(unanswered(device.node.groups, store.requests, now_us)),
         (
+            *(["the disk that holds the state is read-only"] if device.folder.state_file.is_read_only() else []),
             *_troubles(relay, relays, outbox, running=running),
             *_troubles_of_groups(device),
             *_troubles_of_copies(device, now_us),

@@ -248,7 +248,7 @@ class Runtime:
             step()
         except DamagedStateError:
             raise  # the next start saves what can be read
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             if not self._storage_fails:
                 self._report("error", f"{error}; nothing new is taken until this ends")
             self._storage_fails = True
