@@ -11,6 +11,8 @@ material; text that came from a peer is sanitised before it is shown.
 
 from __future__ import annotations
 
+import errno
+
 
 class CoveyError(Exception):
     """The root of the tree."""
@@ -356,3 +358,14 @@ class DiskFullError(StorageError):
     """No room left on the device that holds the state."""
 
     code = "disk_full"
+
+
+def hint_of_errno(number: int | None) -> str:
+    """Return what to do about what the system refused, by its errno; empty where its own words are enough."""
+    if number == errno.EROFS:
+        return "its disk is read-only: 'dmesg' says why; where the card is worn out, copy it to a new one"
+    if number in {errno.EACCES, errno.EPERM}:
+        return "it belongs to another user: run the command as that user, e.g. sudo -u covey covey …"
+    if number == errno.EIO:
+        return "its disk may be broken: see dmesg"
+    return ""

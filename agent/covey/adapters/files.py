@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from covey.errors import DiskFullError, StorageError
+from covey.errors import DiskFullError, StorageError, hint_of_errno
 
 _RANDOM_BYTES = 8
 
@@ -153,18 +153,7 @@ def storage_error(verb: str, path: Path | str, error: OSError) -> StorageError:
         return DiskFullError(
             f"cannot {verb} {path}: no room left", hint="free space on that disk; nothing queued is lost"
         )
-    return StorageError(f"cannot {verb} {path}: {error.strerror or error}", hint=hint_of(error.errno))
-
-
-def hint_of(number: int | None) -> str:
-    """Return what to do about what the system refused, by its errno; empty where its own words are enough."""
-    if number == errno.EROFS:
-        return "its disk is read-only: 'dmesg' says why; where the card is worn out, copy it to a new one"
-    if number in {errno.EACCES, errno.EPERM}:
-        return "it belongs to another user: run the command as that user, e.g. sudo -u covey covey …"
-    if number == errno.EIO:
-        return "its disk may be broken: see dmesg"
-    return ""
+    return StorageError(f"cannot {verb} {path}: {error.strerror or error}", hint=hint_of_errno(error.errno))
 
 
 def is_read_only(path: Path) -> bool:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, TextIO
 
 from covey.cli.grammar import Parser, state_options
-from covey.errors import CoveyError
+from covey.errors import CoveyError, hint_of_errno
 
 _TOPICS = {
     "set up": {
@@ -169,11 +169,9 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:  # a disk, socket or program that refuses is no defect: no traceback helps anybody
-        from covey.adapters.files import hint_of
-
         where = f"{error.filename}: " if error.filename is not None else ""
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)
-        if hint := hint_of(error.errno):
+        if hint := hint_of_errno(error.errno):
             print(f"hint: {hint}", file=sys.stderr)
         return 1
     except SystemExit as end:  # argparse's, after --help and --version

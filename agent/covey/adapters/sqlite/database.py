@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from covey.adapters.files import hint_of
 from covey.adapters.sqlite.reserved_space import ReservedSpace
-from covey.errors import ConstraintError, CoveyError, DamagedStateError, DiskFullError, StorageError
+from covey.errors import ConstraintError, CoveyError, DamagedStateError, DiskFullError, StorageError, hint_of_errno
 
 _REFUSALS = (
     sqlite3.IntegrityError,
@@ -241,7 +240,7 @@ def is_of_full_disk(error: Exception) -> bool:
 
 def _refusal_of_disk(code: int, error: Exception) -> StorageError:
     if code == sqlite3.SQLITE_READONLY:
-        return StorageError("the state cannot be written, and nothing was changed", hint=hint_of(errno.EROFS))
+        return StorageError("the state cannot be written, and nothing was changed", hint=hint_of_errno(errno.EROFS))
     return StorageError(f"the state database: {error}", hint="is its disk full, read-only or broken? see dmesg")
 
 

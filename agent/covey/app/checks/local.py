@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.files import hint_of
 from covey.app.boards.unnamed_boards import CANNOT_START_HINT
 from covey.app.checks.actions import actions
 from covey.app.checks.attempts import attempts
@@ -33,7 +32,7 @@ from covey.app.checks.served_relay import served_relay
 from covey.app.documents import DAY_S
 from covey.app.telemetry.vault_place import vault_place
 from covey.app.wording import count, duration
-from covey.errors import CoveyError, UnknownGroupError
+from covey.errors import CoveyError, UnknownGroupError, hint_of_errno
 from covey.limits.units import MIB
 from covey.ports import UDP_PREFIX
 
@@ -110,7 +109,7 @@ def disk(device: Examined) -> Iterator[Seen]:
     """Room for the outbox to grow to its bound, and for the database to work at all."""
     path = device.folder.path
     if device.folder.state_file.is_read_only():
-        yield error(f"the disk of {path} is read-only", hint_of(errno.EROFS))
+        yield error(f"the disk of {path} is read-only", hint_of_errno(errno.EROFS))
         return
     if not os.access(path, os.W_OK):
         yield error(f"{path} cannot be written", "is the disk mounted read-only (dmesg), or another user's?")
