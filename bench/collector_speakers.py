@@ -126,7 +126,7 @@ class Speaker:
 
     def receive(self, envelope: bytes, now_us: int, wall_us: int) -> tuple[list[float], bytes | None]:
         """Take an envelope; return when each message was made that it acknowledges, and an answer to it."""
-        message = read_message(open_envelope(envelope, self.identity.noise, self).message)
+        message = read_message(open_envelope(envelope, self.identity.noise, self.find).message)
         if message.type is MessageType.LINK:
             link = LinkKey.from_wire(message.author, message.body)
             kept = KeptKey.of(link, self.identity.noise.current, secrets.token_bytes(24))
@@ -151,11 +151,5 @@ class Speaker:
         return [self.waiting.pop(number)[0] for number in freed], None
 
     def find(self, tag: bytes) -> KeptKey | None:
-        """Return the collector's link key of a tag (`LinkKeyRecords`)."""
+        """Return the collector's link key of a tag."""
         return self._kept.get(tag)
-
-    def save(self, key: KeptKey, now_us: int) -> None:
-        """Satisfy `LinkKeyRecords`."""
-
-    def forget(self, *_: object) -> None:
-        """Satisfy `LinkKeyRecords`."""

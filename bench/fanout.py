@@ -23,8 +23,7 @@ from covey.app.device.device import open_device
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import key_text
-from covey.core.settings.reporting import KeptReport
-from covey.core.settings.states import SettingReport
+from covey.core.settings.states import KeptReport, SettingReport
 from covey.core.wire.topics import inbox_topic
 from demo.device import Device as DemoDevice
 

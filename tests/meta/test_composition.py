@@ -1,4 +1,4 @@
-"""Parts are joined by composition: no class is cut into mixins, and none is wider than its users need."""
+"""Parts are joined by composition: no class is cut into mixins."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ import builtins
 from functools import cache
 
 from tests.meta.source_tree import PRODUCT, Source, sources
-
-_METHODS_OF_A_PROTOCOL = 15
-_PUBLIC_METHODS = 25
-
-_WIDE: dict[str, str] = {}
-"""Classes that may be wider, and why."""
 
 _Class = tuple[Source, ast.ClassDef]
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -43,28 +37,6 @@ def _base_names(node: ast.ClassDef) -> list[str]:
 
 def _methods(node: ast.ClassDef) -> list[_Function]:
     return [part for part in node.body if isinstance(part, _Function)]
-
-
-def _is_property(method: _Function) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == "property" for each in method.decorator_list)
-
-
-def _public(node: ast.ClassDef) -> list[_Function]:
-    return [each for each in _methods(node) if not each.name.startswith("_") and not _is_property(each)]
-
-
-def test_no_protocol_is_wider_than_a_machine_needs() -> None:
-    wide = [
-        f"{source}: {node.name}"
-        for source, node in _classes()
-        if "Protocol" in _base_names(node) and len(_public(node)) > _METHODS_OF_A_PROTOCOL
-    ]
-    assert not wide
-
-
-def test_no_class_has_too_many_public_methods() -> None:
-    wide = {node.name for _, node in _classes() if len(_public(node)) > _PUBLIC_METHODS}
-    assert wide == set(_WIDE)
 
 
 def test_no_class_calls_itself_a_part_of_another() -> None:

@@ -15,7 +15,14 @@ _LOWEST = ("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now", "
 _CRYPTO = (*_LOWEST, "covey.core.crypto", "covey.core.pake")
 _WIRE = (*_CRYPTO, "covey.core.wire")
 _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")
-_LINK = (*_WIRE, *_LEAVES, "covey.core.link", "covey.core.presence.status", "covey.core.ephemeral.state")
+_LINK = (
+    *_WIRE,
+    *_LEAVES,
+    "covey.core.records",
+    "covey.core.link",
+    "covey.core.presence.status",
+    "covey.core.ephemeral.state",
+)
 _MACHINES = (
     *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history", "covey.core.content"),
     *("covey.core.mailbox", "covey.core.mailboxes"),
@@ -42,7 +49,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.telemetry": (*_WIRE, "covey.core.telemetry"),
     "covey.core.vault": (*_WIRE, "covey.core.vault"),
     "covey.core.link": _LINK,
-    "covey.core.records": _MACHINES,
+    "covey.core.records": _MACHINES,  # rows of all subjects; it is named in annotations alone, and never loaded
     "covey.core.membership": (*_LINK, "covey.core.membership"),
     "covey.core.ephemeral": (*_LINK, "covey.core.membership", "covey.core.ephemeral"),
     "covey.core.content": (*_LINK, "covey.core.membership", "covey.core.history", "covey.core.content"),

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.acceptance import Acceptance, Waits
@@ -33,12 +32,6 @@ class _Manifests:
         """Return one of those that the devices hold."""
         found = _MANIFESTS.get(manifest_hash)
         return None if found is None else found.raw
-
-
-@dataclass(frozen=True, slots=True)
-class _Records:
-    operations: OperationTables
-    groups: _Manifests
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +96,7 @@ def _named(manifest_hash: ManifestHash) -> tuple[int, frozenset[DeviceKey]]:
 def _believed(operations: list[Operation]) -> tuple[list[bytes], list[bytes], Standing]:
     """Offer operations until nothing more is taken; return (ids in order, heads, what counts without Bob)."""
     with empty_history() as tables:
-        acceptance = Acceptance(_Records(tables, _Manifests()))
+        acceptance = Acceptance(tables, _Manifests().manifest)
         waiting, before = list(operations), -1
         while len(waiting) != before:
             before, refused_or_waiting = len(waiting), []

@@ -13,7 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,7 +28,7 @@ from covey.core.crypto import Identity, NoiseKeys
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link import rates as rates_module
 from covey.core.link.incarnations import IncarnationSpan
-from covey.core.link.link_keys import LinkKeyRecords, Opened, open_envelope
+from covey.core.link.link_keys import KeptKey, Opened, open_envelope
 from covey.core.link.rates import ReceivingRates, TokenBucket
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
@@ -50,6 +50,9 @@ from covey.limits.message import MAXIMUM_COUNTER, MAXIMUM_SEQUENCE
 from covey.limits.rate import WORTHLESS_TOKENS
 from covey.ports import Delivered, RelayEvent, RelayUp, Released
 from tests.fleet import Device, found, identity
+
+if TYPE_CHECKING:
+    pass
 
 _STEPS = 60
 _PATIENCE_STEPS = 300
@@ -346,9 +349,9 @@ def _run(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> _World:
     world = _World(folder, seed)
     verify = crypto.verify
 
-    def opens(raw: bytes, noise: NoiseKeys, records: LinkKeyRecords) -> Opened:
+    def opens(raw: bytes, noise: NoiseKeys, find: Callable[[bytes], KeptKey | None]) -> Opened:
         world.note_opened(raw)
-        return open_envelope(raw, noise, records)
+        return open_envelope(raw, noise, find)
 
     def verifies(domain: bytes, content: bytes, signature: bytes, author: DeviceKey) -> None:
         world.note_verified(author)

@@ -33,7 +33,6 @@ class ContentParts:
         return self._files.index(wanted.hash, wanted.index)
 
     def save_index(self, wanted: WantedFile, index: bytes) -> bool:
-        """Keep the hashes of a file's chunks durably; False where the file has no room, or the disk refuses."""
         try:
             self._files.need_room(wanted.sealed_size)
             self._files.save_index(wanted.hash, index)

@@ -3,59 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.collectors import Collectors
 from covey.core.events import RollbackDetected
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.receiver import ReceiveLinks
-from covey.core.link.records import IncarnationRecords, ReceivedRecords, SeenRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.now import Now
 from covey.core.outcome import Seen
 from covey.core.wire.imprints import UNKNOWN, imprint_of, runs
 from covey.core.wire.message import Acknowledgement, Message, Resumption
-from covey.core.wire.sequences import Range, SequenceSet
+from covey.core.wire.sequences import SequenceSet
 
-
-class HeldPlaces(Protocol):
-    """What the outbox does not hold any more."""
-
-    def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
-        """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
-
-
-class SentReports(Protocol):
-    """What was reported to others."""
-
-    def note_lacking(self, recipient: DeviceKey, first: int, last: int) -> None:
-        """Note that a recipient lacks what was sent at some places of its queue, both included."""
-
-
-class AcknowledgementRecords(Protocol):
-    """What acknowledgements read and write."""
-
-    @property
-    def incarnations(self) -> IncarnationRecords:
-        """The incarnations of this device."""
-
-    @property
-    def outbox(self) -> HeldPlaces:
-        """Messages that wait for their recipients."""
-
-    @property
-    def sent_reports(self) -> SentReports:
-        """What was reported of orders, and to whom."""
-
-    @property
-    def received(self) -> ReceivedRecords:
-        """What has come over each link."""
-
-    @property
-    def presence(self) -> SeenRecords:
-        """Signs of life of other devices."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class Acknowledgements:
@@ -63,7 +27,7 @@ class Acknowledgements:
 
     def __init__(
         self,
-        records: AcknowledgementRecords,
+        records: Records,
         links: ReceiveLinks,
         queue: SendQueue,
         sender: Sender,

@@ -13,11 +13,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import BatchNumber, DeviceKey, Place
-from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.link.windows import Windows
@@ -28,44 +27,8 @@ from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import MalformedError, RemoteError, UnknownGroupError
 from covey.limits.relay import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
 
-
-class CollectorQueues(Protocol):
-    """The queues that may hold telemetry."""
-
-    def recipients(self) -> list[DeviceKey]:
-        """Return the recipients that the outbox holds messages for."""
-
-    def recipients_of_batches(self) -> set[DeviceKey]:
-        """Return the recipients whose queues may hold telemetry of this device."""
-
-    def holds_no_batches(self, recipient: DeviceKey) -> None:
-        """Note that a queue has been looked through and holds none, until one is queued."""
-
-
-class SilentCollectorRecords(Protocol):
-    """Collectors that do not answer."""
-
-    def silent(self) -> set[DeviceKey]:
-        """Return the collectors that new telemetry does not go to."""
-
-    def set_silent(self, device: DeviceKey, since_us: int | None) -> None:
-        """Note that a collector is silent, or, with None, that it is not."""
-
-
-class CollectorRecords(Protocol):
-    """What watching collectors needs."""
-
-    @property
-    def outbox(self) -> CollectorQueues:
-        """Messages that wait for their recipients."""
-
-    @property
-    def collectors(self) -> SilentCollectorRecords:
-        """Collectors that do not answer."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class Collectors:
@@ -74,7 +37,7 @@ class Collectors:
     def __init__(
         self,
         own: DeviceKey,
-        records: CollectorRecords,
+        records: Records,
         queue: SendQueue,
         sender: Sender,
         windows: Windows,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.imprints import Imprints
 from covey.core.link.receiver import ReceiveLink
-from covey.core.link.records import LandingRecords, Quarantined, ReceivedRecords
+from covey.core.link.records import Quarantined
 from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
@@ -21,17 +21,8 @@ from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.link import MAXIMUM_IMPRINTS
 
-
-class ExportRecords(Protocol):
-    """What an export tells of what has come."""
-
-    @property
-    def received(self) -> ReceivedRecords:
-        """What has come over each link."""
-
-    @property
-    def landing(self) -> LandingRecords:
-        """Messages on their way into the vault."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class Export:
@@ -40,7 +31,7 @@ class Export:
     def __init__(
         self,
         groups: Groups,
-        records: ExportRecords,
+        records: Records,
         queue: SendQueue,
         sender: Sender,
         sealer: Sealer,

@@ -6,7 +6,7 @@ Every call writes, so it belongs inside a transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
@@ -14,22 +14,12 @@ from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, read_vote
 from covey.core.history.history import History
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
-from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import InvitationState, VoteCast
 from covey.core.membership.joining import Joining
 from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.readmission import former_member, readmitting
-from covey.core.membership.records import (
-    CarrierRecords,
-    ControlRecords,
-    InviteRecords,
-    JoinRecords,
-    ManifestRecords,
-    RequestRecords,
-    VoteRecords,
-)
 from covey.core.membership.requests import as_invite, invite_member
 from covey.core.membership.rotation import announce_everywhere, may_rotate, wiped
 from covey.core.membership.voting import Voting
@@ -41,41 +31,8 @@ from covey.core.pairing.records import GroupRequest
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 
-
-class ActionRecords(Protocol):
-    """What these actions read and write beside the groups themselves."""
-
-    @property
-    def votes(self) -> VoteRecords:
-        """Votes that have not decided anything yet."""
-
-    @property
-    def requests(self) -> RequestRecords:
-        """Invitations to further groups."""
-
-    @property
-    def outbox(self) -> ControlRecords:
-        """Messages that wait for their recipients."""
-
-    @property
-    def joins(self) -> JoinRecords:
-        """Groups that this device has asked to join."""
-
-    @property
-    def groups(self) -> ManifestRecords:
-        """The accepted manifests."""
-
-    @property
-    def invites(self) -> InviteRecords:
-        """This device's invites."""
-
-    @property
-    def carriers(self) -> CarrierRecords:
-        """Which gateway carries for which board."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class GroupActions:
@@ -87,7 +44,7 @@ class GroupActions:
         membership: Membership,
         joining: Joining,
         history: History,
-        records: ActionRecords,
+        records: Records,
         queue: SendQueue,
     ) -> None:
         self._identity = identity

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.events import Event
 from covey.core.group.messages import Bundle, GroupSend
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.events import InvitationState, JoinRefused, VoteCast
@@ -18,7 +17,7 @@ from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.notices import is_refusal, leaves_what_was_lost
 from covey.core.membership.past import Past
-from covey.core.membership.records import AheadRecords, OpenInvite, RequestRecords, VoteRecords
+from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import own_votes, receive_vote
 from covey.core.now import Now
@@ -29,27 +28,10 @@ from covey.core.wire.sequences import SequenceSet
 from covey.errors import AheadError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 _Take = Callable[[Message, Now], HandlerOutcome]
-
-
-class GroupMessageRecords(Protocol):
-    """What these handlers keep."""
-
-    @property
-    def votes(self) -> VoteRecords:
-        """Votes that have not decided anything yet."""
-
-    @property
-    def requests(self) -> RequestRecords:
-        """Invitations to further groups."""
-
-    @property
-    def ahead(self) -> AheadRecords:
-        """Messages that rest on a manifest that has not come yet."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
 
 
 class GroupMessages:
@@ -63,7 +45,7 @@ class GroupMessages:
         maintenance: GroupMaintenance,
         past: Past,
         asking_back: AskingBack,
-        records: GroupMessageRecords,
+        records: Records,
         queue: SendQueue,
         heads: HeadsExchange,
         decide: Callable[[VoteCast, Now], None],

@@ -5,14 +5,18 @@ Every document is judged as if a relay had brought it; who carried it counts for
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from covey.core.group_actions import GroupActions
 from covey.core.history.history import History, Taken
 from covey.core.ids import GroupId
-from covey.core.link.records import CounterRecords
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.errors import RemoteError
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CounterRecords
 
 
 class HistoryImport:

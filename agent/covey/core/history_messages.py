@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from covey.core.checkpoints.newcomers import Newcomers
 from covey.core.events import EnvelopeDropped, Event, HistoryForked, HistoryGrew
 from covey.core.group.messages import GroupSend
 from covey.core.history.history import History, Taken
-from covey.core.link.records import CounterRecords
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
 from covey.core.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.wire.message import Message, MessageType
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CounterRecords
 
 
 class HistoryMessages:

@@ -9,38 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.collectors import read_redirected
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ReceiveLinks
-from covey.core.link.records import CounterRecords, LandingRecords, ReceivedRecords
 from covey.core.now import Now
 from covey.core.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.wire.message import Loss, Message, MessageType
 from covey.errors import LimitError, MalformedError
 
-
-class TelemetryRecords(Protocol):
-    """What these handlers keep."""
-
-    @property
-    def landing(self) -> LandingRecords:
-        """Messages on their way into the vault."""
-
-    @property
-    def received(self) -> ReceivedRecords:
-        """What has come over each link."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class TelemetryLanding:
     """Keeps telemetry for a vault where a collector empties the landing; elsewhere it stays with its sender."""
 
-    def __init__(self, records: TelemetryRecords, links: ReceiveLinks, *, lands: bool) -> None:
+    def __init__(self, records: Records, links: ReceiveLinks, *, lands: bool) -> None:
         self._records = records
         self._links = links
         self._lands = lands

@@ -57,7 +57,6 @@ from covey.core.outcome import Handler, Seen
 from covey.core.presence.heartbeat import Heartbeat, LastWill
 from covey.core.publishing import Publishing
 from covey.core.receiver import Receiver, ReceivingParts
-from covey.core.records import Records
 from covey.core.routing.forwarding import (
     KEPT_OF_ONE,
     BoardRoutes,
@@ -81,6 +80,7 @@ from covey.limits.storage import EXPIRE_NEXT_US
 
 if TYPE_CHECKING:
     from covey.core.mailbox.exchange import MailboxExchange
+    from covey.core.records import Records
 
 
 class Node:

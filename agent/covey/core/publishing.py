@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from covey.core.collectors import CollectorQueues
 from covey.core.ids import DeviceKey, GroupId, Place
-from covey.core.link.records import CounterRecords
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.membership.groups import Groups
@@ -15,27 +13,16 @@ from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.errors import LocalError
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 _DAY_US = 86_400_000_000
-
-
-class PublishingRecords(Protocol):
-    """What publishing reads and writes."""
-
-    @property
-    def outbox(self) -> CollectorQueues:
-        """Messages that wait for their recipients."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
 
 
 class Publishing:
     """Queues batches for the collector of a group."""
 
-    def __init__(
-        self, own: DeviceKey, groups: Groups, records: PublishingRecords, queue: SendQueue, sender: Sender
-    ) -> None:
+    def __init__(self, own: DeviceKey, groups: Groups, records: Records, queue: SendQueue, sender: Sender) -> None:
         self._own = own
         self._groups = groups
         self._records = records

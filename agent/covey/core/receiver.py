@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from covey.core.acknowledgements import Acknowledgements
 from covey.core.content.exchange import ContentExchange
@@ -41,7 +42,6 @@ from covey.core.membership.notices import came_before, keep_answerable, leaves_w
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
-from covey.core.records import Records
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_forwarded, read_downward
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Message, MessageType, read_message
@@ -57,6 +57,9 @@ from covey.errors import (
 )
 from covey.limits.history import BUNDLE_OPERATION_BYTES
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 _PULLS = frozenset({MessageType.HISTORY_PULL, MessageType.GROUP_PULL})
 _PERHAPS_LATER = (RateError, UnknownGroupError, NotAMemberError)
@@ -201,7 +204,7 @@ class Receiver:
         Raises:
             RemoteError: it does not open, or is not.
         """
-        opened = open_envelope(raw, self._identity.noise, self._records.link_keys)
+        opened = open_envelope(raw, self._identity.noise, self._records.link_keys.find)
 
         def admit(author: DeviceKey) -> None:
             if self._parts.rates.exhausted(author, now.monotonic_us):

@@ -32,7 +32,6 @@ class CatchingUp:
         self._database = database
 
     def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: int, now_us: int) -> None:
-        """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
         if waiting or more:
             self._database.run(
                 "INSERT INTO catching_up (group_id, member, taken, waiting, more, heard_at, held) "  # noqa: S608
@@ -65,20 +64,16 @@ class GraphOffers:
         self._database = database
 
     def waiting(self) -> list[GroupId]:
-        """Return in which groups it waits on."""
         rows = self._database.run("SELECT group_id FROM graph_offer WHERE since_given IS NOT NULL")
         return [GroupId(group_id) for (group_id,) in rows]
 
     def wait(self, group_id: GroupId) -> OfferWait | None:
-        """Return how long it has waited; None where no graph was offered."""
         row = self._database.first("SELECT since_given, whole FROM graph_offer WHERE group_id = ?", (group_id,))
         return None if row is None else OfferWait(*row)
 
     def note(self, group_id: GroupId, wait: OfferWait) -> None:
-        """Note how long it has waited."""
         row = group_id, wait.since_given_us, wait.whole_us
         self._database.run("INSERT OR REPLACE INTO graph_offer VALUES (?, ?, ?)", row)
 
     def forget(self, group_id: GroupId) -> None:
-        """Forget that it was offered."""
         self._database.run("DELETE FROM graph_offer WHERE group_id = ?", (group_id,))

@@ -13,11 +13,9 @@ class SilentCollectors:
         self._database = database
 
     def silent(self) -> set[DeviceKey]:
-        """Return the collectors that new telemetry does not go to."""
         return {row[0] for row in self._database.run("SELECT device FROM silent_collector")}
 
     def set_silent(self, device: DeviceKey, since_us: int | None) -> None:
-        """Note that a collector is silent, or, with None, that it is not."""
         if since_us is None:
             self._database.run("DELETE FROM silent_collector WHERE device = ?", (device,))
         else:

@@ -28,11 +28,9 @@ class CommandTables:
         self._database = database
 
     def knows(self, operation: OperationId) -> bool:
-        """Say whether an operation was taken."""
         return self._database.first("SELECT 1 FROM command WHERE operation = ?", (operation,)) is not None
 
     def used(self, once: bytes) -> bool:
-        """Say whether a command of a once-id was ever taken, in whatever group, forgotten ones too."""
         return self._database.first("SELECT 1 FROM command_once WHERE once = ?", (once,)) is not None
 
     def is_reported(self, operation: OperationId) -> bool:
@@ -40,13 +38,11 @@ class CommandTables:
         return self._database.first("SELECT 1 FROM command WHERE operation = ? AND reported", (operation,)) is not None
 
     def add(self, record: CommandRecord) -> None:
-        """Keep a command that is new."""
         marks = ", ".join("?" * len(_COLUMNS))
         self._database.run(f"INSERT INTO command ({_NAMES}) VALUES ({marks})", _values(record))  # noqa: S608 - our names
         self._database.run("INSERT OR IGNORE INTO command_once VALUES (?)", (record.command.once,))
 
     def change(self, record: CommandRecord) -> None:
-        """Keep what has become of one."""
         names = ", ".join(f"{name} = ?" for name in _COLUMNS)
         self._database.run(
             f"UPDATE command SET {names} WHERE operation = ?",  # noqa: S608 - our names
@@ -54,7 +50,6 @@ class CommandTables:
         )
 
     def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
-        """Return the operations that wait, of one group or of all, in the order in which they were taken."""
         rows = self._database.run(
             "SELECT operation FROM command WHERE NOT reported AND state = ? "
             "AND coalesce(group_id = ?, 1) ORDER BY place",
@@ -65,7 +60,6 @@ class CommandTables:
     def next_waiting(
         self, but: Collection[str] = (), held: Collection[tuple[GroupId, bytes]] = ()
     ) -> CommandRecord | None:
-        """Return what has waited longest, of all actions but some, and of no group's once-id that is held."""
         rows = self._database.run(
             "SELECT operation, action, group_id, once FROM command WHERE NOT reported AND state = ? ORDER BY place",
             (int(CommandState.WAITING),),
@@ -75,7 +69,6 @@ class CommandTables:
         return None if first is None else self.record(first)
 
     def waves(self, group_id: GroupId) -> list[CommandRecord]:
-        """Return the waves of releases in a group that are final and were reported, the last `RESULTS_OF_ONE`."""
         rows = self._database.run(
             f"SELECT {_NAMES} FROM command WHERE group_id = ? AND in_waves AND reported "  # noqa: S608 - our names
             "ORDER BY place DESC LIMIT ?",
@@ -92,7 +85,6 @@ class CommandTables:
         return [command_record(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
     def begun(self) -> list[CommandRecord]:
-        """Return what has begun and not ended."""
         rows = self._database.run(
             f"SELECT {_NAMES} FROM command WHERE NOT reported AND state = ? ORDER BY place",  # noqa: S608 - our names
             (int(CommandState.BEGUN),),
@@ -100,11 +92,9 @@ class CommandTables:
         return [command_record(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
     def record(self, operation: OperationId) -> CommandRecord | None:
-        """Return what is kept of an operation."""
         return self._first("operation = ?", operation)
 
     def next_unreported(self, after: OperationId | None = None) -> CommandRecord | None:
-        """Return the first final one, behind another one, that has not been queued for whoever is to know of it."""
         behind = "place > coalesce((SELECT place FROM command WHERE operation = ?), 0)"
         return self._first(f"NOT reported AND state IN {_FINAL} AND {behind}", after)
 
@@ -116,30 +106,25 @@ class CommandTables:
         return None if row is None else command_record(dict(zip(_COLUMNS, row, strict=True)))
 
     def note_reported(self, record: CommandRecord) -> None:
-        """Note that a result is queued, and what of it is kept."""
         self.change(record)
         self._database.run("UPDATE command SET reported = 1 WHERE operation = ?", (record.command.operation,))
 
     def obeyed_since(self, group_id: GroupId) -> ObeyedSince | None:
-        """Return from where on this device obeys in a group."""
         row = self._database.first(
             "SELECT operation, height, incarnation FROM obeyed_group WHERE group_id = ?", (group_id,)
         )
         return None if row is None else ObeyedSince(*row)
 
     def note_obeyed(self, group_id: GroupId, since: ObeyedSince) -> None:
-        """Note that it begins to."""
         self._database.run(
             "INSERT OR REPLACE INTO obeyed_group VALUES (?, ?, ?, ?)",
             (group_id, since.operation, since.height, since.incarnation),
         )
 
     def obeyed_groups(self) -> list[GroupId]:
-        """Return the groups that it obeys in."""
         return [row[0] for row in self._database.run("SELECT group_id FROM obeyed_group ORDER BY group_id")]
 
     def end_obeying(self, group_id: GroupId) -> None:
-        """Forget from where on; what was taken stays."""
         self._database.run("DELETE FROM obeyed_group WHERE group_id = ?", (group_id,))
 
     def forget(self, group_id: GroupId) -> None:

@@ -174,12 +174,10 @@ class ContentTable:
         return [WantedFile(*row) for row in rows]
 
     def lacking(self) -> list[tuple[GroupId, OperationId]]:
-        """Return what offered the files that were asked for without the secret they open by: last asked, first."""
         rows = self._database.run("SELECT group_id, lacks FROM content WHERE lacks IS NOT NULL ORDER BY used_at DESC")
         return [(GroupId(group_id), OperationId(offer)) for group_id, offer in rows]
 
     def is_pinned(self, group_id: GroupId, content: ContentHash) -> bool:
-        """Say whether a file of a group is here whole, and stays."""
         query = "SELECT count(*) FROM content WHERE hash = ? AND group_id = ? AND state = ? AND pinned"
         return bool(self._database.one(query, content, group_id, int(ContentState.HERE)))
 

@@ -66,12 +66,10 @@ class GroupTables:
         return int(self._database.run(statement, (group_id, _EARLY))[0][0])
 
     def changed_at(self, group_id: GroupId) -> int:
-        """Return when the last manifest of a group was accepted here, by the wall clock; 0 for one of no known time."""
         statement = "SELECT coalesce(max(stored_at), 0) FROM group_manifest WHERE group_id = ? AND state <> ?"
         return int(self._database.run(statement, (group_id, _EARLY))[0][0])
 
     def has_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bool:
-        """Say whether a manifest was accepted before."""
         return bool(
             self._database.run(
                 "SELECT 1 FROM group_manifest WHERE group_id = ? AND hash = ? AND state <> ?",
@@ -80,7 +78,6 @@ class GroupTables:
         )
 
     def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
-        """Return an accepted manifest."""
         row = self._database.first(
             "SELECT raw FROM group_manifest WHERE group_id = ? AND hash = ? AND state <> ?",
             (group_id, manifest_hash, _EARLY),
@@ -90,7 +87,6 @@ class GroupTables:
     def save_manifest(
         self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
     ) -> None:
-        """Keep an accepted manifest for good."""
         self._database.run(
             "INSERT INTO group_manifest VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET state = excluded.state, stored_at = excluded.stored_at",
@@ -98,24 +94,20 @@ class GroupTables:
         )
 
     def drop_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
-        """Forget an accepted manifest that others of its issuer have replaced."""
         self._database.run("DELETE FROM group_manifest WHERE group_id = ? AND hash = ?", (group_id, manifest_hash))
 
     def lowest_version(self, group_id: GroupId) -> int:
-        """Return the lowest version of a group's accepted manifests; 0 where there are none."""
         return self._database.one(
             "SELECT coalesce(min(version), 0) FROM group_manifest WHERE group_id = ? AND state <> ?", group_id, _EARLY
         )
 
     def followed_from(self, group_id: GroupId) -> set[ManifestHash]:
-        """Return what the lowest accepted manifests follow."""
         lowest = self.manifests_from(group_id, 1, MAXIMUM_HEADS)
         return {parent for raw in lowest for parent in read_manifest(raw, verify=False).prev}
 
     def save_past_manifest(
         self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
     ) -> None:
-        """Keep a manifest that an accepted one follows for good, as one that everything else follows."""
         self._database.run(
             "INSERT INTO group_manifest VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET state = excluded.state, stored_at = excluded.stored_at WHERE state = ?",
@@ -123,14 +115,12 @@ class GroupTables:
         )
 
     def settle_manifests(self, group_id: GroupId, version: int) -> None:
-        """Note that everything below a version is followed by everything else."""
         self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version < ? AND state = ?",
             (_SETTLED, group_id, version, _OPEN),
         )
 
     def reopen_manifests(self, group_id: GroupId, version: int) -> None:
-        """Note that what is at or above a version may have rivals."""
         self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version >= ? AND state = ?",
             (_OPEN, group_id, version, _SETTLED),
@@ -167,13 +157,11 @@ class GroupTables:
         )
 
     def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
-        """Keep an epoch's secret."""
         self._database.run(
             "INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", (group_id, epoch_id, secret, now_us)
         )
 
     def secret(self, group_id: GroupId, epoch_id: EpochId) -> bytes | None:
-        """Return an epoch's secret."""
         rows = self._database.run(
             "SELECT secret FROM epoch_secret WHERE group_id = ? AND epoch_id = ?", (group_id, epoch_id)
         )
@@ -185,7 +173,6 @@ class GroupTables:
         self.forget_before_joining(group_id)
 
     def forget_before_joining(self, group_id: GroupId) -> None:
-        """Forget the same before this device is let in; not what its person has agreed to for that."""
         with self._database.overwriting():
             self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self.erase_content(group_id)
@@ -199,16 +186,13 @@ class GroupTables:
                 family.forget(group_id)
 
     def revocations(self) -> list[tuple[GroupId, int]]:
-        """Return groups that are being destroyed, and since how long, in microseconds that agents ran on this state."""
         return self._database.run("SELECT group_id, device.aged - revocation.aged FROM revocation, device")
 
     def revocation(self, group_id: GroupId) -> bytes | None:
-        """Return the Revoke of a group that is being destroyed."""
         rows = self._database.run("SELECT raw FROM revocation WHERE group_id = ?", (group_id,))
         return bytes(rows[0][0]) if rows else None
 
     def note_revocation(self, group_id: GroupId, raw: bytes) -> None:
-        """Note that a group is being destroyed."""
         self._database.run("INSERT OR IGNORE INTO revocation SELECT ?, ?, aged FROM device", (group_id, raw))
 
     def end_revocation(self, group_id: GroupId) -> None:
@@ -224,20 +208,17 @@ class Votes:
         self._database = database
 
     def of_group(self, group_id: GroupId) -> list[bytes]:
-        """Return votes about a group's members that have not decided yet."""
         return [
             row[0] for row in self._database.run("SELECT raw FROM vote WHERE group_id = ? ORDER BY raw", (group_id,))
         ]
 
     def save(self, group_id: GroupId, raw: bytes) -> None:
-        """Keep a vote; a bounded number for each group."""
         self._database.run(
             "INSERT OR IGNORE INTO vote SELECT ?1, ?2 WHERE (SELECT count(*) FROM vote WHERE group_id = ?1) < ?3",
             (group_id, raw, MAXIMUM_MEMBERS),
         )
 
     def drop(self, group_id: GroupId, raw: bytes) -> None:
-        """Forget a vote."""
         self._database.run("DELETE FROM vote WHERE group_id = ? AND raw = ?", (group_id, raw))
 
 
@@ -248,15 +229,12 @@ class MessagesAhead:
         self._database = database
 
     def groups(self) -> list[GroupId]:
-        """Return the groups that something waits in."""
         return [row[0] for row in self._database.run("SELECT DISTINCT group_id FROM ahead ORDER BY group_id")]
 
     def of_group(self, group_id: GroupId) -> list[tuple[int, bytes]]:
-        """Return (number, message) of what waits in a group, in the order in which it came."""
         return self._database.run("SELECT id, message FROM ahead WHERE group_id = ? ORDER BY id", (group_id,))
 
     def keep(self, message: Message) -> bool:
-        """Keep a message; False where too many wait, of its author or in all."""
         waiting, of_author = self._database.run(
             "SELECT count(*), coalesce(sum(author = ?), 0) FROM ahead", (message.author,)
         )[0]
@@ -269,7 +247,6 @@ class MessagesAhead:
         return True
 
     def drop(self, number: int) -> None:
-        """Forget a message."""
         self._database.run("DELETE FROM ahead WHERE id = ?", (number,))
 
 
@@ -284,10 +261,6 @@ class Departures:
         return self._database.run("SELECT signing_public, noise_public FROM farewell")
 
     def due(self, patience_us: int) -> list[DeviceKey]:
-        """Return whose departure is over: nothing waits, or for so long; and visitors whose time is over.
-
-        Time counts while agents run on this state.
-        """
         self._database.flush()  # what was queued in this transaction waits, too
         return [
             row[0]
@@ -299,7 +272,6 @@ class Departures:
         ]
 
     def note(self, signing_public: DeviceKey, noise_public: NoisePublic, lifetime_us: int | None = None) -> None:
-        """Keep the address of a device that was removed, or of a visitor for so long."""
         self._database.run(
             "INSERT INTO farewell (signing_public, noise_public, aged, until) SELECT ?, ?, aged, aged + ? FROM device "
             "WHERE true ON CONFLICT DO UPDATE SET noise_public = excluded.noise_public, "
@@ -308,7 +280,6 @@ class Departures:
         )
 
     def visitors(self) -> int:
-        """Return how many visitors have an address."""
         return int(self._database.run("SELECT count(*) FROM farewell WHERE until IS NOT NULL")[0][0])
 
     def end(self, signing_public: DeviceKey) -> None:

@@ -29,10 +29,8 @@ class PeerHeads:
         )
 
     def seen_at(self) -> dict[DeviceKey, int]:
-        """Return when each device last said anything, by the wall clock, to a minute."""
         return {DeviceKey(row[0]): row[1] for row in self._database.run("SELECT device, heard_at FROM peer_heads")}
 
     def all(self) -> dict[DeviceKey, SaidHeads]:
-        """Return by signing key what each device has said."""
         rows = self._database.run("SELECT device, said, report, since, heard_at FROM peer_heads")
         return {DeviceKey(row[0]): SaidHeads(GroupId(row[1]), *row[2:]) for row in rows}

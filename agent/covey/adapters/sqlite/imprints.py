@@ -12,7 +12,7 @@ from itertools import chain, islice, pairwise
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import drop_oldest
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
-from covey.core.link.imprints import Imprint
+from covey.core.link.records import Imprint
 from covey.core.wire.imprints import IMPRINT_BYTES
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR
@@ -66,13 +66,11 @@ class ImprintTable:
         self._unwritten.add(row)
 
     def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
-        """Return what is kept of a number."""
         block, place = divmod(link_seq, _NUMBERS)
         entries = self._read((author, incarnation, block))
         return None if entries is None else _entry(block, entries, place)
 
     def before(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
-        """Return what is kept of the nearest lower number."""
         if link_seq > 0 and (nearest := self.of(author, incarnation, LinkSeq(link_seq - 1))) is not None:
             return nearest
         block, place = divmod(link_seq, _NUMBERS)
@@ -83,7 +81,6 @@ class ImprintTable:
         return next((each for row, end in rows for each in self._entries(row, range(end - 1, -1, -1))), None)
 
     def after(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
-        """Return what is kept of the nearest higher number."""
         block, place = divmod(link_seq, _NUMBERS)
         higher = self._nearest("min(block)", ">", author, incarnation, block)
         rows = chain(
@@ -92,7 +89,6 @@ class ImprintTable:
         return next((each for row, start in rows for each in self._entries(row, range(start, _NUMBERS))), None)
 
     def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int, highest: LinkSeq) -> list[Imprint]:
-        """Return what is kept of the highest numbers, these first; nothing has come beyond `highest`."""
         block, place = divmod(highest, _NUMBERS)
         found = list(islice(self._entries((author, incarnation, block), range(place, -1, -1)), limit))
         if block == 0 or len(found) == limit:

@@ -21,7 +21,6 @@ class Inbox:
         self._received = received
 
     def deliver(self, message: Message, now_us: int) -> bool:
-        """Put a message into the application's inbox; False where the inbox is full."""
         if self._database.lean or not take_room(self._database, "inbox_bytes", len(message.body), INBOX_BYTES):
             return False
         self._database.run(

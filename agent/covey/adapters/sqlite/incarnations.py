@@ -36,7 +36,6 @@ class Incarnations:
         self._present = None
 
     def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
-        """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
         return [IncarnationSpan(*row[:-1]) for row in self._database.run(_SPANS, (recipient,))]
 
     def renew(self, incarnation: Incarnation) -> None:

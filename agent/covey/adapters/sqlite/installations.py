@@ -27,12 +27,10 @@ class InstallationTable:
         self._database = database
 
     def all(self) -> list[Installation]:
-        """Return them, the oldest first."""
         rows = self._database.run(f"SELECT {_NAMES} FROM installation ORDER BY place")  # noqa: S608 - our names
         return [read_installation(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
 
     def put(self, installation: Installation) -> None:
-        """Keep one, in the place of what was kept of it."""
         each = installation
         self._database.run(
             _PUT,
@@ -43,7 +41,6 @@ class InstallationTable:
         )
 
     def remove(self, operation: OperationId) -> None:
-        """Forget one."""
         self._database.run("DELETE FROM installation WHERE operation = ?", (operation,))
 
 

@@ -54,7 +54,6 @@ class Landing:
             self._of_link.clear()
 
     def land(self, message: Message, now_us: int) -> bool:
-        """Keep a message for the collector; False where too much waits for the vault."""
         return self._land(message.author, message.incarnation, message.raw, message.link_seq, now_us)
 
     def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
@@ -119,7 +118,6 @@ class Landing:
         return True
 
     def unlanded(self, author: DeviceKey, incarnation: Incarnation) -> set[LinkSeq]:
-        """Return the link sequences of a link that wait for the vault."""
         link = author, incarnation
         if self._waiting is None or not self._database.holds():
             links = self._database.run("SELECT DISTINCT author, incarnation FROM landing WHERE link_seq > 0")

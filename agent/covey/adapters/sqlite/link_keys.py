@@ -25,7 +25,6 @@ class LinkKeys:
         drop_oldest(self._kept, LINKS_REMEMBERED)
 
     def find(self, tag: bytes) -> KeptKey | None:
-        """Return the key that goes by a tag."""
         if tag in self._kept and self._database.holds():
             return self._kept[tag]
         rows = self._database.run("SELECT author, tag, noise_public, sealed FROM link_key WHERE tag = ?", (tag,))
@@ -47,7 +46,6 @@ class LinkKeys:
         self._wipe([row[0] for row in held[LINK_KEYS_KEPT:]])
 
     def forget(self, is_peer: Callable[[DeviceKey], bool], noise_publics: set[NoisePublic], now_us: int) -> None:
-        """Wipe the keys of who is no peer, those that came for another noise key, and those that are too old."""
         # A clock that was set by more than that, in either direction, is no reason to keep a key.
         self._wipe(
             identifier

@@ -26,7 +26,6 @@ class Losses:
         self._database = database
 
     def recipients(self) -> list[DeviceKey]:
-        """Return the recipients to whom something that is gone has not been reported."""
         query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM untold_loss)"
         return [row[0] for row in self._database.run(query)]
 
@@ -43,7 +42,6 @@ class Losses:
         ]
 
     def reported(self, recipient: DeviceKey, last_place: Place) -> None:
-        """Forget what is gone up to a place: signed records are queued, and the last one is what waits now."""
         self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
         self._database.run("UPDATE peer SET told_place = next_place - 1 WHERE signing_public = ?", (recipient,))
 

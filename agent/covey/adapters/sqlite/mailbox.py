@@ -57,7 +57,6 @@ class MailboxInboxes:
         return self._database.first("SELECT hex(incarnation) FROM device")[0].lower()  # type: ignore[no-any-return]
 
     def put(self, sender: DeviceKey, push: Push, ttl_us: int, now_us: int, maximum_bytes: int) -> Kept | BlobRefusal:
-        """Keep a blob under the next cursor of its recipient's inbox; one that is there keeps its own."""
         run, size = self._database.run, len(push.payload)
         inbox = self._number("mailbox_inbox", "(device, next_cursor, blobs, bytes) VALUES (?, 1, 0, 0)", push.recipient)
         author = self._number("mailbox_sender", "(device) VALUES (?)", sender)
@@ -107,7 +106,6 @@ class MailboxInboxes:
         return int(row[0]), int(row[1])
 
     def state(self, device: DeviceKey) -> InboxState:
-        """Return how a device's inbox stands."""
         row = self._database.first(
             "SELECT next_cursor - 1, blobs, bytes FROM mailbox_inbox WHERE device = ?", (device,)
         )
@@ -132,7 +130,6 @@ class MailboxInboxes:
         return found, False
 
     def delete(self, device: DeviceKey, cursors: Range) -> int:
-        """Let go of some cursors of a device's inbox; return how many blobs that were."""
         row = self._database.first("SELECT id FROM mailbox_inbox WHERE device = ?", (device,))
         if row is None:
             return 0
@@ -165,13 +162,11 @@ class MailboxInboxes:
         return self.delete(device, (1, LAST_PLACE))
 
     def forget(self, device: DeviceKey) -> None:
-        """Let go of a device's inbox and hooks, for good."""
         self.empty(device)
         self._database.run("DELETE FROM mailbox_inbox WHERE device = ?", (device,))
         self._database.run("DELETE FROM mailbox_hook WHERE device = ?", (device,))
 
     def devices(self) -> list[DeviceKey]:
-        """Return the devices that have an inbox here."""
         return [DeviceKey(row[0]) for row in self._database.run("SELECT device FROM mailbox_inbox")]
 
     def all(self) -> list[KeptInbox]:
@@ -207,7 +202,6 @@ class MailboxInboxes:
     # -- wake hooks ---------------------------------------------------------------------------------------------------
 
     def add_hook(self, device: DeviceKey, hook: WakeHook) -> bool:
-        """Remember how a device wants to be woken; False where it has too many hooks."""
         if hook in self.hooks(device):
             return True
         if len(self.hooks(device)) >= WAKE_HOOKS:
@@ -216,7 +210,6 @@ class MailboxInboxes:
         return True
 
     def remove_hook(self, device: DeviceKey, hook: WakeHook) -> None:
-        """Forget a hook."""
         self._database.run(
             "DELETE FROM mailbox_hook WHERE device = ? AND kind = ? AND target = ?",
             (device, int(hook.kind), hook.target),
@@ -227,7 +220,6 @@ class MailboxInboxes:
         return self._database.one("SELECT count(*) FROM mailbox_hook")
 
     def hooks(self, device: DeviceKey) -> list[WakeHook]:
-        """Return how a device wants to be woken."""
         rows = self._database.run("SELECT kind, target FROM mailbox_hook WHERE device = ?", (device,))
         return [WakeHook(Hook(kind), target) for kind, target in rows]
 
@@ -236,12 +228,10 @@ class MailboxTables(MailboxInboxes):
     """Implements `MailboxRecords`: what a device knows of the mailboxes that it uses, and the inboxes, too."""
 
     def position(self, mailbox: DeviceKey) -> tuple[str, int]:
-        """Return (the mailbox's state, up to which cursor of it all is dealt with); an empty one and 0 at first."""
         row = self._database.first("SELECT relay_id, cursor FROM mailbox_position WHERE mailbox = ?", (mailbox,))
         return (row[0], row[1]) if row else ("", 0)
 
     def set_position(self, mailbox: DeviceKey, relay_id: str, cursor: int) -> None:
-        """Note up to which cursor all is dealt with."""
         self._database.run(
             "INSERT INTO mailbox_position VALUES (?, ?, ?) "
             "ON CONFLICT DO UPDATE SET relay_id = excluded.relay_id, cursor = excluded.cursor",
@@ -249,13 +239,11 @@ class MailboxTables(MailboxInboxes):
         )
 
     def pushed_upto(self, recipient: DeviceKey, mailbox: DeviceKey) -> tuple[Place, int]:
-        """Return (up to which place of a queue a mailbox has said that it keeps all, when the first of it was)."""
         query = "SELECT upto, pushed_at FROM mailbox_pushed WHERE recipient = ? AND mailbox = ?"
         row = self._database.first(query, (recipient, mailbox))
         return (Place(row[0]), row[1]) if row else (Place(0), 0)
 
     def set_pushed(self, recipient: DeviceKey, mailbox: DeviceKey, upto: Place, since_us: int) -> None:
-        """Note up to which place of a queue a mailbox has said that it keeps all, the first of it at a time."""
         self._database.run(
             "INSERT INTO mailbox_pushed VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET upto = excluded.upto, pushed_at = excluded.pushed_at",
@@ -263,7 +251,6 @@ class MailboxTables(MailboxInboxes):
         )
 
     def forget_pushed(self, mailbox: DeviceKey) -> None:
-        """Forget what a mailbox has said that it keeps."""
         self._database.run("DELETE FROM mailbox_pushed WHERE mailbox = ?", (mailbox,))
 
     def holds_some(self, recipient: DeviceKey, upto: Place) -> bool:
@@ -272,7 +259,6 @@ class MailboxTables(MailboxInboxes):
         return self._database.first(query, (recipient, upto)) is not None
 
     def lifetime_left_us(self, recipient: DeviceKey, place: Place) -> int | None:
-        """Return how much longer a message may wait by this state's age, 0 at least; None: for ever."""
         row = self._database.first(
             f"SELECT expires - (SELECT aged FROM device) FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
             "WHERE signing_public = ? AND place = ?",

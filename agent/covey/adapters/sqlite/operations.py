@@ -36,16 +36,13 @@ class OperationTables:
 
     @property
     def forgotten(self) -> ForgottenOperations:
-        """The operations that are not here any more."""
         return self._forgotten
 
     @property
     def places(self) -> OperationPlaces:
-        """Where they stand, whether what they say is here or not."""
         return self._places
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
-        """Return what is known of an operation that is here, or was forgotten."""
         row = self._database.first(
             "SELECT height, manifest_version, author, incarnation, number FROM operation "
             "WHERE hash = ? AND group_id = ?",
@@ -56,7 +53,6 @@ class OperationTables:
         return Held(row[0], row[1], Log(row[2], row[3]), row[4])
 
     def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
-        """Yield where each operation stands, also one that was forgotten, each after all that follow it."""
         both = self._shapes(group_id), self.forgotten.shapes(group_id)
         return heapq.merge(*both, key=lambda each: -each.arrival)
 
@@ -71,14 +67,12 @@ class OperationTables:
             yield OperationShape(arrival, found, *shape, bool(late), stored_at_us)
 
     def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
-        """Return how many operations are here under one number of a log: more than one prove a fork."""
         return self._database.one(
             "SELECT count(*) FROM operation WHERE group_id = ? AND author = ? AND incarnation = ? AND number = ?",
             *(group_id, log.author, log.incarnation, number),
         )
 
     def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
-        """Return how far a log has come; None where nothing of it is here."""
         row = self._database.first(
             "SELECT last, hash, length FROM operation_log JOIN operation USING (group_id, author, incarnation) "
             "WHERE group_id = ? AND author = ? AND incarnation = ? AND number = last ORDER BY hash LIMIT 1",
@@ -87,7 +81,6 @@ class OperationTables:
         return None if row is None else LogEnd(*row)
 
     def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
-        """Return (log, highest number) of every log, sorted."""
         rows = self._database.run(
             "SELECT author, incarnation, last FROM operation_log WHERE group_id = ? ORDER BY author, incarnation",
             (group_id,),
@@ -104,7 +97,6 @@ class OperationTables:
         return Totals(*row)
 
     def heads(self, group_id: GroupId) -> list[OperationId]:
-        """Return the operations that none follows, sorted."""
         rows = self._database.run("SELECT hash FROM operation_head WHERE group_id = ? ORDER BY hash", (group_id,))
         return [row[0] for row in rows]
 
@@ -117,14 +109,12 @@ class OperationTables:
         )
 
     def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
-        """Return an operation's bytes."""
         row = self._database.first(
             "SELECT raw FROM operation WHERE hash = ? AND group_id = ?", (operation_id, group_id)
         )
         return None if row is None else row[0]
 
     def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
-        """Keep an accepted operation for good; what it follows is no head any more."""
         group_id, log = operation.group_id, operation.log
         self._database.run(
             "INSERT INTO operation (arrival, group_id, hash, height, author, incarnation, number, manifest_version, "
@@ -244,7 +234,6 @@ class OperationTables:
         return [row[0] for row in rows]
 
     def of_kind(self, group_id: GroupId, kind: int, *, newest_first: bool = False) -> Iterator[StoredOperation]:
-        """Yield the operations of a kind, by height and id."""
         order = "height DESC, hash DESC" if newest_first else "height, hash"
         rows = self._database.each(
             f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND kind = ? ORDER BY {order}",  # noqa: S608
@@ -298,7 +287,6 @@ class Announcements:
         self._database = database
 
     def of(self, group_id: GroupId, member: DeviceKey, log: Log) -> Behind | None:
-        """Return what a member has been sent of a log; None where that is nothing."""
         row = self._database.first(
             f"SELECT number, {_WAITS} FROM announcement WHERE group_id = ? AND member = ? AND incarnation = ?",  # noqa: S608
             (group_id, member, log.incarnation),
@@ -306,14 +294,12 @@ class Announcements:
         return None if row is None else Behind(group_id, member, row[0], waits=bool(row[1]))
 
     def announced(self, group_id: GroupId, member: DeviceKey, place: Place, log: Log, number: int) -> None:
-        """Note that a log up to a number waits for a member, at a place of its queue."""
         self._database.run(
             "INSERT OR REPLACE INTO announcement VALUES (?, ?, ?, ?, ?)",
             (group_id, member, log.incarnation, number, place),
         )
 
     def behind(self, log: Log) -> list[Behind]:
-        """Return the members for whom more of a log was written than they have been sent."""
         rows = self._database.run(
             f"SELECT group_id, member, number, {_WAITS} FROM announcement "  # noqa: S608 - our names
             "JOIN operation_log USING (group_id, incarnation) WHERE author = ? AND incarnation = ? AND number < last "
@@ -323,5 +309,4 @@ class Announcements:
         return [Behind(group_id, member, number, waits=bool(waits)) for group_id, member, number, waits in rows]
 
     def forget(self, group_id: GroupId, member: DeviceKey) -> None:
-        """Forget what a member has been sent."""
         self._database.run("DELETE FROM announcement WHERE group_id = ? AND member = ?", (group_id, member))

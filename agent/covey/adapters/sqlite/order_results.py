@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
-from covey.core.actions.received import KeptResult, without_output
-from covey.core.actions.results import OrderResult
+from covey.core.actions.received import without_output
+from covey.core.actions.results import KeptResult, OrderResult
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.errors import DamagedStateError, RemoteError
 from covey.limits.actions import RESULTS_OF_ONE
@@ -85,7 +85,6 @@ class OrderResultTables:
         return [_kept(row) for row in rows]
 
     def of_device(self, group_id: GroupId, operation: OperationId, device: DeviceKey) -> KeptResult | None:
-        """Return what a device has reported of an order; None where that is nothing, or has gone."""
         row = self._database.first(
             f"SELECT {_COLUMNS} FROM order_result WHERE group_id = ? AND operation = ? AND device = ?",  # noqa: S608
             (group_id, operation, device),

@@ -162,10 +162,6 @@ class Outbox:
     def queued(
         self, recipient: DeviceKey, after: Place, limit: int, size: int, *, lane: Lane | None = None
     ) -> list[tuple[Place, bytes]]:
-        """Return a recipient's (place, message) that follow a place: up to `limit`, until their bytes reach `size`.
-
-        `lane`: of that one alone.
-        """
         rows: list[tuple[Place, bytes]] = []
         for place, seq, kind, message, stored in self._database.each(
             _OF_QUEUE[lane],
@@ -179,7 +175,6 @@ class Outbox:
         return rows
 
     def missing(self, recipient: DeviceKey, places: SequenceSet) -> list[Range]:
-        """Return those of some places of a queue where no message stands any more."""
         query = "SELECT place FROM outbox WHERE id BETWEEN ? AND ?"
         held = [
             place for span in places.spans() for (place,) in self._database.each(query, self._places(recipient, *span))
@@ -220,7 +215,6 @@ class Outbox:
         self._database.run(_GROW_OLDER, (elapsed_us,))
 
     def expire(self) -> list[tuple[DeviceKey, list[Range]]]:
-        """Delete some messages that have outlived their lifetime; return recipients and places, to be reported."""
         rows = self._database.run(
             "SELECT signing_public, place, number FROM outbox JOIN peer ON peer.id = outbox.peer "
             "WHERE expires <= (SELECT aged FROM device) ORDER BY expires LIMIT ?",
@@ -258,10 +252,6 @@ class Outbox:
     def withdraw(
         self, recipient: DeviceKey, place: Place, code: str, now_us: int, reason: LossReason | None = None
     ) -> bool:
-        """Move the message of a place from the outbox to quarantine; False where it is gone already.
-
-        With a reason, its recipient gets a loss record.
-        """
         found = self.queued(recipient, Place(place - 1), 1, 1)
         if not found or found[0][0] != place:
             return False
@@ -295,7 +285,6 @@ class Outbox:
             after = rows[-1][0]
 
     def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
-        """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""
         self._losses.forget(recipient)
         if not but_telemetry:
             return self._drop(recipient)
@@ -306,11 +295,9 @@ class Outbox:
         return sum(self._drop(recipient, first, last) for first, last in ranges)
 
     def remove(self, recipient: DeviceKey, place: Place) -> None:
-        """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
         self._drop(recipient, place, place)
 
     def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
-        """Forget a place of a queue and return what stood there: it is queued again under other numbers."""
         key, _ = self._places(recipient, place, place)
         query = "SELECT message, number, expires - (SELECT aged FROM device) FROM outbox WHERE id = ?"
         row = self._database.first(query, (key,))
@@ -338,7 +325,6 @@ class Outbox:
         return known
 
     def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
-        """Forget the places that the recipient holds; return how many messages that were."""
         freed = sum(self._drop(recipient, first, last) for first, last in ((0, received.upto), *received.ranges))
         if freed:
             self._database.run(
@@ -347,7 +333,6 @@ class Outbox:
         return freed
 
     def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
-        """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
         query = "SELECT place FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"
         gone: list[Range] = []
         for first, last in (*received.holes(), (received.highest() + 1, span.last - span.base)):
@@ -359,7 +344,6 @@ class Outbox:
     # -- what people and machines ask ---------------------------------------------------------------------------------
 
     def recipients(self) -> list[DeviceKey]:
-        """Return the recipients that the outbox holds messages for."""
         self._growth.write()
         return [row[0] for row in self._database.run("SELECT signing_public FROM peer WHERE queued_messages > 0")]
 
@@ -390,13 +374,11 @@ class Outbox:
         return dict(zip(MessageClass, row, strict=True))
 
     def waiting_bytes(self, recipient: DeviceKey, kind: MessageClass) -> int:
-        """Return how many bytes of a class wait for a recipient."""
         query = "SELECT coalesce(sum(size), 0) FROM outbox WHERE id BETWEEN ? AND ? AND class = ?"
         [(size,)] = self._database.run(query, (*self._places(recipient), kind))
         return int(size)
 
     def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:
-        """Return (place, message) of the control messages that wait for a recipient."""
         return self._database.run(
             f"SELECT place, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
             "WHERE signing_public = ? AND class = ? ORDER BY outbox.id",
@@ -404,12 +386,10 @@ class Outbox:
         )
 
     def recipients_of_batches(self) -> set[DeviceKey]:
-        """Return the recipients whose queues may hold telemetry of this device."""
         self._growth.write()
         query = "SELECT signing_public FROM peer WHERE queued_messages > 0 AND holds_batches"
         return {row[0] for row in self._database.run(query)}
 
     def holds_no_batches(self, recipient: DeviceKey) -> None:
-        """Note that a queue has been looked through and holds none, until one is queued."""
         self._growth.write()
         self._database.run("UPDATE peer SET holds_batches = 0 WHERE signing_public = ?", (recipient,))

@@ -33,7 +33,6 @@ class Invites:
         return [OpenInvite(row[0], row[1], row[2], tuple(json.loads(row[3])), *row[4:]) for row in rows]
 
     def open(self, invite: OpenInvite, now_us: int) -> None:
-        """Remember an invite, and forget those that nobody can use any more."""
         self._database.run("DELETE FROM invite WHERE expires_at < ?", (now_us - _INVITE_MEMORY_US,))
         self._database.run(
             "INSERT INTO invite (secret_hash, group_id, expires_at, capabilities, bound_to, prepared_for) "
@@ -49,7 +48,6 @@ class Invites:
         )
 
     def use(self, secret_hash: bytes, joiner: DeviceKey) -> None:
-        """Mark an invite as used, for good."""
         self._database.run("UPDATE invite SET used_by = ? WHERE secret_hash = ?", (joiner, secret_hash))
 
     def bind(self, secret_hash: bytes, joiner: DeviceKey, expires_at_us: int) -> None:
@@ -60,13 +58,11 @@ class Invites:
         )
 
     def keep_request(self, secret_hash: bytes, joiner: DeviceKey, request: bytes) -> None:
-        """Keep a JOIN's body with its invite, which is the joiner's alone from now on."""
         self._database.run(
             "UPDATE invite SET bound_to = ?, request = ? WHERE secret_hash = ?", (joiner, request, secret_hash)
         )
 
     def drop_request(self, secret_hash: bytes) -> None:
-        """Note that the request is dealt with."""
         self._database.run("UPDATE invite SET request = NULL WHERE secret_hash = ?", (secret_hash,))
 
     def cancel(self, secret_hash: bytes) -> None:
@@ -81,7 +77,6 @@ class Joins:
         self._database = database
 
     def pending(self) -> list[PendingJoin]:
-        """Return the joins that wait for an answer."""
         return [
             PendingJoin(row[0], DeviceKeys(row[1], row[2]), *row[3:])
             for row in self._database.run(
@@ -116,7 +111,6 @@ class Pairings:
         self._database = database
 
     def all(self) -> list[Pairing]:
-        """Return the ceremonies that go on, and the last ones that have ended."""
         rows = self._database.run(
             "SELECT secret_hash, number, code, secret, expires_at, accepts, joiner, label, verifier, lacks_account, "
             "minted, ended, operators, prepared FROM pairing ORDER BY expires_at"
@@ -142,7 +136,6 @@ class Pairings:
         ]
 
     def open(self, pairing: Pairing, now_us: int) -> None:
-        """Remember a code, and forget those that ended long ago."""
         self._database.run(
             "DELETE FROM pairing WHERE ended IS NOT NULL AND minted = 0 AND prepared = 0 AND expires_at < ?",
             (now_us - _INVITE_MEMORY_US,),
@@ -163,7 +156,6 @@ class Pairings:
         )
 
     def note_joiner(self, pairing: Pairing) -> None:
-        """Remember who has proved to know the secret."""
         self._database.run(
             "UPDATE pairing SET joiner = ?, label = ?, verifier = ?, lacks_account = ? WHERE secret_hash = ?",
             (
@@ -176,19 +168,15 @@ class Pairings:
         )
 
     def decide(self, secret_hash: bytes, accepts: bool) -> None:
-        """Remember what the person has decided."""
         self._database.run("UPDATE pairing SET accepts = ? WHERE secret_hash = ?", (accepts, secret_hash))
 
     def note_minted(self, secret_hash: bytes, minted: bool) -> None:
-        """Remember that the joiner was given an account that is to go again if it never joins; or that this is over."""
         self._database.run("UPDATE pairing SET minted = ? WHERE secret_hash = ?", (minted, secret_hash))
 
     def note_account_gone(self, secret_hash: bytes) -> None:
-        """Remember that the account at the relay that stands in an invite's file is no more."""
         self._database.run("UPDATE pairing SET prepared = 0 WHERE secret_hash = ?", (secret_hash,))
 
     def end(self, secret_hash: bytes, ended: str) -> None:
-        """Note how a ceremony has ended, once, and forget its secrets."""
         self._database.run(
             "UPDATE pairing SET ended = ?, code = NULL, secret = NULL WHERE secret_hash = ? AND ended IS NULL",
             (ended, secret_hash),
@@ -212,7 +200,6 @@ class GroupRequests:
         ]
 
     def save(self, request: GroupRequest) -> None:
-        """Keep an invitation; a later one to the same group by the same member replaces it."""
         self._database.run(
             "INSERT OR REPLACE INTO group_request VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
@@ -227,7 +214,6 @@ class GroupRequests:
         )
 
     def drop(self, group_id: GroupId, inviter: DeviceKey | None = None) -> None:
-        """Forget a member's invitation to a group, or everybody's."""
         self._database.run(
             "DELETE FROM group_request WHERE group_id = ?1 AND (?2 IS NULL OR inviter_signing = ?2)",
             (group_id, inviter),
@@ -249,7 +235,6 @@ class GroupRequests:
         )
 
     def reconsider(self, group_id: GroupId) -> None:
-        """Forget that a group was declined."""
         self._database.run("DELETE FROM declined_group WHERE group_id = ?", (group_id,))
 
 

@@ -17,22 +17,18 @@ class PersonalTables:
         self._database = database
 
     def pinned(self) -> GroupId | None:
-        """Return the personal group that a person has named on this device."""
         row = self._database.first("SELECT group_id FROM personal_group")
         return None if row is None else GroupId(row[0])
 
     def pin(self, group_id: GroupId) -> None:
-        """Name it, and forget what was done about another one."""
         self.unpin()
         self._database.run("INSERT INTO personal_group VALUES (1, ?)", (group_id,))
 
     def unpin(self) -> None:
-        """Name none any more."""
         for table in _TABLES:
             self._database.run(f"DELETE FROM {table}")  # noqa: S608 - names of this list
 
     def obeyed(self, group_id: GroupId) -> OperationId | None:
-        """Return by which operation a group was left or erased here last."""
         row = self._database.first("SELECT operation FROM own_group_obeyed WHERE group_id = ?", (group_id,))
         return None if row is None else OperationId(row[0])
 
@@ -41,19 +37,16 @@ class PersonalTables:
         self._database.run("INSERT OR REPLACE INTO own_group_obeyed VALUES (?, ?)", (group_id, operation))
 
     def invited(self, group_id: GroupId, held_by: OperationId) -> set[DeviceKey]:
-        """Return which own devices this one has invited to a group since an operation says that it is held."""
         rows = self._database.run(
             "SELECT device FROM own_group_asked WHERE group_id = ? AND operation = ?", (group_id, held_by)
         )
         return {DeviceKey(row[0]) for row in rows}
 
     def note_invited(self, group_id: GroupId, device: DeviceKey, held_by: OperationId) -> None:
-        """Note that it has; nothing is owed to that device any more."""
         self._database.run("INSERT OR REPLACE INTO own_group_asked VALUES (?, ?, ?)", (group_id, device, held_by))
         self._database.run("DELETE FROM own_group_owed WHERE group_id = ? AND device = ?", (group_id, device))
 
     def note_incarnations(self, device: DeviceKey, incarnations: Collection[Incarnation]) -> bool:
-        """Note in which incarnations an own device was heard; say whether another one began after those before."""
         rows = self._database.run("SELECT incarnation FROM own_device_incarnation WHERE device = ?", (device,))
         known = {Incarnation(row[0]) for row in rows}
         if known != set(incarnations):
@@ -63,12 +56,10 @@ class PersonalTables:
         return bool(known) and not known.issuperset(incarnations)
 
     def owe_invitations(self, device: DeviceKey, groups: Iterable[GroupId]) -> None:
-        """Note that an own device is to be invited to groups once more, whatever it was invited to before."""
         self._database.run("DELETE FROM own_group_asked WHERE device = ?", (device,))
         for group_id in groups:
             self._database.run("INSERT OR IGNORE INTO own_group_owed VALUES (?, ?)", (group_id, device))
 
     def owed(self, group_id: GroupId) -> set[DeviceKey]:
-        """Return which own devices are to be invited to a group once more."""
         rows = self._database.run("SELECT device FROM own_group_owed WHERE group_id = ?", (group_id,))
         return {DeviceKey(row[0]) for row in rows}

@@ -43,7 +43,6 @@ class OperationPlaces:
             yield arrival, Remains(found, *place), subject if it.kind == OperationKind.APPROVAL else None
 
     def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
-        """Keep where an operation stands, as if what it says had been forgotten here."""
         frontier, is_node = self._index.place_of(group_id, remains.parents, remains.kind)
         arrival = self._events.number()
         self._forgotten.remember(group_id, remains, manifest_version, arrival, frontier, int(late), int(is_node))

@@ -73,7 +73,6 @@ class PresenceCounters:
         return {DeviceKey(row[0]): row[1] for row in rows}
 
     def of_peer(self, device: DeviceKey) -> PeerPresence | None:
-        """Return what a device has last reported of itself; None for one that never did."""
         rows = self._database.run(f"{_PEER_PRESENCE} WHERE device = ?", (device,))
         return _peer_presence(*rows[0][1:]) if rows else None
 
@@ -87,7 +86,6 @@ class PresenceCounters:
         return {DeviceKey(row[0]): _peer_presence(*row[1:]) for row in rows}
 
     def note(self, device: DeviceKey, presence: PeerPresence) -> None:
-        """Store what a device has reported of itself, in place of what it reported before."""
         connections = " ".join(map(str, presence.connections))
         self._database.run(
             "INSERT OR REPLACE INTO attendance VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -113,7 +111,6 @@ class PresenceCounters:
         return [DeviceKey(row[0]) for row in rows]
 
     def floor(self) -> int:
-        """Return below which counters of this device's own presence may have been used."""
         [(floor,)] = self._database.run("SELECT presence_floor FROM device")
         return int(floor)
 

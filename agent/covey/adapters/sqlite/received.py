@@ -40,7 +40,6 @@ class Received:
         self._unwritten.clear()
 
     def links(self, author: DeviceKey) -> list[tuple[Incarnation, SequenceSet]]:
-        """Return (incarnation, what has come) of each link from an author."""
         self._flush()
         rows = self._database.run("SELECT incarnation FROM received WHERE author = ? ORDER BY incarnation", (author,))
         return [(Incarnation(row[0]), self.of(author, row[0])) for row in rows]
@@ -58,12 +57,10 @@ class Received:
         return found
 
     def count(self, author: DeviceKey) -> int:
-        """Return of how many incarnations of an author links are remembered."""
         self._flush()
         return int(self._database.run("SELECT count(*) FROM received WHERE author = ?", (author,))[0][0])
 
     def forget(self, author: DeviceKey, keep: Incarnation) -> None:
-        """Forget an author's links, except for one incarnation and those of which something has still to land."""
         self._database.flush()
         self._known.clear()
         self._database.run(
@@ -78,7 +75,6 @@ class Received:
         )
 
     def of(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
-        """Return what has come over a link."""
         known = self._known.get((author, incarnation)) if self._database.holds() else None
         if known is None:
             known = self._read(author, incarnation)
@@ -87,7 +83,6 @@ class Received:
         return known
 
     def set(self, author: DeviceKey, incarnation: Incarnation, received: SequenceSet) -> None:
-        """Remember what has come over a link."""
         if self._database.within:
             self._known[author, incarnation] = received
             self._unwritten.add((author, incarnation))
@@ -116,7 +111,6 @@ class Received:
         return SequenceSet().including(_ranges(ranges))
 
     def set_resumed(self, author: DeviceKey, incarnation: Incarnation, resumed: SequenceSet) -> None:
-        """Remember what only resumptions have closed: the highest `MAXIMUM_RECEIVED_RANGES` ranges."""
         spans = resumed.spans()[-MAXIMUM_RECEIVED_RANGES:]
         if not spans:
             self._database.run("DELETE FROM resumed WHERE author = ? AND incarnation = ?", (author, incarnation))

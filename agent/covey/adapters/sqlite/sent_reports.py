@@ -7,7 +7,8 @@ from collections.abc import Collection
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.ids import DeviceKey, GroupId, Place
-from covey.core.orders.reports import ALL_AT_ONCE, Lacked, SentReport, Subject
+from covey.core.orders.nodes import Lacked, SentReport, Subject
+from covey.core.orders.reports import ALL_AT_ONCE
 from covey.limits.actions import RESULTS_OF_ONE
 
 _ORDER_BYTES = 32
@@ -25,7 +26,6 @@ class SentReportTable:
         self._database = database
 
     def sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject) -> SentReport | None:
-        """Return what a recipient was sent last of a subject; None where that is nothing."""
         row = self._database.first(
             f"SELECT digest, {_WAITS}, {_LACKS} {_WITH_PEER} WHERE group_id = ? AND recipient = ? AND subject = ?",
             (group_id, recipient, subject),
@@ -47,17 +47,12 @@ class SentReportTable:
             )
 
     def note_lacking(self, recipient: DeviceKey, first: int, last: int) -> None:
-        """Note that a recipient lacks what was sent at some places of its queue, both included."""
         self._database.run(
             "UPDATE sent_report SET place = 0 WHERE recipient = ? AND place BETWEEN ? AND ?",
             (recipient, first, last),
         )
 
     def lacked(self, limit: int, *, of_boards: bool) -> list[Lacked]:
-        """Return the first reports of single orders that their recipients lack, in the order of the orders.
-
-        Those of this device itself, or `of_boards` behind it.
-        """
         rows = self._database.run(
             f"SELECT group_id, recipient, subject {_WITH_PEER} WHERE {_LACKS} AND subject != ? "
             "AND (length(subject) > ?) = ? ORDER BY sent_report.id LIMIT ?",
@@ -66,14 +61,12 @@ class SentReportTable:
         return [Lacked(*row) for row in rows]
 
     def forget_sent(self, lacked: Lacked) -> None:
-        """Forget that a recipient was sent a report."""
         self._database.run(
             "DELETE FROM sent_report WHERE group_id = ? AND recipient = ? AND subject = ?",
             (lacked.group_id, lacked.recipient, lacked.subject),
         )
 
     def forget_sent_to_others(self, group_id: GroupId, subject: Subject, recipients: Collection[DeviceKey]) -> None:
-        """Forget what was sent of a subject to anybody but some recipients."""
         known = self._database.run(
             "SELECT recipient FROM sent_report WHERE group_id = ? AND subject = ?", (group_id, subject)
         )

@@ -10,8 +10,7 @@ from covey.adapters.sqlite.events import EventTable
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.core.settings.ordered import HeldValue, OrderedSetting
-from covey.core.settings.reporting import KeptReport
-from covey.core.settings.states import SettingState
+from covey.core.settings.states import KeptReport, SettingState
 from covey.limits.settings import MAXIMUM_SETTINGS_GONE_BACK
 
 _COLUMNS = "key, group_id, operation, author, state, held, former, code, why, tries, own"
@@ -25,7 +24,6 @@ class OrderedSettingTable:
         self._events = events
 
     def all(self) -> list[OrderedSetting]:
-        """Return them by key."""
         rows = self._database.run(f"SELECT {_COLUMNS} FROM ordered_setting ORDER BY key")  # noqa: S608 - our names
         return [ordered_setting(dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in rows]
 
@@ -69,7 +67,6 @@ class OrderedSettingTable:
         )
 
     def gone_back(self, operation: OperationId) -> str | None:
-        """Return what stood against an order that has gone back here; None of any other."""
         row = self._database.first("SELECT code FROM setting_gone_back WHERE operation = ?", (operation,))
         return None if row is None else str(row[0])
 
@@ -82,7 +79,6 @@ class SettingReports:
         self._events = events
 
     def keep(self, group_id: GroupId, device: DeviceKey, report: KeptReport) -> None:
-        """Keep what a device reports, in place of what it reported before."""
         self._database.run(
             "INSERT OR REPLACE INTO reported_setting VALUES (?, ?, ?, ?, ?, ?)",
             (group_id, device, report.incarnation, report.seq, report.received_at_us, report.body),
@@ -90,7 +86,6 @@ class SettingReports:
         self._events.reported(group_id, device, report.received_at_us)
 
     def of(self, group_id: GroupId, device: DeviceKey) -> KeptReport | None:
-        """Return what a device has last reported."""
         row = self._database.first(
             "SELECT incarnation, seq, received_at, body FROM reported_setting WHERE group_id = ? AND device = ?",
             (group_id, device),

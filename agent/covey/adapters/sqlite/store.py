@@ -247,7 +247,6 @@ class SqliteStore:
         return self.database.reading()
 
     def after_commit(self, change: Callable[[], None]) -> None:
-        """Make a change of memory once the open transaction is committed; never where it is rolled back."""
         self.database.after_commit(change)
 
     def fold(self) -> None:

@@ -41,7 +41,7 @@ from covey.errors import UsageError
 if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.app.groups.own_changes import OwnChanges
-    from covey.core.actions.received import KeptResult
+    from covey.core.actions.results import KeptResult
     from covey.core.group.manifest import GroupManifest
     from covey.core.history.records import StoredOperation
 

@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from covey.core.actions.received import KeptResult
-from covey.core.actions.results import NOT_ALLOWED, CommandState, OrderResult
+from covey.core.actions.results import NOT_ALLOWED, CommandState, KeptResult, OrderResult
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, GroupId, OperationId, device_name, labelled_name
 from covey.core.node import Node

@@ -38,7 +38,7 @@ class _Group:
     """The orders of one group, and which of the commands are for which board."""
 
     def __init__(self, store: SqliteStore, group: GroupManifest, pinned: Pins, void: Collection[OperationId]) -> None:
-        self.commands = GroupCommands(store.operations, store.groups, group, pinned, void)
+        self.commands = GroupCommands(store.operations, store.groups.manifest, group, pinned, void)
         self.settings = GroupSettings(store.operations, group, pinned, void)
         self.known: dict[DeviceKey, dict[OperationId, bool]] = {}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from covey.app.device.device import Device
     from covey.app.orders.release_reports import Release
-    from covey.core.actions.received import KeptResult
+    from covey.core.actions.results import KeptResult
     from covey.core.group.manifest import GroupManifest
 
 _SHOWN = 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from covey.adapters.sqlite.groups import GroupTables
 from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.app.device.device import Device
@@ -56,7 +55,7 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
     if forgotten and (lost := count_uncovered(kept, group_id, proposed)):
         found.complaints.append(f"{lost} operations are not here that no checkpoint covers")
     with empty_history(kept.forgotten) as operations:
-        acceptance = Acceptance(_Replay(operations, device.store.groups))
+        acceptance = Acceptance(operations, device.store.groups.manifest)
         for stored in every_operation(device, group_id):
             found.operations += 1
             try:
@@ -90,14 +89,6 @@ class _Replayed:
     forks: int = 0
     forked: set[DeviceKey] = field(default_factory=set)
     authors: set[DeviceKey] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class _Replay:
-    """What acceptance reads in a replay: the operations so far, and the manifests as they are stored."""
-
-    operations: OperationTables
-    groups: GroupTables
 
 
 def _replay(acceptance: Acceptance, operations: OperationTables, stored: StoredOperation) -> Operation:

@@ -14,17 +14,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.app.loop.relays import Relays
 from covey.core.group.device_labels import DeviceLabels
-from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Seen
 from covey.errors import StorageError
 from covey.limits.rate import DROPPED_LINE_US
 from covey.ports import Delivered, Report, Transactions
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CounterRecords
 
 _HELD_US = 5_000_000
 """When deliveries that the disk has refused are tried again: often enough for people, and no load."""

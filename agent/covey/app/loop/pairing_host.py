@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.ids import DeviceKey, GroupId, device_name, labelled_name
-from covey.core.link.records import CounterRecords
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import preview_of
 from covey.core.node import Node
@@ -30,7 +29,7 @@ from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
 from covey.core.pairing.preview import GroupPreview
-from covey.core.pairing.records import Pairing, PairingRecords
+from covey.core.pairing.records import Pairing
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import CoveyError, RemoteError
@@ -43,6 +42,10 @@ from covey.limits.pairing import (
     RENDEZVOUS_WAITING,
 )
 from covey.ports import Credentials, Report, Topics, Transactions
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import PairingRecords
+    from covey.core.records.link import CounterRecords
 
 
 class HostedInvites(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from queue import Empty, Queue
 from threading import Event
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.app.loop.deliveries import Deliveries
 from covey.app.loop.dropped_lines import DroppedLines
@@ -29,7 +29,6 @@ from covey.core.events import (
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, device_name, labelled_name
-from covey.core.link.records import CounterRecords
 from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
 from covey.core.membership.events import (
@@ -58,6 +57,9 @@ from covey.ports import (
     Supervisor,
     Transactions,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CounterRecords
 
 _POLL_US = 250_000
 """How soon a message queued by another process is noticed; four look-ups a second cost nothing measurable."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from covey.app.wording import count
 from covey.core.ids import labelled_name
-from covey.core.link.records import CounterRecords
 from covey.ports import Report, Transactions
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from covey.core.ids import GroupId
     from covey.core.node import Node
     from covey.core.now import Now
+    from covey.core.records.link import CounterRecords
 
 _MINUTE_US = 60_000_000
 _DAY_US = 24 * 60 * _MINUTE_US

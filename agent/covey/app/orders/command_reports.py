@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from covey.app.history.history import pick_operation
 from covey.app.orders.operators import OrderEntry, judged, operator_keys, selected
 from covey.core.actions.obeying import obeyers
-from covey.core.actions.received import KeptResult, addressees, without_output
+from covey.core.actions.received import addressees, without_output
 from covey.core.actions.reporting import hearers
-from covey.core.actions.results import CommandState
+from covey.core.actions.results import CommandState, KeptResult
 from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import CommandOrder

@@ -19,7 +19,7 @@ from covey.core.actions.definition import ActionDefinition
 from covey.core.actions.execution import Execution
 from covey.core.actions.given import GroupCommands, NewCommands
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import CommandRecords, Halted, Moment, ObeyedSince
+from covey.core.actions.records import Halted, Moment, ObeyedSince
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import OperationKind
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from covey.app.loop.runtime import AgentRole
     from covey.core.node import Node
     from covey.core.orders.authority import Pins
+    from covey.core.records.orders import CommandRecords
 
 _KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.APPROVAL, OperationKind.RELEASE)
 
@@ -120,7 +121,9 @@ class PinnedCommands:
 
     def __init__(self, store: SqliteStore, pins_of: Callable[[GroupId], Pins]) -> None:
         self._store = store
-        self._orders = KeptOrders(store, _KINDS, pins_of, partial(GroupCommands, store.operations, store.groups))
+        self._orders = KeptOrders(
+            store, _KINDS, pins_of, partial(GroupCommands, store.operations, store.groups.manifest)
+        )
 
     def groups(self, node: Node) -> list[OrderedGroup]:
         """Return the groups that have operators."""

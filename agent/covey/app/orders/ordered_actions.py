@@ -9,32 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.app.orders.trials import Trials
 from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.given import NewCommands
 from covey.core.actions.installing import Installed, StepBegun
-from covey.core.actions.records import (
-    NOTHING_HALTED,
-    CommandRecord,
-    CommandRecords,
-    Halted,
-    Moment,
-    ObeyedSince,
-)
+from covey.core.actions.records import NOTHING_HALTED, CommandRecord, Halted, Moment, ObeyedSince
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
-from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
 from covey.limits.actions import CLOCK_SETTLES_US
 from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CounterRecords
+    from covey.core.records.orders import CommandRecords
 
 _LOOK_US = 60_000_000
 """Between two looks while nothing has come: who operates changes with the manifest."""

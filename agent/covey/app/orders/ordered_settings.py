@@ -7,19 +7,21 @@ the first turn of the next process writes it where a crash came between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.settings.obedience import RELAY_SILENT, Desired, Obedience, Objection
-from covey.core.settings.ordered import OrderedSettingRecords
 from covey.core.settings.states import SettingState
 from covey.errors import LocalError
 from covey.limits.history import ANNOUNCE_US
 from covey.limits.settings import RELAY_TRIAL_US, SETTINGS_RESTART_US
 from covey.ports import Report, Transactions
+
+if TYPE_CHECKING:
+    from covey.core.records.orders import OrderedSettingRecords
 
 _LOOK_US = 60_000_000
 """Between two looks while nothing has come: labels, and who operates, change with the manifest."""

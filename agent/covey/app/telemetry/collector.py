@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import chain
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.app.telemetry.landed_memberships import LandedMemberships, MembershipTable
 from covey.app.telemetry.node_keys import NodeKeys
@@ -30,7 +30,6 @@ from covey.core.history.operation import Operation, read_operation
 from covey.core.history.records import StoredOperation
 from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
 from covey.core.landed_records import RecordKind, record_kind
-from covey.core.link.records import CounterRecords
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault import documents
@@ -41,6 +40,9 @@ from covey.core.wire.message import Message
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 from covey.ports import ObjectStore, Report
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CounterRecords
 
 _RETRY_US = 5_000_000
 _ORDERS_AT_ONCE = 32

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.app.telemetry.node_vault import FloorStore, NodeVault
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.link.imprints import Imprint, ImprintRecords
-from covey.core.link.records import ReceivedRecords
+from covey.core.link.records import Imprint
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, VaultManifest
 from covey.core.wire.imprints import imprint_of
@@ -31,6 +30,9 @@ from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import RemoteError
 from covey.limits.link import MAXIMUM_RECEIVED_RANGES
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, RECALLED_BYTES
+
+if TYPE_CHECKING:
+    from covey.core.records.link import ImprintRecords, ReceivedRecords
 
 
 class RecallStore(FloorStore, Protocol):

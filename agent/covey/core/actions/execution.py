@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import NOTHING_HALTED, CommandRecord, CommandRecords, GivenCommand, Halted, Moment
+from covey.core.actions.records import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.actions.secrets import redacted
 from covey.core.crypto import NoiseKeys
@@ -35,6 +35,9 @@ from covey.limits.actions import (
     MAXIMUM_RESULT_WHY_BYTES,
     WAITING_COMMANDS,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.orders import CommandRecords
 
 _LOST = "this device has lost its records of what it did; it may be done, and is not repeated"
 _FORGOTTEN = "what was to be done was forgotten by all whom this device has met before it came here; nothing was done"

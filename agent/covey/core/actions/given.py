@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core.actions.records import NOTHING_HALTED, GivenCommand, Halted, Moment, ObeyedSince
 from covey.core.actions.secrets import SealedArguments
@@ -24,12 +25,14 @@ from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import ONCE_BYTES, CommandOrder
-from covey.core.history.records import NamedManifestRecords
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
 from covey.core.orders.target import OrderTarget
 from covey.limits.actions import LOST_COMMANDS
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 _FORGOTTEN = "forgotten"
 """What stands for the name of an action that nobody knows any more."""
@@ -55,14 +58,14 @@ class GroupCommands:
 
     def __init__(
         self,
-        operations: OrderRecords,
-        manifests: NamedManifestRecords,
+        operations: OperationRecords,
+        manifest: Callable[[GroupId, ManifestHash], bytes | None],
         group: GroupManifest,
         pins: Pins,
         void: Collection[OperationId],
     ) -> None:
         self._operations = operations
-        self._manifests = manifests
+        self._manifest = manifest
         self._group = group
         members = {member.keys.signing_public for member in group.members}
         nodes = list(operations.nodes(group.group_id))
@@ -155,13 +158,13 @@ class GroupCommands:
         whom = [order.selector] + ([] if order.roll_out is None else [order.roll_out.selector])
         if not all(each.selects(member) for each in whom):
             return False
-        raw = self._manifests.manifest(self._group.group_id, operation.manifest)
+        raw = self._manifest(self._group.group_id, operation.manifest)
         named = None if raw is None else read_manifest(raw, verify=False).member(member.keys.signing_public)
         return named is not None and all(each.selects(named) for each in whom)
 
 
 def _halted(
-    operations: OrderRecords,
+    operations: OperationRecords,
     group_id: GroupId,
     pins: Pins,
     members: Collection[DeviceKey],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
 
 from covey.core.ids import DeviceKey, GroupId, OperationId
 
@@ -48,16 +47,3 @@ class Installation:
     why: str = ""
     output: bytes = field(default=b"", repr=False)
     before: str | None = None
-
-
-class InstallationRecords(Protocol):
-    """The installations that are under way; durable once the caller's transaction is."""
-
-    def all(self) -> list[Installation]:
-        """Return them, the oldest first."""
-
-    def put(self, installation: Installation) -> None:
-        """Keep one, in the place of what was kept of it."""
-
-    def remove(self, operation: OperationId) -> None:
-        """Forget one."""

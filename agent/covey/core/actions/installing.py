@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
-from covey.core.actions.installation import Installation, InstallationPhase, InstallationRecords
+from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.records import CommandRecord, Moment
 from covey.core.actions.results import NOT_FETCHED, NOT_ROLLED_BACK, ROLLED_BACK, WITHDRAWN, CommandState, End
 from covey.core.ids import OperationId
@@ -43,6 +43,9 @@ from covey.limits.actions import (
     STAGING_REST_US,
     TRIAL_STARTS,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.orders import InstallationRecords
 
 NOT_YET = 75
 """The exit code of `confirm` that has it asked once more (EX_TEMPFAIL of sysexits.h)."""

@@ -12,25 +12,20 @@ What is sent is a HISTORY_PULL: members answer with what is missing here, most o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.actions.reporting import hearers
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.messages import HistoryPull
-from covey.core.history.records import OperationRecords
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.send_queue import SendQueue
 from covey.core.now import Now
 from covey.core.wire.message import MessageType
-from covey.core.wire.sequences import Range, SequenceSet
+from covey.core.wire.sequences import SequenceSet
 from covey.limits.actions import PROBED_MEMBERS
 
-
-class ProbedOutbox(Protocol):
-    """What waits."""
-
-    def missing(self, recipient: DeviceKey, places: SequenceSet) -> list[Range]:
-        """Return those of some places of a queue where no message stands any more."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class ProbedPresence(Protocol):
@@ -40,26 +35,10 @@ class ProbedPresence(Protocol):
         """Return when each device was last seen."""
 
 
-class ProbeRecords(Protocol):
-    """What is read here."""
-
-    @property
-    def outbox(self) -> ProbedOutbox:
-        """Messages that wait for their recipients."""
-
-    @property
-    def operations(self) -> OperationRecords:
-        """What groups say."""
-
-    @property
-    def presence(self) -> ProbedPresence:
-        """Signs of life of other devices."""
-
-
 class Probes:
     """Sends them, and says whether they were acknowledged."""
 
-    def __init__(self, own: DeviceKey, queue: SendQueue, records: ProbeRecords) -> None:
+    def __init__(self, own: DeviceKey, queue: SendQueue, records: Records) -> None:
         self._own = own
         self._queue = queue
         self._records = records

@@ -13,8 +13,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.actions.results import OrderResult
 from covey.core.group.manifest import GroupManifest, read_manifest
@@ -27,69 +27,15 @@ from covey.core.now import Now
 from covey.errors import NotAllowedError, NotAMemberError
 from covey.limits.actions import MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES, RESULT_OUTPUT_BYTES_OF_ONE
 
-
-@dataclass(frozen=True, slots=True)
-class KeptResult:
-    """A result as it is kept: whose it is, when it came, and how long its output was.
-
-    `judged` says that the order was here when it came. `result` has no output; that is read by itself.
-    """
-
-    id: int
-    device: DeviceKey
-    received_at_us: int
-    judged: bool
-    output_bytes: int
-    output_kept: bool
-    result: OrderResult
-
-
-class ResultRecords(Protocol):
-    """The results that have come."""
-
-    def keep(
-        self, group_id: GroupId, device: DeviceKey, result: OrderResult, now_us: int, share: int, *, judged: bool
-    ) -> bool:
-        """Keep the first result of an order by a device, and of its outputs the last `share` bytes (rules 1, 4, 5)."""
-
-    def of_device(self, group_id: GroupId, operation: OperationId, device: DeviceKey) -> KeptResult | None:
-        """Return what a device has reported of an order; None where that is nothing, or has gone."""
-
-
-class OrderingOperations(Protocol):
-    """A group's operations, as they are read here."""
-
-    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
-        """Return an operation's bytes."""
-
-
-class NamedManifests(Protocol):
-    """The manifests that operations name."""
-
-    def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
-        """Return an accepted manifest."""
-
-
-class ResultReceivingRecords(Protocol):
-    """What receiving results needs."""
-
-    @property
-    def order_results(self) -> ResultRecords:
-        """The results that have come."""
-
-    @property
-    def operations(self) -> OrderingOperations:
-        """The operations of this device's groups."""
-
-    @property
-    def groups(self) -> NamedManifests:
-        """The manifests that they name."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
+    from covey.core.records.groups import GroupRecords
 
 
 class ReceivedResults:
     """Keeps what members report of commands."""
 
-    def __init__(self, groups: Groups, records: ResultReceivingRecords) -> None:
+    def __init__(self, groups: Groups, records: Records) -> None:
         self._groups = groups
         self._records = records
 
@@ -123,7 +69,7 @@ class ReceivedResults:
         return None if kept is None or kept.result.board is None else kept.result
 
 
-def addressees(manifests: NamedManifests, group: GroupManifest, operation: Operation) -> frozenset[DeviceKey]:
+def addressees(manifests: GroupRecords, group: GroupManifest, operation: Operation) -> frozenset[DeviceKey]:
     """Return whom an operation is a command for (rule 2), or which boards a setting; nobody where it is neither."""
     order = read_body(operation)
     named = group if operation.manifest == group.hash else _named(manifests, group.group_id, operation.manifest)
@@ -136,7 +82,7 @@ def addressees(manifests: NamedManifests, group: GroupManifest, operation: Opera
     )
 
 
-def _named(manifests: NamedManifests, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
+def _named(manifests: GroupRecords, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
     raw = manifests.manifest(group_id, manifest_hash)
     return None if raw is None else read_manifest(raw)
 

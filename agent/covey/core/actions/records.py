@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.actions.secrets import SealedArguments
@@ -78,54 +77,3 @@ class ObeyedSince:
     operation: OperationId
     height: int
     incarnation: Incarnation
-
-
-class CommandRecords(Protocol):
-    """The commands that this device has taken. What is put here is durable once the caller's transaction is."""
-
-    def knows(self, operation: OperationId) -> bool:
-        """Say whether an operation was taken."""
-
-    def used(self, once: bytes) -> bool:
-        """Say whether a command of a once-id was ever taken, in whatever group, forgotten ones too."""
-
-    def add(self, record: CommandRecord) -> None:
-        """Keep a command that is new."""
-
-    def change(self, record: CommandRecord) -> None:
-        """Keep what has become of one."""
-
-    def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
-        """Return the operations that wait, of one group or of all, in the order in which they were taken."""
-
-    def next_waiting(
-        self, but: Collection[str] = (), held: Collection[tuple[GroupId, bytes]] = ()
-    ) -> CommandRecord | None:
-        """Return what has waited longest, of all actions but some, and of no group's once-id that is held."""
-
-    def waves(self, group_id: GroupId) -> list[CommandRecord]:
-        """Return the waves of releases in a group that are final and were reported, the last `RESULTS_OF_ONE`."""
-
-    def begun(self) -> list[CommandRecord]:
-        """Return what has begun and not ended."""
-
-    def record(self, operation: OperationId) -> CommandRecord | None:
-        """Return what is kept of an operation."""
-
-    def next_unreported(self, after: OperationId | None = None) -> CommandRecord | None:
-        """Return the first final one, behind another one, that has not been queued for whoever is to know of it."""
-
-    def note_reported(self, record: CommandRecord) -> None:
-        """Note that a result is queued, and what of it is kept."""
-
-    def obeyed_since(self, group_id: GroupId) -> ObeyedSince | None:
-        """Return from where on this device obeys in a group."""
-
-    def note_obeyed(self, group_id: GroupId, since: ObeyedSince) -> None:
-        """Note that it begins to."""
-
-    def obeyed_groups(self) -> Collection[GroupId]:
-        """Return the groups that it obeys in."""
-
-    def end_obeying(self, group_id: GroupId) -> None:
-        """Forget from where on; what was taken stays."""

@@ -16,7 +16,8 @@ from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.link.records import MessageClass
 from covey.core.now import Now
-from covey.core.orders.reports import Lacked, Report, Reports, Subject
+from covey.core.orders.nodes import Lacked, Subject
+from covey.core.orders.reports import Report, Reports
 from covey.core.wire.message import MessageType
 from covey.limits.actions import RESULT_OUTPUT_BYTES_OF_ONE, RESULTS_RESENT
 

@@ -211,3 +211,19 @@ def in_words(result: OrderResult) -> str:
     if result.state is CommandState.STOPPED or result.exit:
         return "failed"
     return result.state.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """A result as it is kept: whose it is, when it came, and how long its output was.
+
+    `judged` says that the order was here when it came. `result` has no output; that is read by itself.
+    """
+
+    id: int
+    device: DeviceKey
+    received_at_us: int
+    judged: bool
+    output_bytes: int
+    output_kept: bool
+    result: OrderResult

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core.checkpoints.covered import covered_by
-from covey.core.checkpoints.state import CheckpointState, StateRecords, state_of
+from covey.core.checkpoints.state import CheckpointState, state_of
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
 from covey.core.history.checkpoint import CheckpointPart, state_digest
 from covey.core.history.kinds import OperationKind
@@ -27,6 +28,9 @@ from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.orders.authority import Pins
 from covey.core.orders.nodes import OrderNode
 from covey.errors import LocalError, RemoteError
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 MINORITY, PARTS, STATE, VOID, OPERATORS, FORGOTTEN = (
     "checkpoint_minority",
@@ -92,7 +96,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        records: StateRecords,
+        records: OperationRecords,
         group_id: GroupId,
         pins: Pins,
         void: frozenset[OperationId],

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.history.kinds import OperationKind
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
 from covey.core.orders.replaced import ReplacedSettings
 from covey.core.orders.target import target_of_node
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OrderRecords
 
 
 def covered_by(nodes: Iterable[OrderNode], follows: Collection[int]) -> list[OrderNode]:

@@ -16,8 +16,8 @@ judges alike, and makes the same checkpoint, whoever has forgotten what.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint
 from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
@@ -26,17 +26,10 @@ from covey.core.checkpoints.state import CheckpointState, GraphForm
 from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
 from covey.core.history.records import OperationShape
 from covey.core.ids import GroupId, OperationId
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
 
-
-class CoveredRecords(OrderRecords, Protocol):
-    """A group's operations, as they are looked through here."""
-
-    def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
-        """Yield where each operation stands, each after all that follow it."""
-
-    def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
-        """Return the arrivals of the last of these that an operation follows, or is."""
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 
 def base_of(newest_first: Iterable[Checkpoint]) -> Checkpoint | None:
@@ -45,7 +38,7 @@ def base_of(newest_first: Iterable[Checkpoint]) -> Checkpoint | None:
 
 
 def forgettable(
-    records: CoveredRecords,
+    records: OperationRecords,
     group_id: GroupId,
     base: Checkpoint,
     void: frozenset[OperationId],
@@ -77,7 +70,7 @@ def forgettable(
     return found
 
 
-def count_uncovered(records: CoveredRecords, group_id: GroupId, checkpoints: Iterable[Checkpoint]) -> int:
+def count_uncovered(records: OperationRecords, group_id: GroupId, checkpoints: Iterable[Checkpoint]) -> int:
     """Return how many operations were forgotten that no checkpoint covers which counts: there is no proof of these."""
     gone = sum(each.stored_at_us is None for each in records.shapes(group_id))
     covers = {each.state.covers for each in checkpoints if each.state is not None and not each.code}
@@ -90,7 +83,7 @@ def _may_go(shape: OperationShape) -> bool:
 
 
 def _settled_orders(
-    records: CoveredRecords, group_id: GroupId, covered: list[OrderNode], base: Checkpoint
+    records: OperationRecords, group_id: GroupId, covered: list[OrderNode], base: Checkpoint
 ) -> frozenset[OperationId]:
     """Return the orders whose words nobody needs any more who has nothing to do with them (rule 4)."""
     state = base.state

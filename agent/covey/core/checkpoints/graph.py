@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.history.checkpoint import DIGEST_BYTES
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Log
-from covey.core.history.records import OperationShape, PlaceRecords, Remains
+from covey.core.history.records import OperationShape, Remains
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, GroupId, OperationId
 from covey.core.orders.target import TARGETED, OrderTarget
 from covey.core.wire import cbor
@@ -36,20 +36,12 @@ from covey.limits.history import (
 )
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
 
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
+
 _FIELDS = 10
 """Of what remains of an operation, in a graph without targets."""
 _DOMAIN, _DOMAIN_OF_PART = b"covey/1 graph", b"covey/1 gr part"
-
-
-class GraphRecords(Protocol):
-    """A group's operations, as their graph is looked through."""
-
-    def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
-        """Yield where each operation stands, each after all that follow it."""
-
-    @property
-    def places(self) -> PlaceRecords:
-        """Where they stand, whether what they say is here or not."""
 
 
 def followed_by(shapes: Iterable[OperationShape], covers: Iterable[OperationId]) -> Iterator[OperationShape]:
@@ -63,7 +55,7 @@ def followed_by(shapes: Iterable[OperationShape], covers: Iterable[OperationId])
 
 
 def covered_graph(
-    records: GraphRecords, group_id: GroupId, covers: OperationId, settled: Collection[OperationId] | None
+    records: OperationRecords, group_id: GroupId, covers: OperationId, settled: Collection[OperationId] | None
 ) -> Iterator[Remains]:
     """Yield the graph of what an operation follows (rules 1 and 3); it needs some 60 bytes of memory for each.
 

@@ -17,12 +17,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint, Checkpoints, knows_admins
 from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import HistoryGraph, covered_graph, digest_of_parts, divided, part_digest
-from covey.core.checkpoints.state import CheckpointState, GraphForm, StateRecords
+from covey.core.checkpoints.state import CheckpointState, GraphForm
 from covey.core.group.manifest import GroupManifest, Role, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.checkpoint import DIGEST_BYTES, CheckpointPart, state_digest
@@ -31,7 +31,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval
-from covey.core.history.records import GraphOfferRecords, HistoryRecords, OfferWait, OperationRecords, Remains
+from covey.core.history.records import OfferWait, Remains
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
@@ -47,6 +47,10 @@ from covey.limits.history import (
     MAXIMUM_PROOF,
 )
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+    from covey.core.records.history import OperationRecords
+
 _OVERHEAD_BYTES = 8
 """Of one item of a message, at most."""
 
@@ -56,31 +60,10 @@ def nobody_pinned(_: GroupId) -> Pins:
     return Pins(frozenset())
 
 
-class GraphOperations(OperationRecords, StateRecords, Protocol):
-    """The operations of this device's groups, for all that is asked of them here."""
-
-    def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
-        """Return the arrivals of the last of what bears on orders that an operation follows, or is."""
-
-
-class NewcomerRecords(HistoryRecords, Protocol):
-    """The durable state, as it is used here."""
-
-    @property
-    def graph_offers(self) -> GraphOfferRecords:
-        """How long this device has waited since each group's graph was offered."""
-
-    @property
-    def operations(self) -> GraphOperations:
-        """The operations of this device's groups."""
-
-
 class Newcomers:
     """Gives the graphs of what is forgotten here, and takes those of others."""
 
-    def __init__(
-        self, groups: Groups, history: History, records: NewcomerRecords, pins: Callable[[GroupId], Pins]
-    ) -> None:
+    def __init__(self, groups: Groups, history: History, records: Records, pins: Callable[[GroupId], Pins]) -> None:
         self._groups = groups
         self._history = history
         self._asking, self._answering = history.exchange.asking, history.exchange.answering
@@ -350,7 +333,7 @@ class Newcomers:
 
 
 def _settled_by(
-    operations: GraphOperations, group_id: GroupId, state: CheckpointState
+    operations: OperationRecords, group_id: GroupId, state: CheckpointState
 ) -> frozenset[OperationId] | None:
     """Return which orders a state settles; None where its graph is of the form of before."""
     if state.form is not GraphForm.TARGETS:

@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from covey.core.checkpoints.covered import settled, weigh_covered
-from covey.core.checkpoints.graph import GraphRecords, covered_graph, graph_digest
+from covey.core.checkpoints.graph import covered_graph, graph_digest
 from covey.core.history.checkpoint import DIGEST_BYTES
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.history.orders import Scalar, SettingOrder, read_scalar
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.wire import cbor
 from covey.errors import LocalError, MalformedError
@@ -37,6 +37,9 @@ from covey.limits.history import (
     MAXIMUM_STATE_ENTRIES,
 )
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 _FIELDS = 7
 """Of a state without a graph."""
@@ -191,12 +194,8 @@ def _order(value: object) -> list[object]:
 # -- making one -------------------------------------------------------------------------------------------------------
 
 
-class StateRecords(OrderRecords, GraphRecords, Protocol):
-    """A group's operations, as a state is made of them."""
-
-
 def state_of(
-    records: StateRecords,
+    records: OperationRecords,
     group_id: GroupId,
     covered: list[OrderNode],
     covers: OperationId,
@@ -223,7 +222,7 @@ def state_of(
 
 
 def _given(
-    records: OrderRecords, group_id: GroupId, newest_first: Iterable[OperationId]
+    records: OperationRecords, group_id: GroupId, newest_first: Iterable[OperationId]
 ) -> Iterator[tuple[str, KeptOrder]]:
     for operation_id in newest_first:
         operation = _operation(records, group_id, operation_id)
@@ -248,7 +247,7 @@ def _kept(newest_first: Iterable[tuple[str, KeptOrder]]) -> dict[str, tuple[Kept
 _EVERYBODY = Selector(SelectorKind.ALL)
 
 
-def _operation(records: OrderRecords, group_id: GroupId, operation_id: OperationId) -> Operation:
+def _operation(records: OperationRecords, group_id: GroupId, operation_id: OperationId) -> Operation:
     raw = records.raw(group_id, operation_id)
     if raw is None:
         raise LocalError("what a checkpoint is made of was forgotten here")

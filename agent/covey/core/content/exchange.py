@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core.content.events import FileArrived, FileRefused
 from covey.core.content.fetch import Fetch
 from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull
 from covey.core.content.progress import FileProgress
-from covey.core.content.records import ContentRecords, WantedFile
+from covey.core.content.records import WantedFile
 from covey.core.content.secrets import EpochSecrets, SecretProgress
 from covey.core.crypto import has_blake3
 from covey.core.group.manifest import COLLECTOR
@@ -39,6 +40,9 @@ from covey.limits.content import (
     SECRETS_AT_ONCE,
     SERVED_MEMBERS,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.content import ContentRecords
 
 _AROUND_PART = 1_024
 """Bytes of an envelope beside the part in it, and more."""

@@ -17,8 +17,9 @@ The whole is hashed while it comes, by who keeps it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from covey.core.content.records import PartRecords, WantedFile
+from covey.core.content.records import WantedFile
 from covey.core.crypto import blake3_hash, blake3_hasher, same
 from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash
@@ -31,6 +32,9 @@ from covey.limits.content import (
     SYNC_GROUP_BYTES,
     SYNC_SHARE,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.content import PartRecords
 
 
 class FileProgress:

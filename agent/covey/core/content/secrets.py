@@ -13,49 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from covey.core.content.records import PinnedRecords, WantedFile
+from covey.core.content.records import WantedFile
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.group.messages import SECRET_BYTES
 from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.ids import ContentHash, EpochId, GroupId, ManifestHash, OperationId
+from covey.core.ids import ContentHash, EpochId, GroupId, OperationId
 from covey.core.now import Now
 from covey.errors import WrongContentError
 
-
-class _Operations(Protocol):
-    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
-        """Return an operation that is here whole."""
-
-
-class _Groups(Protocol):
-    def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
-        """Return an accepted manifest."""
-
-    def secret(self, group_id: GroupId, epoch_id: EpochId) -> bytes | None:
-        """Return an epoch's secret."""
-
-    def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
-        """Keep an epoch's secret."""
-
-
-class SecretRecords(Protocol):
-    """The durable state, as it is used here."""
-
-    @property
-    def content(self) -> PinnedRecords:
-        """Sealed files."""
-
-    @property
-    def operations(self) -> _Operations:
-        """The operations of this device's groups."""
-
-    @property
-    def groups(self) -> _Groups:
-        """Manifests and secrets."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +79,7 @@ class SecretProgress:
 class EpochSecrets:
     """Which secrets this device asks for, and which it gives."""
 
-    def __init__(self, records: SecretRecords) -> None:
+    def __init__(self, records: Records) -> None:
         self._records = records
 
     def wanted(self) -> list[WantedSecret]:

@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, read_manifest
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
 from covey.core.history.operation import Operation
-from covey.core.history.records import AcceptanceRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
 from covey.limits.history import (
@@ -38,6 +38,9 @@ from covey.limits.history import (
     MAXIMUM_HISTORY_BYTES,
     MAXIMUM_LOGS,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 _REMEMBERED = 8
 _OF_ADMINS = frozenset({OperationKind.PROFILE, OperationKind.CHECKPOINT})
@@ -65,10 +68,14 @@ class Acceptance:
     """The rules, over what is here."""
 
     def __init__(
-        self, records: AcceptanceRecords, present: Callable[[GroupId], GroupManifest | None] = lambda _: None
+        self,
+        operations: OperationRecords,
+        manifest: Callable[[GroupId, ManifestHash], bytes | None],
+        present: Callable[[GroupId], GroupManifest | None] = lambda _: None,
     ) -> None:
-        """`present` returns a group's manifest as it is now, read already."""
-        self._records = records
+        """`manifest` returns an accepted manifest, `present` the one that a group has now, already read."""
+        self._operations = operations
+        self._stored_manifest = manifest
         self._present = present
         self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
         """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
@@ -97,7 +104,7 @@ class Acceptance:
         present = self._present(group_id)
         if present is not None and present.raw and present.hash == manifest_hash:
             return present
-        raw = self._records.groups.manifest(group_id, manifest_hash)
+        raw = self._stored_manifest(group_id, manifest_hash)
         return None if raw is None else read_manifest(raw, verify=False)
 
     def judge(self, operation: Operation, *, wanted: bool = False) -> NamedManifest | Waits:
@@ -108,7 +115,7 @@ class Acceptance:
         Raises:
             RemoteError: the rule that it breaks.
         """
-        group_id, records = operation.group_id, self._records.operations
+        group_id, records = operation.group_id, self._operations
         before = () if operation.previous is None else (operation.previous,)
         rests_on = {each: records.held(group_id, each) for each in (*operation.parents, *before)}
         missing = tuple(sorted(each for each, held in rests_on.items() if held is None))
@@ -139,7 +146,7 @@ class Acceptance:
 
     def _check_bounds(self, operation: Operation, *, wanted: bool) -> None:
         """Rules 8 and 9."""
-        group_id, records = operation.group_id, self._records.operations
+        group_id, records = operation.group_id, self._operations
         end = records.end_of(group_id, operation.log)
         new, length = int(end is None), len(operation.raw)
         group = records.totals(group_id)

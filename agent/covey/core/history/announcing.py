@@ -8,12 +8,12 @@ row. What is held back is looked at whenever a member may have acknowledged what
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.answering import HistoryAnswering
 from covey.core.history.messages import HistoryPull
 from covey.core.history.operation import Log, read_operation
-from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
@@ -21,12 +21,15 @@ from covey.core.now import Now
 from covey.core.wire.message import MessageType
 from covey.limits.history import ANNOUNCE_PAUSE_US, ANNOUNCE_US
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 
 class HistoryAnnouncing:
     """Sends own operations to members."""
 
     def __init__(
-        self, own: DeviceKey, groups: Groups, records: HistoryRecords, queue: SendQueue, answering: HistoryAnswering
+        self, own: DeviceKey, groups: Groups, records: Records, queue: SendQueue, answering: HistoryAnswering
     ) -> None:
         self._own = own
         self._groups = groups

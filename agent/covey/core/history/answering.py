@@ -11,22 +11,25 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from covey.core.group.messages import GroupSend
 from covey.core.history.messages import HistoryPull, OperationBundle, bundle_payload_bytes
 from covey.core.history.operation import read_operation
-from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.limits.history import BUNDLE_OPERATION_BYTES, BUNDLE_OPERATIONS
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 
 class HistoryAnswering:
     """Gives members what they lack."""
 
-    def __init__(self, records: HistoryRecords, carriage: Carriage) -> None:
+    def __init__(self, records: Records, carriage: Carriage) -> None:
         self._records = records
         self._carriage = carriage
 

@@ -11,23 +11,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.messages import LOG_SALT_BYTES, HistoryPull
 from covey.core.history.operation import Log
-from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.limits.history import ANNOUNCE_US, HISTORY_PULL_US, MAXIMUM_WANTED
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 
 class HistoryAsking:
     """Asks members for operations."""
 
-    def __init__(self, past: Past, records: HistoryRecords) -> None:
+    def __init__(self, past: Past, records: Records) -> None:
         self._past = past
         self._records = records
         self._pulled_at_us: dict[tuple[GroupId, DeviceKey], int] = {}

@@ -6,16 +6,20 @@ What is taken of an answer is decided in `history.py`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from covey.core.history.announcing import HistoryAnnouncing
 from covey.core.history.answering import HistoryAnswering
 from covey.core.history.asking import HistoryAsking
-from covey.core.history.records import HistoryRecords
 from covey.core.ids import DeviceKey
 from covey.core.link.carriage import Carriage
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.groups import Groups
 from covey.core.membership.past import Past
 from covey.core.now import Now
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class HistoryExchange:
@@ -26,7 +30,7 @@ class HistoryExchange:
         own: DeviceKey,
         groups: Groups,
         past: Past,
-        records: HistoryRecords,
+        records: Records,
         queue: SendQueue,
         carriage: Carriage,
     ) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, read_manifest
@@ -27,7 +28,7 @@ from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.history.records import Held, HistoryRecords, Remains
+from covey.core.history.records import Held, Remains
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
@@ -40,6 +41,9 @@ from covey.limits.history import (
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 @dataclass(slots=True)
@@ -60,13 +64,13 @@ class Taken:
 class History:
     """The history of each of this device's groups."""
 
-    def __init__(self, identity: Identity, groups: Groups, records: HistoryRecords, exchange: HistoryExchange) -> None:
+    def __init__(self, identity: Identity, groups: Groups, records: Records, exchange: HistoryExchange) -> None:
         self._identity = identity
         self._own = identity.signing_public
         self._groups = groups
         self._records = records
         self.exchange = exchange
-        self._acceptance = Acceptance(records, self._present)
+        self._acceptance = Acceptance(records.operations, records.groups.manifest, self._present)
         self.generation = 0
         """Another number whenever a history has changed."""
         self._heads: dict[GroupId, tuple[int, set[OperationId]]] = {}

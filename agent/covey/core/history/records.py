@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from covey.core.history.operation import Log, Operation
-from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash, OperationId, Place
-from covey.core.link.records import CounterRecords
-from covey.core.membership.records import ControlRecords
+from covey.core.history.operation import Log
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,94 +94,6 @@ class LogEnd:
     length: int
 
 
-class ForgottenRecords(Protocol):
-    """The operations that are not here any more."""
-
-    def ends(self, group_id: GroupId) -> dict[Log, int]:
-        """Return by log up to which number operations were forgotten."""
-
-
-class PlaceRecords(Protocol):
-    """Where operations stand, whether what they say is here or was forgotten."""
-
-    def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
-        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves.
-
-        Each has its target, and is `judged` by its kind alone.
-        """
-
-    def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
-        """Keep where an operation stands, as if what it says had been forgotten here."""
-
-
-class OperationRecords(Protocol):
-    """The operations of this device's groups."""
-
-    def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
-        """Return what is known of an operation that is here, or was forgotten."""
-
-    def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
-        """Return how many operations are here under one number of a log: more than one prove a fork."""
-
-    def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
-        """Return how far a log has come; None where nothing of it is here."""
-
-    def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
-        """Return (log, highest number) of every log, sorted."""
-
-    def totals(self, group_id: GroupId, author: DeviceKey | None = None) -> Totals:
-        """Return how much is here, of all authors or of one."""
-
-    def heads(self, group_id: GroupId) -> list[OperationId]:
-        """Return the operations that none follows, sorted."""
-
-    def after(self, group_id: GroupId, log: Log, number: int) -> Iterator[tuple[int, OperationId, bytes]]:
-        """Yield (height, id, operation) of a log's operations after a number."""
-
-    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
-        """Return an operation's bytes."""
-
-    def of_kind(self, group_id: GroupId, kind: int, *, newest_first: bool = False) -> Iterator[StoredOperation]:
-        """Yield the operations of a kind, by height and id."""
-
-    def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
-        """Yield where each operation stands, also one that was forgotten, each after all that follow it."""
-
-    @property
-    def places(self) -> PlaceRecords:
-        """Where they stand, whether what they say is here or not."""
-
-    @property
-    def forgotten(self) -> ForgottenRecords:
-        """The operations that are not here any more."""
-
-    def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
-        """Keep an accepted operation for good; what it follows is no head any more."""
-
-
-class AnnouncementRecords(Protocol):
-    """How much of this device's own operations each member has been sent, one row a member."""
-
-    def of(self, group_id: GroupId, member: DeviceKey, log: Log) -> Behind | None:
-        """Return what a member has been sent of a log; None where that is nothing."""
-
-    def announced(self, group_id: GroupId, member: DeviceKey, place: Place, log: Log, number: int) -> None:
-        """Note that a log up to a number waits for a member, at a place of its queue."""
-
-    def behind(self, log: Log) -> list[Behind]:
-        """Return the members for whom more of a log was written than they have been sent."""
-
-    def forget(self, group_id: GroupId, member: DeviceKey) -> None:
-        """Forget what a member has been sent."""
-
-
-class CatchUpRecords(Protocol):
-    """The members from whom histories are being fetched."""
-
-    def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: int, now_us: int) -> None:
-        """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
-
-
 @dataclass(frozen=True, slots=True)
 class OfferWait:
     """How long a device that was offered a graph has waited, in microseconds of running: since it was given operations
@@ -193,69 +101,3 @@ class OfferWait:
 
     since_given_us: int | None
     whole_us: int
-
-
-class GraphOfferRecords(Protocol):
-    """How long this device has waited since each group's graph was offered."""
-
-    def waiting(self) -> list[GroupId]:
-        """Return in which groups it waits on."""
-
-    def wait(self, group_id: GroupId) -> OfferWait | None:
-        """Return how long it has waited; None where no graph was offered."""
-
-    def note(self, group_id: GroupId, wait: OfferWait) -> None:
-        """Note how long it has waited."""
-
-    def forget(self, group_id: GroupId) -> None:
-        """Forget that it was offered."""
-
-
-class NamedManifestRecords(Protocol):
-    """The manifests that operations name."""
-
-    def manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
-        """Return an accepted manifest."""
-
-
-class OwnIncarnation(Protocol):
-    """The incarnation that this device writes in."""
-
-    def present(self) -> Incarnation:
-        """Return it."""
-
-
-class AcceptanceRecords(Protocol):
-    """What judging an operation needs."""
-
-    @property
-    def operations(self) -> OperationRecords:
-        """The operations of this device's groups."""
-
-    @property
-    def groups(self) -> NamedManifestRecords:
-        """The manifests that operations name."""
-
-
-class HistoryRecords(AcceptanceRecords, Protocol):
-    """What the history of this device's groups needs."""
-
-    @property
-    def announcements(self) -> AnnouncementRecords:
-        """Which members have been sent this device's own operations."""
-
-    @property
-    def catching_up(self) -> CatchUpRecords:
-        """The members from whom histories are being fetched."""
-
-    @property
-    def incarnations(self) -> OwnIncarnation:
-        """The incarnation that this device writes in."""
-
-    @property
-    def outbox(self) -> ControlRecords:
-        """Messages that wait for their recipients."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""

@@ -18,9 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from covey.core.history.records import OperationRecords, OperationShape
+from covey.core.history.records import OperationShape
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,54 +13,24 @@ A state that was restored, and does not know it, gives numbers once more that it
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ReceiveLink
+from covey.core.link.records import Imprint
 from covey.core.wire.imprints import NOTHING, UNKNOWN, imprint_of
 from covey.core.wire.message import Acknowledgement, Message
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_REPEATED, MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_IMPRINTS
 
-
-class Imprint(NamedTuple):
-    """What is kept of a message that has come."""
-
-    link_seq: LinkSeq
-    seq: int
-    imprint: bytes
-
-
-class ImprintRecords(Protocol):
-    """The imprints of the numbers of each link that rule 1 names."""
-
-    def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, received: SequenceSet) -> None:
-        """Keep the imprint of a message that has come over a link, beside what has been `received` of it."""
-
-    def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
-        """Return what is kept of a number."""
-
-    def before(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
-        """Return what is kept of the nearest lower number."""
-
-    def after(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
-        """Return what is kept of the nearest higher number."""
-
-    def newest(self, author: DeviceKey, incarnation: Incarnation, limit: int, highest: LinkSeq) -> list[Imprint]:
-        """Return what is kept of the highest numbers, these first; nothing has come beyond `highest`."""
-
-
-class ResumedRecords(Protocol):
-    """What links have closed without anything."""
-
-    def resumed(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
-        """Return what of a link only resumptions have closed."""
+if TYPE_CHECKING:
+    from covey.core.records.link import ImprintRecords, ReceivedRecords
 
 
 class Imprints:
     """Judges what comes by what has come, and names it in acknowledgements."""
 
-    def __init__(self, records: ImprintRecords, received: ResumedRecords) -> None:
+    def __init__(self, records: ImprintRecords, received: ReceivedRecords) -> None:
         self._records = records
         self._received = received
 

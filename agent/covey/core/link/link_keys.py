@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.core import crypto
 from covey.core.crypto import NoiseKey, NoiseKeys, Secret
@@ -33,6 +33,9 @@ from covey.core.wire.message import Message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DecryptionError
 from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US
+
+if TYPE_CHECKING:
+    pass
 
 _LINK_BYTES = 64
 _WORN = 8
@@ -105,19 +108,6 @@ def _at_rest(noise: NoiseKey) -> bytes:
     return crypto.digest(b"covey/1 linkkeys", noise.secret.reveal())
 
 
-class LinkKeyRecords(Protocol):
-    """The durable half: the keys that others have given to this device."""
-
-    def find(self, tag: bytes) -> KeptKey | None:
-        """Return the key that goes by a tag."""
-
-    def save(self, key: KeptKey, now_us: int) -> None:
-        """Keep a key; of too many of one author, the oldest goes. One whose tag is in use already is not kept."""
-
-    def forget(self, is_peer: Callable[[DeviceKey], bool], noise_publics: set[NoisePublic], now_us: int) -> None:
-        """Wipe the keys of who is no peer, those that came for another noise key, and those that are too old."""
-
-
 # -- receiving --------------------------------------------------------------------------------------------------------
 
 
@@ -139,7 +129,7 @@ class Opened:
             raise DecryptionError("envelope does not open")
 
 
-def open_envelope(raw: bytes, noise: NoiseKeys, records: LinkKeyRecords) -> Opened:
+def open_envelope(raw: bytes, noise: NoiseKeys, find: Callable[[bytes], KeptKey | None]) -> Opened:
     """Open an envelope by a noise key or a link key.
 
     Raises:
@@ -149,7 +139,7 @@ def open_envelope(raw: bytes, noise: NoiseKeys, records: LinkKeyRecords) -> Open
     """
     envelope = read_envelope(raw)
     if isinstance(envelope, LinkEnvelope):
-        kept = records.find(envelope.tag)
+        kept = find(envelope.tag)
         if kept is None:
             raise DecryptionError("envelope does not open")
         return Opened(envelope.open(kept.key(noise)), None, kept.author)

@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.after_commit import AfterCommit
-from covey.core.link.records import ReceiverRecords
 from covey.core.now import Now
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import LimitError
@@ -42,6 +42,9 @@ from covey.limits.link import (
     RETRY_US_MAX,
     RETURNED_US,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 def ready_in_order(
@@ -185,7 +188,7 @@ class StartReport:
 class ReceiveLinks:
     """The receiving sides that wait for something; of the others the store remembers all there is."""
 
-    def __init__(self, records: ReceiverRecords, report: StartReport, after_commit: AfterCommit) -> None:
+    def __init__(self, records: Records, report: StartReport, after_commit: AfterCommit) -> None:
         self._records = records
         self._links: dict[tuple[DeviceKey, Incarnation], ReceiveLink] = {}
         self._touched: dict[tuple[DeviceKey, Incarnation], ReceiveLink] = {}

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
 from covey.core.link.incarnations import span_of
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.records import IncarnationRecords
 from covey.core.link.send_window import InFlight
 from covey.core.now import Now
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.core.wire.topics import inbox_topic
+
+if TYPE_CHECKING:
+    from covey.core.records.link import IncarnationRecords
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.messages import Departed, GroupSend, Parted
@@ -14,7 +15,7 @@ from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.records import SendQueueRecords, class_of
+from covey.core.link.records import class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
@@ -22,6 +23,10 @@ from covey.core.wire.message import NO_GROUP, Loss, LossReason, Message, Message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
+    from covey.core.records.link import OutboxRecords
 
 TAKEN_OF_STRANGERS = frozenset(
     {MessageType.GROUP_MANIFEST, MessageType.REVOKE, MessageType.JOIN, MessageType.GROUP_INVITE}
@@ -53,7 +58,7 @@ class SendQueue:
     def __init__(
         self,
         identity: Identity,
-        records: SendQueueRecords,
+        records: Records,
         address: Callable[[DeviceKey], NoisePublic | None],
         windows: Windows,
         link_keys: SendingLinks,
@@ -295,3 +300,9 @@ class SendQueue:
         if freed:
             self._report_losses(recipient, now)
         return freed
+
+
+def groups_of_waiting(outbox: OutboxRecords, recipient: DeviceKey, kind: MessageType) -> list[GroupId]:
+    """Return of which group each message of a type is that waits for a device."""
+    waiting = (read_message(raw, verify=False) for _, raw in outbox.control_messages(recipient))
+    return [each.group_id for each in waiting if each.type is kind]

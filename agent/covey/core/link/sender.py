@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.records import SenderRecords
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import SendLink
@@ -19,13 +19,16 @@ from covey.core.wire.message import NO_GROUP, MessageType, Resumption
 from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
 from covey.limits.message import MAXIMUM_SEQUENCE
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 
 class Sender:
     """The queues of all recipients on their way out."""
 
     def __init__(
         self,
-        records: SenderRecords,
+        records: Records,
         queue: SendQueue,
         sealer: Sealer,
         windows: Windows,

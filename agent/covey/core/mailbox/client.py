@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.mailbox.messages import (
@@ -26,7 +27,6 @@ from covey.core.mailbox.messages import (
     Pull,
     PullResponse,
 )
-from covey.core.mailbox.records import MailboxUseRecords
 from covey.core.mailbox.states import SESSION, Asking, Away, Closed, Greeting, Open, Pulling, SessionEvent, State
 from covey.core.now import Now
 from covey.core.transitions import follow
@@ -41,6 +41,9 @@ from covey.limits.mailbox import (
     PULL_BLOBS,
 )
 
+if TYPE_CHECKING:
+    from covey.core.records.content import MailboxRecords
+
 _EMPTY_PULLS = 128
 """Parts without a blob in a row, each a gap of expired cursors, before the rest waits for the next greeting."""
 
@@ -48,7 +51,7 @@ _EMPTY_PULLS = 128
 class MailboxSession:
     """This device with one mailbox, by a group that both are in."""
 
-    def __init__(self, mailbox: DeviceKey, group_id: GroupId, name: str, records: MailboxUseRecords) -> None:
+    def __init__(self, mailbox: DeviceKey, group_id: GroupId, name: str, records: MailboxRecords) -> None:
         self.mailbox = mailbox
         self.group_id = group_id
         self._name = name

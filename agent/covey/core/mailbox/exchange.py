@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import MAILBOX
 from covey.core.ids import DeviceKey, GroupId, truncate_utf8
@@ -27,7 +28,7 @@ from covey.core.mailbox.messages import (
     read_mailbox_message,
 )
 from covey.core.mailbox.pushing import Pushing
-from covey.core.mailbox.records import ExchangeRecords, WakeHook
+from covey.core.mailbox.records import WakeHook
 from covey.core.mailbox.revoking import Revoking
 from covey.core.mailbox.service import MailboxService
 from covey.core.membership.groups import Groups
@@ -36,6 +37,9 @@ from covey.core.wire.message import Message
 from covey.errors import MailboxSessionError, NotAMemberError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.mailbox import ANSWERS_WAITING, MAILBOXES_GREETED, MAXIMUM_ERROR_BYTES, WAKES_WAITING
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 Said = tuple[DeviceKey, GroupId, MailboxMessage]
 
@@ -62,7 +66,7 @@ class MailboxExchange:
         self,
         own: DeviceKey,
         groups: Groups,
-        records: ExchangeRecords,
+        records: Records,
         windows: Windows,
         carriage: Carriage,
         parts: MailboxParts,

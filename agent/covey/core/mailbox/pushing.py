@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.group.manifest import MAILBOX, GroupManifest
@@ -26,7 +27,6 @@ from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.link.carriage import Carriage
 from covey.core.link.windows import Windows
 from covey.core.mailbox.messages import BLOB_ID_BYTES, Error, Push, PushAck, fits_relay
-from covey.core.mailbox.records import ExchangeRecords
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.limits.mailbox import (
@@ -39,6 +39,9 @@ from covey.limits.mailbox import (
     REFUSED_US,
     SILENT_RETRIES,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 _TIMES = 3
 """How often a blob is pushed before its mailbox counts as silent."""
@@ -102,7 +105,7 @@ class Pushing:
         self,
         own: DeviceKey,
         groups: Groups,
-        records: ExchangeRecords,
+        records: Records,
         windows: Windows,
         carriage: Carriage,
         seal: Callable[[DeviceKey, bytes, Now], bytes | None],

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
@@ -42,7 +43,7 @@ from covey.core.mailbox.messages import (
     UnregisterPush,
     fits_relay,
 )
-from covey.core.mailbox.records import BlobRefusal, MailboxInboxRecords, WakeHook
+from covey.core.mailbox.records import BlobRefusal, WakeHook
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.message import Message
@@ -66,6 +67,9 @@ from covey.limits.mailbox import (
     WAKE_US,
     WAKES_WAITING,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.content import MailboxRecords
 
 
 @dataclass(slots=True)
@@ -134,7 +138,7 @@ class MailboxService:
         self,
         own: DeviceKey,
         groups: Groups,
-        records: MailboxInboxRecords,
+        records: MailboxRecords,
         carriage: Carriage,
         maximum_bytes: int,
         take_manifests: Callable[[Message, bytes, Now], None],

@@ -17,21 +17,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import Departed
 from covey.core.ids import DeviceKey, NoisePublic
-from covey.core.membership.records import AddressRecords
 from covey.limits.group import DEPARTURE_US
 from covey.limits.link import RETRY_US_MAX
 from covey.limits.pairing import JOIN_RETRY_US, JOIN_TRIES, PUBLIC_VISITORS, VISIT_US
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class Addresses:
     """Noise keys by signing key; all of it follows from the records."""
 
-    def __init__(self, records: AddressRecords) -> None:
+    def __init__(self, records: Records) -> None:
         self._records = records
         self._noise: dict[DeviceKey, NoisePublic] = {}
         self._accepted_authors: frozenset[DeviceKey] = frozenset()

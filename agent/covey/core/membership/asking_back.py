@@ -19,15 +19,19 @@ a member by what it holds, since who was removed itself may say so, too.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import GroupRecords
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS, PULL_US_MAX
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import GroupRecords
 
 
 class AskingBack:

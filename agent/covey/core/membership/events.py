@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, GroupId
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,44 +62,6 @@ class VoteCast:
     voter: DeviceKey
     votes: int
     needed: int
-
-
-class EventRecords(Protocol):
-    """What happened, for those who ask later."""
-
-    def keep(self, event: GroupEvent, now_us: int) -> None:
-        """Keep what has become of a group."""
-
-    def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
-        """Keep what has become of an invitation of this device's, or to it; `device` is the other one."""
-
-    def vote(self, cast: VoteCast, now_us: int) -> None:
-        """Keep that somebody has voted."""
-
-
-class GroupEvents:
-    """What has become of groups: at once for whoever runs this device, and durably for whoever asks later."""
-
-    def __init__(self, records: EventRecords) -> None:
-        self._records = records
-        self._unreported: deque[GroupEvent] = deque()
-
-    def report(self, event: GroupEvent, now_us: int) -> None:
-        """Note that it happened, inside the transaction by which it does."""
-        self._unreported.append(event)
-        self._records.keep(event, now_us)
-
-    def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
-        """Note what has become of an invitation, inside the transaction by which it does."""
-        self._records.invitation(group_id, device, state, now_us)
-
-    def vote(self, cast: VoteCast, now_us: int) -> None:
-        """Note that somebody has voted, inside the transaction that keeps the vote."""
-        self._records.vote(cast, now_us)
-
-    def next(self) -> GroupEvent | None:
-        """Return the oldest that was not returned yet."""
-        return self._unreported.popleft() if self._unreported else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,22 +19,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, GroupId, ManifestHash
 from covey.core.link.records import MessageClass
-from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
+from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue, groups_of_waiting
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
 from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import ExpiryRecords, PendingJoin, groups_of_waiting
+from covey.core.membership.records import PendingJoin
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.limits.pairing import JOIN_GRACE_US, JOIN_MEMORY_US
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
-def give_up(membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:
+
+def give_up(membership: Membership, records: Records, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
     for recipient in filter(membership.groups.shares_nothing_with, membership.end_departures()):
         _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
@@ -76,7 +80,7 @@ class LeftGroups:
         fresh = (group for group in self._groups.left() if (group.group_id, group.hash) not in self._erased)
         self.may_go = self.may_go or any(group.member(device) is not None for group in fresh)
 
-    def erase(self, records: ExpiryRecords, queue: SendQueue, now: Now) -> None:
+    def erase(self, records: Records, queue: SendQueue, now: Now) -> None:
         """Erase what may go. Writes, so inside a transaction."""
         self.may_go = False
         left = {(group.group_id, group.hash): group for group in self._groups.left()}
@@ -87,7 +91,7 @@ class LeftGroups:
                 self._erased.add(key)
 
 
-def _leave_to_members(groups: Groups, records: ExpiryRecords) -> None:
+def _leave_to_members(groups: Groups, records: Records) -> None:
     """End what this device owes to those who are out of a group that it is itself out of (rule 2)."""
     left_behind = {group.group_id: group for group in groups.removed_from()}
     if not left_behind:
@@ -102,11 +106,11 @@ def _leave_to_members(groups: Groups, records: ExpiryRecords) -> None:
     groups.readdress()
 
 
-def _submissions_wait(recipient: DeviceKey, records: ExpiryRecords) -> bool:
+def _submissions_wait(recipient: DeviceKey, records: Records) -> bool:
     return any(records.outbox.waiting_bytes(recipient, kind) for kind in (MessageClass.DATA, MessageClass.TELEMETRY))
 
 
-def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue, now: Now) -> None:
+def _erase_left(membership: Membership, records: Records, queue: SendQueue, now: Now) -> None:
     """Erase groups that this device has left (rule 4)."""
     erased = False
     for group in membership.groups.left():
@@ -123,12 +127,12 @@ def _erase_left(membership: Membership, records: ExpiryRecords, queue: SendQueue
         membership.groups.refresh()
 
 
-def _erase_words(group: GroupManifest, groups: Groups, records: ExpiryRecords, queue: SendQueue, now: Now) -> None:
+def _erase_words(group: GroupManifest, groups: Groups, records: Records, queue: SendQueue, now: Now) -> None:
     records.groups.erase_content(group.group_id)
     withdraw_secrets(groups.own, group.group_id, records.outbox, queue, now)
 
 
-def _is_known(group: GroupManifest, records: ExpiryRecords) -> bool:
+def _is_known(group: GroupManifest, records: Records) -> bool:
     """Say whether another member has acknowledged that this device has left; so, too, where there is none."""
     members = _members(group)
     return not members or _uninformed(group, records) < members
@@ -138,7 +142,7 @@ def _members(group: GroupManifest) -> set[DeviceKey]:
     return {member.keys.signing_public for member in group.members if not member.is_board}
 
 
-def _uninformed(group: GroupManifest, records: ExpiryRecords) -> set[DeviceKey]:
+def _uninformed(group: GroupManifest, records: Records) -> set[DeviceKey]:
     """Return the members of a group that this device has left for whom that waits still."""
     waiting = _members(group).intersection(records.outbox.recipients())
     return {key for key in waiting if group.group_id in _notices(key, records)}
@@ -153,20 +157,20 @@ def is_departure_notice(groups: Groups, message: Message) -> bool:
     )
 
 
-def _notices(recipient: DeviceKey, records: ExpiryRecords) -> set[GroupId]:
+def _notices(recipient: DeviceKey, records: Records) -> set[GroupId]:
     """Return the groups whose manifests wait for a device."""
     return set(groups_of_waiting(records.outbox, recipient, MessageType.GROUP_MANIFEST))
 
 
 def _drop(
-    recipient: DeviceKey, counter: str, records: ExpiryRecords, queue: SendQueue, *, but_telemetry: bool = False
+    recipient: DeviceKey, counter: str, records: Records, queue: SendQueue, *, but_telemetry: bool = False
 ) -> None:
     dropped = queue.forget(recipient, but_telemetry=but_telemetry)
     if dropped:
         records.counters.count(counter, dropped)
 
 
-def _withdraw_request(pending: PendingJoin, groups: Groups, records: ExpiryRecords, queue: SendQueue, now: Now) -> bool:
+def _withdraw_request(pending: PendingJoin, groups: Groups, records: Records, queue: SendQueue, now: Now) -> bool:
     """Take a join request out of the outbox; return False where none waits (rule 3)."""
     inviter = pending.inviter.signing_public
     for place, raw in records.outbox.control_messages(inviter):

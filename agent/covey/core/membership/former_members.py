@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within
@@ -21,13 +21,15 @@ from covey.core.ids import DeviceKey, GroupId, ManifestHash
 from covey.core.link.carriage import Carriage
 from covey.core.link.rates import TokenBucket
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import GroupRecords
 from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport
 from covey.core.wire.message import Message, MessageType
 from covey.errors import NotAMemberError, RateError
 from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS
 from covey.limits.heads import FORMER_LOOK_BYTES, FORMER_LOOK_SECONDS, REMOVAL_MANIFESTS
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import GroupRecords
 
 MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
 """Says whether something (the key) may go to a device now, as what it is about stands; and notes that it does."""

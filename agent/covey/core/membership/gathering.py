@@ -12,24 +12,29 @@ waits once in its life. (docs/protocol.md, "Pairing", Invites of a fleet.)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import GroupSend
 from covey.core.ids import DeviceKey, EpochId, GroupId
-from covey.core.link.records import CounterRecords
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import GatheringRecords, OpenInvite
+from covey.core.membership.records import OpenInvite
 from covey.core.now import Now
 from covey.core.pairing.invite import JoinRequest
 from covey.core.wire.message import Message
 from covey.errors import LocalError
 from covey.limits.pairing import GATHER_QUIET_US, GATHER_US
 
+if TYPE_CHECKING:
+    from covey.core.records.groups import InviteRecords
+    from covey.core.records.link import CounterRecords
+
 
 class Gathering:
     """Who waits to be let in together. Who it is, is durable; since when, is not."""
 
-    def __init__(self, invites: GatheringRecords, counters: CounterRecords) -> None:
+    def __init__(self, invites: InviteRecords, counters: CounterRecords) -> None:
         self._invites = invites
         self._counters = counters
         self._waits = any(each.request is not None for each in invites.all())

@@ -6,6 +6,7 @@ It reads. What a group becomes is decided in `membership.py`, which gives it bac
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.crypto import Identity
@@ -14,16 +15,18 @@ from covey.core.group.messages import Parted
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, NoisePublic
 from covey.core.membership.addresses import Addresses
-from covey.core.membership.records import MembershipRecords
 from covey.core.membership.replay import replayed
 from covey.errors import UnknownGroupError
 from covey.limits.heads import LEFT_LOOKED_BACK
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 class Groups:
     """Every group that a device holds, and the address of everybody it may speak to."""
 
-    def __init__(self, identity: Identity, records: MembershipRecords) -> None:
+    def __init__(self, identity: Identity, records: Records) -> None:
         self._identity = identity
         self.own = identity.signing_public
         """This device's key."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
 from covey.core.group.trust import GroupTrust
@@ -31,44 +31,21 @@ from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.records import MessageClass
+from covey.core.link.send_queue import groups_of_waiting
 from covey.core.link.send_window import Jitter
 from covey.core.membership.former_members import FormerMembers
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import ControlRecords, GroupRecords, groups_of_waiting
 from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
 from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.heads import GIVEN_AFTER, HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, PACED, QUICK_ROUNDS
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 _NEWS = (MessageClass.CONTROL, MessageClass.HISTORY)
 """What waits for a device may be the news."""
-
-
-class PeerHeadsRecords(Protocol):
-    """What each device has last said of the groups that it shares with this one."""
-
-    def note(self, device: DeviceKey, said: GroupId, report: bytes | None, now_us: int) -> None:
-        """Keep what a device has said, and its report where it came with one; the same again only once a minute."""
-
-    def seen_at(self) -> dict[DeviceKey, int]:
-        """Return when each device last said anything, by the wall clock, to a minute."""
-
-
-class HeadsRecords(Protocol):
-    """What comparing heads reads and writes."""
-
-    @property
-    def groups(self) -> GroupRecords:
-        """Manifests and secrets."""
-
-    @property
-    def outbox(self) -> ControlRecords:
-        """Messages that wait for their recipients."""
-
-    @property
-    def heads(self) -> PeerHeadsRecords:
-        """What each device has last said of the groups that it shares with this one."""
 
 
 class Histories(Protocol):
@@ -101,7 +78,7 @@ class HeadsExchange:
         groups: Groups,
         histories: Histories,
         pulls: HistoryPulls,
-        records: HeadsRecords,
+        records: Records,
         jitter: Jitter,
         pacing: HeadsPacing,
         carriage: Carriage,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.membership.records import InvitationRecords, OpenInvite, PendingJoin
+from covey.core.membership.records import OpenInvite, PendingJoin
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_secret
 from covey.core.wire.message import Message
@@ -22,11 +23,14 @@ from covey.limits.pairing import (
     PUBLIC_REQUEST_US,
 )
 
+if TYPE_CHECKING:
+    from covey.core.records import Records
+
 
 class Invitations:
     """One device's invites and pending joins; all of it is in the records."""
 
-    def __init__(self, identity: Identity, records: InvitationRecords, rng: Callable[[int], bytes]) -> None:
+    def __init__(self, identity: Identity, records: Records, rng: Callable[[int], bytes]) -> None:
         self._identity = identity
         self._records = records
         self._rng = rng

@@ -8,6 +8,7 @@ hand is let in at once, by an invite that is its alone; a public group is joined
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import DeviceKeys, Identity
 from covey.core.group.manifest import Member
@@ -15,12 +16,15 @@ from covey.core.group.messages import GroupSend
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.invitations import check_may_let_in
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import InviteRecords, OpenInvite
+from covey.core.membership.records import OpenInvite
 from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
 from covey.limits.pairing import ADMISSION_US, INVITE_US
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import InviteRecords
 
 
 class Joining:

@@ -9,17 +9,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.send_queue import SendQueue
-from covey.core.membership.records import ControlRecords
 from covey.core.now import Now
 from covey.core.wire.message import MessageType, read_message
 
+if TYPE_CHECKING:
+    from covey.core.records.link import OutboxRecords
 
-def withdraw_secrets(own: DeviceKey, group_id: GroupId, outbox: ControlRecords, queue: SendQueue, now: Now) -> None:
+
+def withdraw_secrets(own: DeviceKey, group_id: GroupId, outbox: OutboxRecords, queue: SendQueue, now: Now) -> None:
     """Have a group's manifests that wait go without the secrets of epochs that `own` was in. Writes."""
     for recipient in outbox.recipients():
         is_rewritten = False

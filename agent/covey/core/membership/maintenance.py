@@ -30,10 +30,10 @@ from covey.core.group.resolver import GroupState
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.records import MessageClass
+from covey.core.link.send_queue import groups_of_waiting
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import MaintenanceRecords, groups_of_waiting
 from covey.core.membership.rotation import announce_everywhere, outdated
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
@@ -53,6 +53,7 @@ from covey.limits.heads import PACED
 
 if TYPE_CHECKING:
     from covey.core.membership.gathering import Gathering
+    from covey.core.records import Records
 
 _PULLS_MAX = 6
 """Times that something is asked for which no member has, before it is forgotten, and asked for less often."""
@@ -71,7 +72,7 @@ class _Pulls:
 class GroupMaintenance:
     """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
 
-    def __init__(self, identity: Identity, records: MaintenanceRecords, jitter: Jitter, carriage: Carriage) -> None:
+    def __init__(self, identity: Identity, records: Records, jitter: Jitter, carriage: Carriage) -> None:
         self._gathering: Gathering | None = None
         self._identity = identity
         self._own = identity.signing_public

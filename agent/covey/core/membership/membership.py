@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import (
@@ -37,16 +38,27 @@ from covey.core.group.revocation import Revoke, check_revoke, read_revoke, sign_
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import GROUP_ID_BYTES, DeviceKey, EpochId, GroupId
 from covey.core.link.carriage import Carriage
-from covey.core.membership.events import GroupChanged, GroupDestroyed, GroupEvents, RemovedFromGroup
+from covey.core.membership.events import (
+    GroupChanged,
+    GroupDestroyed,
+    GroupEvent,
+    InvitationState,
+    RemovedFromGroup,
+    VoteCast,
+)
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities
 from covey.core.membership.public_joins import PublicJoins
-from covey.core.membership.records import MembershipRecords, PendingJoin
+from covey.core.membership.records import PendingJoin
 from covey.core.membership.replay import Offered, offer_all, reopened
 from covey.core.membership.spreading import Spreading
 from covey.core.wire.message import Message, MessageType
 from covey.errors import AheadError, InviteError, LocalError, RemoteError
 from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
+    from covey.core.records.groups import EventRecords
 
 Edit = Callable[[GroupManifest, EpochId], GroupManifest]
 """Makes the next version of a draft; the bytes are the id of the new epoch's secret, where one begins."""
@@ -59,7 +71,7 @@ class Membership:
         self,
         identity: Identity,
         groups: Groups,
-        records: MembershipRecords,
+        records: Records,
         rng: Callable[[int], bytes],
         carriage: Carriage,
     ) -> None:
@@ -383,3 +395,28 @@ class Membership:
             added = tuple(member for key, member in listed.items() if key not in known)
             self.events.report(GroupChanged(after, added, gone, self._own not in known, trust.conflict), now_us)
         return self.spreading.to_void(trust.group_id, void_news, void)
+
+
+class GroupEvents:
+    """What has become of groups: at once for whoever runs this device, and durably for whoever asks later."""
+
+    def __init__(self, records: EventRecords) -> None:
+        self._records = records
+        self._unreported: deque[GroupEvent] = deque()
+
+    def report(self, event: GroupEvent, now_us: int) -> None:
+        """Note that it happened, inside the transaction by which it does."""
+        self._unreported.append(event)
+        self._records.keep(event, now_us)
+
+    def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
+        """Note what has become of an invitation, inside the transaction by which it does."""
+        self._records.invitation(group_id, device, state, now_us)
+
+    def vote(self, cast: VoteCast, now_us: int) -> None:
+        """Note that somebody has voted, inside the transaction that keeps the vote."""
+        self._records.vote(cast, now_us)
+
+    def next(self) -> GroupEvent | None:
+        """Return the oldest that was not returned yet."""
+        return self._unreported.popleft() if self._unreported else None

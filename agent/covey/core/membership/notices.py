@@ -15,42 +15,24 @@ What is taken is acknowledged, or it would go again for a month:
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import Member, read_manifest
 from covey.core.group.messages import Bundle
-from covey.core.ids import DeviceKey, Incarnation
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import GroupRecords
 from covey.core.wire.message import Message, MessageType
-from covey.core.wire.sequences import SequenceSet
 from covey.errors import RemoteError
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
+    from covey.core.records.groups import GroupRecords
 
 _LOOKED_AT = 4
 """Manifests of the version before a notice, and of its own, that are looked through for its author."""
 
 
-class ReceivedNotices(Protocol):
-    """What has come over each link."""
-
-    def of(self, author: DeviceKey, incarnation: Incarnation) -> SequenceSet:
-        """Return what has come over a link."""
-
-
-class NoticeRecords(Protocol):
-    """What this reads."""
-
-    @property
-    def groups(self) -> GroupRecords:
-        """Manifests."""
-
-    @property
-    def received(self) -> ReceivedNotices:
-        """What has come over each link."""
-
-
-def came_before(records: NoticeRecords, message: Message) -> bool:
+def came_before(records: Records, message: Message) -> bool:
     """Say whether a message is a GROUP_MANIFEST that has come before (rule 2)."""
     if message.type is not MessageType.GROUP_MANIFEST or not message.link_seq:
         return False
@@ -83,7 +65,7 @@ def is_refusal(membership: Membership, message: Message) -> bool:
     return not Bundle.from_wire(message.body).manifests
 
 
-def keep_answerable(groups: Groups, records: NoticeRecords, message: Message) -> None:
+def keep_answerable(groups: Groups, records: Records, message: Message) -> None:
     """Give the author of a GROUP_MANIFEST that was taken an address, where it has none (rule 1). Writes."""
     if groups.address_to_answer(message.author) is not None:
         return

@@ -8,21 +8,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import read_manifest
 from covey.core.group.messages import GroupSend, pull_to_wire
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.membership.records import PastRecords
 from covey.core.now import Now
 from covey.core.wire.message import MessageType
 from covey.errors import RemoteError
 from covey.limits.group import BUNDLE_MANIFESTS, PULL_US
 
+if TYPE_CHECKING:
+    from covey.core.records.groups import GroupRecords
+
 
 class Past:
     """Fetches what went before."""
 
-    def __init__(self, records: PastRecords) -> None:
+    def __init__(self, records: GroupRecords) -> None:
         self._records = records
         self._asked_at_us: dict[GroupId, int] = {}
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.ids import DeviceKey
-from covey.core.membership.records import ManifestRecords
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import GroupRecords
 
 
-def former_member(records: ManifestRecords, group: GroupManifest, target: DeviceKey) -> Member | None:
+def former_member(records: GroupRecords, group: GroupManifest, target: DeviceKey) -> Member | None:
     """Return the record that a banned device had last, where this device knows it.
 
     The newest key of a device that rotated after its ban is not known to the group: then an invite has to help.

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.trust import GroupTrust, Verdict
 from covey.core.ids import GroupId, ManifestHash
-from covey.core.membership.records import ManifestRecords
 from covey.errors import RemoteError, RollbackError, VersionGapError
 from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, STEPS_AT_ONCE
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import GroupRecords
 
 _LOOK_BACK = (1, 8, 64, MAXIMUM_OPEN_MANIFESTS)
 """How many versions a device goes back to find what a late rival follows."""
@@ -100,9 +103,7 @@ def replayed(group_id: GroupId, manifests: Iterable[GroupManifest]) -> GroupTrus
     return trust
 
 
-def reopened(
-    group_id: GroupId, waiting: dict[ManifestHash, GroupManifest], records: ManifestRecords
-) -> GroupTrust | None:
+def reopened(group_id: GroupId, waiting: dict[ManifestHash, GroupManifest], records: GroupRecords) -> GroupTrust | None:
     """Return a trust that remembers enough of the past for what waits, if all of that past is here (rule 2).
 
     What follows something that is here, but too old, is taken out of `waiting`.
@@ -129,7 +130,7 @@ def reopened(
 
 
 def _is_here(
-    group_id: GroupId, parent: ManifestHash, waiting: dict[ManifestHash, GroupManifest], records: ManifestRecords
+    group_id: GroupId, parent: ManifestHash, waiting: dict[ManifestHash, GroupManifest], records: GroupRecords
 ) -> bool:
     return parent in waiting or records.has_manifest(group_id, parent)
 
@@ -139,7 +140,7 @@ def _reopened_from(
     floor: int,
     stored: list[bytes],
     waiting: dict[ManifestHash, GroupManifest],
-    records: ManifestRecords,
+    records: GroupRecords,
 ) -> GroupTrust | None:
     """Return a trust that remembers what is stored from a version on, if that is of use for what waits."""
     past = {each.hash: each for raw in stored if (each := read_manifest(raw, verify=False))}

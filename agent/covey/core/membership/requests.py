@@ -8,6 +8,7 @@ invites to it again, until the person asks to join it or reconsiders; the newest
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
@@ -16,7 +17,6 @@ from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.membership.events import GroupInvited
 from covey.core.membership.groups import Groups
 from covey.core.membership.joining import Joining
-from covey.core.membership.records import RequestRecords
 from covey.core.pairing.invite import SECRET_BYTES, Invite
 from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.pairing.records import GroupRequest
@@ -29,6 +29,9 @@ from covey.limits.pairing import (
     MAXIMUM_GROUP_REQUESTS_OF_ONE,
     PREVIEWED_MEMBERS,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import RequestRecords
 
 _FIELDS = 3
 _INVITE_BYTES = 128 + PREVIEW_BYTES

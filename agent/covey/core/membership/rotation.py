@@ -21,6 +21,7 @@ is not the current key, rule 1 corrects it.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity, digest
 from covey.core.group.manifest import COLLECTOR
@@ -29,10 +30,14 @@ from covey.core.ids import GroupId, NoisePublic
 from covey.core.link.records import MessageClass
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import ControlRecords, OpenInvite, RotationRecords
+from covey.core.membership.records import OpenInvite
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, ROTATION_PACE_US
+
+if TYPE_CHECKING:
+    from covey.core.records import Records
+    from covey.core.records.link import OutboxRecords
 
 
 def outdated(groups: Groups, identity: Identity) -> list[GroupId]:
@@ -59,9 +64,7 @@ def announce(membership: Membership, identity: Identity, group_id: GroupId, now_
     return membership.change(group_id, lambda draft, _: draft.changing(replace(own, keys=identity.keys)), now_us)
 
 
-def announce_everywhere(
-    membership: Membership, identity: Identity, records: RotationRecords, now_us: int
-) -> list[GroupSend]:
+def announce_everywhere(membership: Membership, identity: Identity, records: Records, now_us: int) -> list[GroupSend]:
     """Announce the new key to the groups that list a retired one; one that refuses is counted, and tried later."""
     sends: list[GroupSend] = []
     for group_id in outdated(membership.groups, identity):
@@ -74,7 +77,7 @@ def announce_everywhere(
     return sends
 
 
-def _notify_boards(groups: Groups, identity: Identity, records: RotationRecords, group_id: GroupId) -> list[GroupSend]:
+def _notify_boards(groups: Groups, identity: Identity, records: Records, group_id: GroupId) -> list[GroupSend]:
     """Tell the boards that seal for this collector, as they follow no manifests (docs/protocol.md, "Forwarding")."""
     group = groups.group(group_id)
     if identity.signing_public not in {member.keys.signing_public for member in group.with_capability(COLLECTOR)}:
@@ -96,7 +99,7 @@ def rotation_due_us(groups: Groups, public: NoisePublic, since_us: int, interval
     return since_us + int(mean_us * (0.8 + 0.4 * share))
 
 
-def control_waits(outbox: ControlRecords) -> bool:
+def control_waits(outbox: OutboxRecords) -> bool:
     """Say whether any control message waits for an acknowledgement."""
     return outbox.bytes_by_class()[MessageClass.CONTROL] > 0
 
@@ -106,7 +109,7 @@ def announcement_bytes(groups: Groups) -> int:
     return sum(len(group.raw) * len(group.members) for group in groups.joined())
 
 
-def may_rotate(groups: Groups, identity: Identity, records: RotationRecords, now_us: int) -> bool:
+def may_rotate(groups: Groups, identity: Identity, records: Records, now_us: int) -> bool:
     """Say whether a rotation by itself would endanger nothing that is under way (rule 5)."""
     return not (
         identity.noise.retired
@@ -122,7 +125,7 @@ def _is_done(invite: OpenInvite) -> bool:
     return invite.prepared_for is not None and invite.used_by is not None
 
 
-def wiped(groups: Groups, identity: Identity, records: RotationRecords, now_us: int) -> list[NoisePublic]:
+def wiped(groups: Groups, identity: Identity, records: Records, now_us: int) -> list[NoisePublic]:
     """Return the retired noise keys whose time is over (rule 3)."""
     listed = {
         own.keys.noise_public for group in groups.joined() if (own := group.member(identity.signing_public)) is not None

@@ -8,14 +8,17 @@ Each is placed after what it follows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import Bundle, GroupSend, first_within
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
-from covey.core.membership.records import GroupRecords
 from covey.core.wire.message import MessageType
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import GroupRecords
 
 
 class Spreading:

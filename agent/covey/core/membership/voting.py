@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, Mode
@@ -22,9 +23,11 @@ from covey.core.membership.events import VoteCast
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.membership.readmission import readmitting
-from covey.core.membership.records import VoteRecords
 from covey.core.wire.message import Message, MessageType
 from covey.errors import AheadError, LocalError, VoteError
+
+if TYPE_CHECKING:
+    from covey.core.records.groups import VoteRecords
 
 VOTING_MODES = frozenset({Mode.ADMIN_INVITES, Mode.PUBLIC})
 

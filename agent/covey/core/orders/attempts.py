@@ -14,12 +14,15 @@ from it. So it costs nothing to keep, a power cut or a salvage takes nothing of 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.core.history.kinds import OperationKind
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrder, weigh_orders
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OrderRecords
 
 NO_OPERATOR, REMOVED, TOO_FEW = "not_an_operator", "was_removed", "not_enough_approvals"
 CODES = (NO_OPERATOR, REMOVED, TOO_FEW)

@@ -29,14 +29,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, read_operation
 from covey.core.history.orders import OperatorChange
 from covey.core.ids import DeviceKey, GroupId, OperationId
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
 from covey.limits.orders import CHANGES_OF_A_LOG
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OrderRecords
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
 
 from covey.core.history.operation import Log
 from covey.core.ids import DeviceKey, GroupId, OperationId
@@ -33,11 +33,26 @@ class OrderNode(NamedTuple):
         return self.log.author
 
 
-class OrderRecords(Protocol):
-    """A group's operations, as they are judged."""
+Subject = NewType("Subject", bytes)
+"""What a report is of: the id of an order, and behind it the key of a board if it is one's; empty: all at once."""
 
-    def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
-        """Yield what bears on orders, by height and id."""
 
-    def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
-        """Return an operation's bytes."""
+@dataclass(frozen=True, slots=True)
+class SentReport:
+    """What a recipient was sent last of a subject: its digest.
+
+    `waits` says that it has not acknowledged it yet; `lacks` that it has not got it, or may not have (rule 2).
+    """
+
+    digest: bytes
+    waits: bool
+    lacks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lacked:
+    """A report of one subject that a recipient lacks."""
+
+    group_id: GroupId
+    recipient: DeviceKey
+    subject: Subject

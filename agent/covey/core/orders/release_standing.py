@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.releases import ReleaseChange, ReleaseState
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, weigh_orders
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OrderRecords
 
 
 @dataclass(slots=True)

@@ -15,29 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import NewType, Protocol
+from typing import TYPE_CHECKING
 
-from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.send_queue import SendQueue
 from covey.core.now import Now
+from covey.core.orders.nodes import Lacked, Subject
 from covey.core.wire.message import MessageType
 
-Subject = NewType("Subject", bytes)
-"""What a report is of: the id of an order, and behind it the key of a board if it is one's; empty: all at once."""
+if TYPE_CHECKING:
+    from covey.core.records.orders import SentReportRecords
 
 ALL_AT_ONCE = Subject(b"")
-
-
-@dataclass(frozen=True, slots=True)
-class SentReport:
-    """What a recipient was sent last of a subject: its digest.
-
-    `waits` says that it has not acknowledged it yet; `lacks` that it has not got it, or may not have (rule 2).
-    """
-
-    digest: bytes
-    waits: bool
-    lacks: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +38,6 @@ class Report:
     subject: Subject
     digest: bytes
     body: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Lacked:
-    """A report of one subject that a recipient lacks."""
-
-    group_id: GroupId
-    recipient: DeviceKey
-    subject: Subject
-
-
-class SentReportRecords(Protocol):
-    """What was sent to whom, by its place in the recipient's queue."""
-
-    def sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject) -> SentReport | None:
-        """Return what a recipient was sent last of a subject; None where that is nothing."""
-
-    def note_sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject, digest: bytes, place: Place) -> None:
-        """Note that a report waits for a recipient, at a place of its queue (rule 3)."""
-
-    def lacked(self, limit: int, *, of_boards: bool) -> list[Lacked]:
-        """Return the first reports of single orders that their recipients lack, in the order of the orders.
-
-        Those of this device itself, or `of_boards` behind it.
-        """
-
-    def forget_sent(self, lacked: Lacked) -> None:
-        """Forget that a recipient was sent a report."""
-
-    def forget_sent_to_others(self, group_id: GroupId, subject: Subject, recipients: Collection[DeviceKey]) -> None:
-        """Forget what was sent of a subject to anybody but some recipients."""
 
 
 class Reports:

@@ -7,18 +7,22 @@ replaced it, and whether it was for this device.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import GroupId
-from covey.core.orders.nodes import OrderNode, OrderRecords
+from covey.core.orders.nodes import OrderNode
 from covey.core.orders.selector import Selector
 from covey.core.wire import cbor
 from covey.errors import LocalError
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
 from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OrderRecords
 
 TARGETED = frozenset({OperationKind.SETTING, OperationKind.COMMAND})
 """The kinds of operations that have a target."""

@@ -22,21 +22,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.group_actions import GroupActions
 from covey.core.history.history import History
 from covey.core.history.personal import Holding, OwnGroup
-from covey.core.history.records import OperationRecords
-from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
-from covey.core.link.records import ReceivedRecords
-from covey.core.membership.agreement import SaidHeads
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import GroupRecords, InviteRecords, JoinRecords, OpenInvite, RequestRecords
+from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import unanswered
 from covey.core.now import Now
 from covey.core.own.state import KnownGroup, PersonalState, personal_state
@@ -44,100 +41,8 @@ from covey.errors import LocalError, OutboxFullError
 from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS_OF_ONE
 from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US, LISTED_IN_VAIN_US, UNANSWERED_US
 
-
-class AgreedRecords(Protocol):
-    """What a person has agreed to with a group's invite."""
-
-    def forget(self, group_id: GroupId) -> None:
-        """Forget that."""
-
-
-class PersonalRecords(Protocol):
-    """Which group is the person's own, and what was done about its history."""
-
-    def pinned(self) -> GroupId | None:
-        """Return the personal group that a person has named on this device."""
-
-    def pin(self, group_id: GroupId) -> None:
-        """Name it, and forget what was done about another one."""
-
-    def unpin(self) -> None:
-        """Name none any more."""
-
-    def obeyed(self, group_id: GroupId) -> OperationId | None:
-        """Return by which operation a group was left or erased here last."""
-
-    def note_obeyed(self, group_id: GroupId, operation: OperationId) -> None:
-        """Note that it was, or by which one it is said to be held again."""
-
-    def invited(self, group_id: GroupId, held_by: OperationId) -> set[DeviceKey]:
-        """Return which own devices this one has invited to a group since an operation says that it is held."""
-
-    def note_invited(self, group_id: GroupId, device: DeviceKey, held_by: OperationId) -> None:
-        """Note that it has; nothing is owed to that device any more."""
-
-    def note_incarnations(self, device: DeviceKey, incarnations: Collection[Incarnation]) -> bool:
-        """Note in which incarnations an own device was heard; say whether another one began after those before."""
-
-    def owe_invitations(self, device: DeviceKey, groups: Iterable[GroupId]) -> None:
-        """Note that an own device is to be invited to groups once more, whatever it was invited to before."""
-
-    def owed(self, group_id: GroupId) -> set[DeviceKey]:
-        """Return which own devices are to be invited to a group once more."""
-
-
-class DatedGroupRecords(GroupRecords, Protocol):
-    """Manifests and secrets of this device's groups, and since when they are as they are."""
-
-    def changed_at(self, group_id: GroupId) -> int:
-        """Return when the last manifest of a group was accepted here, by the wall clock; 0 for one of no known time."""
-
-
-class SaidHeadsRecords(Protocol):
-    """What each device has last said of the groups that it shares with this one."""
-
-    def all(self) -> dict[DeviceKey, SaidHeads]:
-        """Return by signing key what each device has said."""
-
-
-class OwnRecords(Protocol):
-    """The durable state that this needs."""
-
-    @property
-    def personal(self) -> PersonalRecords:
-        """Which group is the person's own."""
-
-    @property
-    def operations(self) -> OperationRecords:
-        """What groups have said."""
-
-    @property
-    def groups(self) -> DatedGroupRecords:
-        """Manifests and secrets."""
-
-    @property
-    def heads(self) -> SaidHeadsRecords:
-        """What each device has last said of the groups that it shares with this one."""
-
-    @property
-    def joins(self) -> JoinRecords:
-        """Groups that this device has asked to join."""
-
-    @property
-    def invites(self) -> InviteRecords:
-        """This device's invites."""
-
-    @property
-    def requests(self) -> RequestRecords:
-        """Invitations to further groups."""
-
-    @property
-    def received(self) -> ReceivedRecords:
-        """What has come over each link."""
-
-    @property
-    def invited_operators(self) -> AgreedRecords:
-        """Whom a group's invite has let order this device."""
+if TYPE_CHECKING:
+    from covey.core.records import Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +58,7 @@ class OwnDevices:
     """One device, as one of its person's. What writes belongs inside a transaction."""
 
     def __init__(
-        self, identity: Identity, groups: Groups, history: History, actions: GroupActions, records: OwnRecords
+        self, identity: Identity, groups: Groups, history: History, actions: GroupActions, records: Records
     ) -> None:
         self._own = identity.signing_public
         self._groups = groups

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.history.personal import Holding, OwnGroup, Preference
-from covey.core.history.records import OperationRecords
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.limits.personal import MAXIMUM_OWN_GROUPS, MAXIMUM_PREFERENCES
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ has written.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, GroupId
@@ -60,28 +59,3 @@ class InvitedOperator:
     operator: DeviceKey
     inviter: DeviceKey
     pinned_at_us: int
-
-
-class PairingRecords(Protocol):
-    """The durable state of ceremonies."""
-
-    def all(self) -> list[Pairing]:
-        """Return the ceremonies that go on, and the last ones that have ended."""
-
-    def open(self, pairing: Pairing, now_us: int) -> None:
-        """Remember a code, and forget those that ended long ago."""
-
-    def note_joiner(self, pairing: Pairing) -> None:
-        """Remember who has proved to know the secret."""
-
-    def decide(self, secret_hash: bytes, accepts: bool) -> None:
-        """Remember what the person has decided."""
-
-    def note_minted(self, secret_hash: bytes, minted: bool) -> None:
-        """Remember that the joiner was given an account that is to go again if it never joins; or that this is over."""
-
-    def note_account_gone(self, secret_hash: bytes) -> None:
-        """Remember that the account at the relay that stands in an invite's file is no more."""
-
-    def end(self, secret_hash: bytes, ended: str) -> None:
-        """Note how a ceremony has ended, once, and forget its secrets."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.ids import DeviceKey
@@ -26,6 +26,9 @@ from covey.core.wire.topics import inbox_topic
 from covey.errors import NotAMemberError
 from covey.limits.relay import PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
 
+if TYPE_CHECKING:
+    from covey.core.records.link import PresenceRecords
+
 
 @dataclass(frozen=True, slots=True)
 class LastWill:
@@ -35,22 +38,6 @@ class LastWill:
     envelope: bytes = field(repr=False)
     connection: int
     delay_s: int
-
-
-class PresenceRecords(Protocol):
-    """What each device has last reported of itself, and the counter of this device's own presence."""
-
-    def of_peer(self, device: DeviceKey) -> PeerPresence | None:
-        """Return what a device has last reported of itself; None for one that never did."""
-
-    def note(self, device: DeviceKey, presence: PeerPresence) -> None:
-        """Store what a device has reported of itself, in place of what it reported before."""
-
-    def floor(self) -> int:
-        """Return below which counters of this device's own presence may have been used."""
-
-    def set_floor(self, floor: int) -> None:
-        """Raise the floor: all counters below it may be used now."""
 
 
 class Heartbeat:

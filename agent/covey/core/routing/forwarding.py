@@ -23,17 +23,19 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member
 from covey.core.ids import KEY_BYTES, DeviceKey
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import CarrierRecords
 from covey.core.wire import cbor
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError, MalformedError, NotAMemberError
 from covey.limits.board import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CarrierRecords
 
 _OF_BOARDS = frozenset(
     {
@@ -79,17 +81,10 @@ class Forward:
         )
 
 
-class RouteRecords(CarrierRecords, Protocol):
-    """Which gateway carries for which board, as it is learnt."""
-
-    def set(self, device: DeviceKey, carrier: DeviceKey) -> None:
-        """Remember the gateway that carries for a board."""
-
-
 class BoardRoutes:
     """Who carries for which board, and what waits here for boards that hang on this device."""
 
-    def __init__(self, records: RouteRecords) -> None:
+    def __init__(self, records: CarrierRecords) -> None:
         self._records = records
         self._repeated: dict[DeviceKey, DeviceKey] = {}
         self._waiting: deque[tuple[DeviceKey, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)

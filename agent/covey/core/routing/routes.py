@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.windows import Windows
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import CarrierRecords
 from covey.core.now import Now
 from covey.core.routing.forwarding import BoardRoutes, Forward, board_member
 from covey.core.wire.message import NO_GROUP, MessageType
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CarrierRecords
 
 
 def address(groups: Groups, records: CarrierRecords, device: DeviceKey) -> NoisePublic | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import read_body
@@ -19,11 +20,13 @@ from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import SettingOrder
 from covey.core.ids import DeviceKey, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
-from covey.core.orders.nodes import OrderRecords
 from covey.core.orders.replaced import ReplacedSettings
 from covey.core.orders.target import OrderTarget
 from covey.core.settings.obedience import Desired
 from covey.core.settings.secrets import SealedValue
+
+if TYPE_CHECKING:
+    from covey.core.records.history import OperationRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class GroupSettings:
     """What operators want in one group, by what a device that has pinned some of them knows."""
 
     def __init__(
-        self, operations: OrderRecords, group: GroupManifest, pins: Pins, void: Collection[OperationId]
+        self, operations: OperationRecords, group: GroupManifest, pins: Pins, void: Collection[OperationId]
     ) -> None:
         self._operations = operations
         self._group = group

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.crypto import NoiseKeys
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, OperationId
-from covey.core.settings.ordered import REFUSED_BY_PROGRAM, HeldValue, OrderedSetting, OrderedSettingRecords
+from covey.core.settings.ordered import REFUSED_BY_PROGRAM, HeldValue, OrderedSetting
 from covey.core.settings.secrets import SealedValue
 from covey.core.settings.states import SettingState
 from covey.errors import LocalError, RemoteError, SettingError
@@ -33,6 +33,9 @@ from covey.limits.settings import (
     MAXIMUM_SETTING_WHY_BYTES,
     SETTING_TRIES,
 )
+
+if TYPE_CHECKING:
+    from covey.core.records.orders import OrderedSettingRecords
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, OperationId
@@ -67,22 +66,3 @@ class OrderedSetting:
         if self.secret or (isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES):
             value = None
         return ReportedSetting(self.key, self.operation, self.state, value, self.code, self.why)
-
-
-class OrderedSettingRecords(Protocol):
-    """The settings that operators gave this device."""
-
-    def all(self) -> list[OrderedSetting]:
-        """Return them by key."""
-
-    def put(self, given: OrderedSetting, now_us: int) -> None:
-        """Keep what has become of one."""
-
-    def forget(self, key: str, now_us: int) -> None:
-        """Forget one."""
-
-    def note_gone_back(self, operation: OperationId, code: str) -> None:
-        """Remember that an order has gone back, and what stood against it."""
-
-    def gone_back(self, operation: OperationId) -> str | None:
-        """Return what stood against an order that has gone back here; None of any other."""

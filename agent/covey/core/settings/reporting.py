@@ -7,37 +7,19 @@ another incarnation's is newer. To whom it goes, and when again, `orders/reports
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core import crypto
-from covey.core.ids import DeviceKey, GroupId, Incarnation
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.now import Now
 from covey.core.orders.reports import ALL_AT_ONCE, Report, Reports
-from covey.core.settings.states import ReportedSetting, SettingReport
+from covey.core.settings.states import KeptReport, ReportedSetting, SettingReport
 from covey.core.wire.message import Message, MessageType
 
+if TYPE_CHECKING:
+    from covey.core.records.orders import SettingReportRecords
+
 _DOMAIN = b"covey/1 report"
-
-
-@dataclass(frozen=True, slots=True)
-class KeptReport:
-    """A device's report as it came: the message's place among its author's, and its body."""
-
-    incarnation: Incarnation
-    seq: int
-    received_at_us: int
-    body: bytes = field(repr=False)
-
-
-class SettingReportRecords(Protocol):
-    """What other devices have reported."""
-
-    def of(self, group_id: GroupId, device: DeviceKey) -> KeptReport | None:
-        """Return what a device has last reported."""
-
-    def keep(self, group_id: GroupId, device: DeviceKey, report: KeptReport) -> None:
-        """Keep what a device reports, in place of what it reported before."""
 
 
 class SettingReporting:

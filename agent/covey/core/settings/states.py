@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import pairwise
 
 from covey.core.history.orders import Scalar
-from covey.core.ids import OperationId
+from covey.core.ids import Incarnation, OperationId
 from covey.core.wire import cbor
 from covey.errors import LimitError, MalformedError
 from covey.limits.message import MAXIMUM_COUNTER
@@ -112,3 +112,13 @@ def scalar(value: object) -> Scalar:
     if isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES:
         raise LimitError(f"a reported value longer than {MAXIMUM_REPORTED_VALUE_BYTES} bytes")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReport:
+    """A device's report as it came: the message's place among its author's, and its body."""
+
+    incarnation: Incarnation
+    seq: int
+    received_at_us: int
+    body: bytes = field(repr=False)

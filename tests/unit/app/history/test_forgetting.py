@@ -96,7 +96,9 @@ def test_who_hears_of_a_command_when_its_words_are_gone_says_so(kim: Here) -> No
         since, member = opened.store.commands.obeyed_since(group.group_id), group.member(own)
         assert since is not None
         assert member is not None
-        commands = GroupCommands(opened.store.operations, opened.store.groups, group, Pins(frozenset({own})), ())
+        commands = GroupCommands(
+            opened.store.operations, opened.store.groups.manifest, group, Pins(frozenset({own})), ()
+        )
         moment = Moment(opened.clock.wall_us(), synchronised=True)
         assert list(commands.new(member, since, opened.store.commands.knows, moment).forgotten) == [], "it was done"
         [unheard] = commands.new(member, since, lambda _: False, moment).forgotten

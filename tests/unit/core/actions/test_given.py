@@ -49,7 +49,7 @@ def _new(
     with empty_history() as tables:
         for operation in as_they_may_come(operations):
             tables.add(operation, 1, 0)
-        commands = GroupCommands(tables, _Manifests(), WITH_CAROL, _PINS, ())
+        commands = GroupCommands(tables, _Manifests().manifest, WITH_CAROL, _PINS, ())
         found = commands.new(member, ObeyedSince(since.id, since.height, since.log.incarnation), knows, moment)
         return [each.operation for each in found.given], [each.operation for each in found.lost]
 
@@ -113,7 +113,7 @@ def test_of_what_was_forgotten_before_it_came_that_is_told_which_it_would_have_d
         assert tables.forgotten.take([nodes[each.id] for each in commands[:-1]]) == 3
         second = said(CAROL, Obeying(), commands[-1], log="another life")
         tables.add(second, 1, 0)
-        found = GroupCommands(tables, _Manifests(), WITH_CAROL, _PINS, ())
+        found = GroupCommands(tables, _Manifests().manifest, WITH_CAROL, _PINS, ())
         first, since = (ObeyedSince(each.id, each.height, each.log.incarnation) for each in (_OBEYS, second))
         new = found.new(_CAROL, first, lambda _: False, _NOW)
         assert [each.operation for each in new.given] == [commands[3].id]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +12,6 @@ from covey.adapters.sqlite.store import empty_history
 from covey.core.group.manifest import manifest_hash
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.history.records import NamedManifestRecords
 from covey.core.ids import GroupId, Incarnation, ManifestHash
 from covey.errors import LimitError, NotForUsError, RemoteError
 from covey.limits.history import LOGS_OF_ONE
@@ -20,6 +19,9 @@ from tests.vectors import load, vectors
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID
 from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.history import FIRST
+
+if TYPE_CHECKING:
+    pass
 
 
 class _Manifests:
@@ -34,32 +36,25 @@ class _Manifests:
         return self._by_hash.get(manifest_hash)
 
 
-@dataclass(frozen=True, slots=True)
-class _Records:
-    operations: OperationTables
-    groups: NamedManifestRecords
-
-
-def _offer(records: _Records, operation: Operation, *, wanted: bool = False) -> str | None:
+def _offer(operations: OperationTables, operation: Operation, *, wanted: bool = False) -> str | None:
     """Take an operation if that is what the rules say; return what became of it."""
     if operation.group_id != GROUP_ID:
         raise NotForUsError("of another group")
-    judged = Acceptance(records).judge(operation, wanted=wanted)
+    judged = Acceptance(operations, _Manifests().manifest).judge(operation, wanted=wanted)
     if isinstance(judged, Waits):
         return "waits"
-    records.operations.add(operation, judged.version, 0)
+    operations.add(operation, judged.version, 0)
     return None
 
 
 @pytest.mark.parametrize("vector", vectors("history", "scenarios"))
 def test_scenarios(vector: dict[str, Any]) -> None:  # accepts: 003.28, 003.29, 003.30, 003.32, 003.33
     with empty_history() as operations:
-        records = _Records(operations, _Manifests())
         for raw in vector["held"]:
-            assert _offer(records, read_operation(bytes.fromhex(raw))) is None
+            assert _offer(operations, read_operation(bytes.fromhex(raw))) is None
         offered = read_operation(bytes.fromhex(vector["raw"]))
         try:
-            outcome = _offer(records, offered)
+            outcome = _offer(operations, offered)
         except RemoteError as error:
             outcome = error.code
         assert outcome == vector["outcome"]
@@ -72,13 +67,12 @@ def _of_log(number: int) -> Operation:
 
 def test_one_author_begins_so_many_logs_unless_others_follow_them() -> None:
     with empty_history() as operations:
-        records = _Records(operations, _Manifests())
         for number in range(LOGS_OF_ONE):
-            assert _offer(records, _of_log(number)) is None
+            assert _offer(operations, _of_log(number)) is None
         with pytest.raises(LimitError):
-            _offer(records, _of_log(LOGS_OF_ONE))
-        assert _offer(records, _of_log(LOGS_OF_ONE), wanted=True) is None
-        assert _offer(records, FIRST) is None, "others are not concerned"
+            _offer(operations, _of_log(LOGS_OF_ONE))
+        assert _offer(operations, _of_log(LOGS_OF_ONE), wanted=True) is None
+        assert _offer(operations, FIRST) is None, "others are not concerned"
         assert ALICE.signing_public == FIRST.author
 
 
@@ -86,12 +80,11 @@ def test_of_one_author_so_many_bytes_are_taken_unless_others_follow_them(monkeyp
     length = len(_of_log(0).raw)
     monkeypatch.setattr("covey.core.history.acceptance.MAXIMUM_AUTHOR_BYTES", 2 * length)
     with empty_history() as operations:
-        records = _Records(operations, _Manifests())
-        assert [_offer(records, _of_log(number)) for number in range(2)] == [None, None]
+        assert [_offer(operations, _of_log(number)) for number in range(2)] == [None, None]
         with pytest.raises(LimitError, match="its author's part"):
-            _offer(records, _of_log(2))
-        assert _offer(records, _of_log(2), wanted=True) is None
-        assert _offer(records, FIRST) is None, "others are not concerned"
+            _offer(operations, _of_log(2))
+        assert _offer(operations, _of_log(2), wanted=True) is None
+        assert _offer(operations, FIRST) is None, "others are not concerned"
 
 
 @pytest.mark.parametrize("wanted", [False, True])
@@ -102,10 +95,9 @@ def test_of_a_group_so_much_is_taken_whoever_follows_it(
     most = 2 if bound == "MAXIMUM_LOGS" else 3 * len(_of_log(0).raw) - 1
     monkeypatch.setattr(f"covey.core.history.acceptance.{bound}", most)
     with empty_history() as operations:
-        records = _Records(operations, _Manifests())
-        assert [_offer(records, _of_log(number)) for number in range(2)] == [None, None]
+        assert [_offer(operations, _of_log(number)) for number in range(2)] == [None, None]
         with pytest.raises(LimitError, match="the group's history is full"):
-            _offer(records, _of_log(2), wanted=wanted)
+            _offer(operations, _of_log(2), wanted=wanted)
 
 
 def test_the_manifest_that_holds_is_not_read_again() -> None:
@@ -116,10 +108,9 @@ def test_the_manifest_that_holds_is_not_read_again() -> None:
             return None
 
     with empty_history() as operations:
-        records = _Records(operations, Nowhere())
         offered = _of_log(1)
-        assert isinstance(Acceptance(records).judge(offered), Waits)
-        judged = Acceptance(records, lambda _: WITH_CAROL).judge(offered)
+        assert isinstance(Acceptance(operations, Nowhere().manifest).judge(offered), Waits)
+        judged = Acceptance(operations, Nowhere().manifest, lambda _: WITH_CAROL).judge(offered)
         assert not isinstance(judged, Waits)
         assert judged.version == WITH_CAROL.version
 
@@ -128,6 +119,6 @@ def test_nothing_names_what_rivals_come_to_together() -> None:
     together = replace(WITH_CAROL, raw=b"", votes=())
     named = sign_operation(replace(_of_log(1), manifest=together.hash, raw=b""), BOB)
     with empty_history() as operations:
-        judged = Acceptance(_Records(operations, _Manifests()), lambda _: together).judge(named)
+        judged = Acceptance(operations, _Manifests().manifest, lambda _: together).judge(named)
         assert isinstance(judged, Waits)
         assert judged.manifest

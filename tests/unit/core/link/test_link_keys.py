@@ -93,11 +93,11 @@ def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
     if vector["code"] is None:
         message = bytes.fromhex(vector["message"])
         assert seal_by_link(message, _KEY, _TAG, int(vector["counter"])) == raw
-        opened = open_envelope(raw, dan.identity.noise, dan.store.link_keys)
+        opened = open_envelope(raw, dan.identity.noise, dan.store.link_keys.find)
         assert (opened.message, opened.author, opened.sealed_for) == (message, b"a" * 32, None)
         return
     with pytest.raises(RemoteError) as caught:
-        open_envelope(raw, dan.identity.noise, dan.store.link_keys)
+        open_envelope(raw, dan.identity.noise, dan.store.link_keys.find)
     assert caught.value.code == vector["code"]
 
 
@@ -422,6 +422,6 @@ def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, 
     said = set()
     for raw in (damaged, unknown):
         with pytest.raises(DecryptionError) as caught:
-            open_envelope(raw, ben.identity.noise, ben.store.link_keys)
+            open_envelope(raw, ben.identity.noise, ben.store.link_keys.find)
         said.add(str(caught.value))
     assert len(said) == 1
