@@ -1,9 +1,14 @@
-"""What holds for all tests: the order of files, the quick suite, how far Hypothesis looks, and where files lie.
+"""Rules for all tests: the quick suite, how many examples Hypothesis tries, and where files lie.
 
 `--quick` is the suite for the loop of edit and test: units, vectors, the rules of the source, a slice of the property
-tests and of the simulation. 1. It leaves out the folders of processes and of Spark, and what is marked `slow`,
-`processes`, `broker` or `spark`. 2. A test of it that starts a process fails, in the whole suite as well; but for the
-simulation, which there shares its worlds among processes. 3. Hypothesis and the simulation look at fewer examples.
+tests and of the simulation.
+
+1. It leaves out the folders of processes and of Spark, and tests marked `slow`, `processes`, `broker` or `spark`.
+2. A test of it that starts a process fails, in the whole suite as well. The simulation may: the whole suite shares its
+   worlds among processes.
+3. A test of it that uses more processor time than a quick test may fails: mark it `slow`. Tests that wait are listed at
+   the end: for how long depends on what else the machine does, so no test fails for it.
+4. Hypothesis and the simulation try fewer examples.
 """
 
 from __future__ import annotations
@@ -14,19 +19,13 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Generator, Iterable
 from functools import partial
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadFileScheduling
-
-_FOLDERS = ("spark", "sim", "integration")
-"""Of these, and of the rest, files are run by turns from first to last: some compute, some wait, and so both go on."""
 
 _OPEN_FILES, _LEFT_OPEN_MAX = Path("/proc/self/fd"), 256
 """What a test leaves open goes when its garbage is collected, which may be long after."""
@@ -35,22 +34,16 @@ _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES_MIN = 4 << 30
 """What the suite needs of it, several times over: containers often have 64 MB there."""
 
-_OWN_SPARK = (
-    "test_by_itself.py",
-    "test_harness.py",
-    "test_java.py",
-    "test_object_store.py",
-    "test_store_cluster.py",
-    "test_two_workers.py",
-    "test_unserved.py",
-)
-"""Files of `tests/spark` that start Spark themselves."""
-
 _NOT_QUICK_FOLDERS = ("spark", "integration")
 _NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark")
-_STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.spawn", "os.system"}
+_QUICK_CPU_S = 1.0
+"""Processor time of a quick test, four times what the slowest takes on a usual machine."""
 
-T = TypeVar("T")
+_QUICK_WAIT_S = 1.0
+_SHARES_WORK = ("meta", "sim")
+"""Whichever test comes first there does what all need (parse the sources), or as much as the number of seeds says."""
+
+_STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.spawn", "os.system"}
 
 settings.register_profile(
     "same", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
@@ -81,27 +74,6 @@ def _is_roomy(folder: Path) -> bool:
     return shutil.disk_usage(folder).free >= _MEMORY_BYTES_MIN
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    """Hand out whole files, but those together that share what is costly to make."""
-    return _Together(config, log) if config.getvalue("dist") == "loadfile" else None
-
-
-class _Together(LoadFileScheduling):
-    """Files, one by one, but two folders whole.
-
-    `tests/spark`, apart from files with Spark processes of their own: they share one session, and a JVM for each
-    process costs 30 s. `tests/meta`: its files share the syntax trees of all sources.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        if file.startswith("tests/meta/"):
-            return "tests/meta"
-        shares = file.startswith("tests/spark/") and file.removeprefix("tests/spark/") not in _OWN_SPARK
-        return "tests/spark" if shares else file
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out, of the quick suite, folders that are not even worth importing."""
     left_out = config.getoption("--quick") and collection_path.parent == Path(__file__).parent
@@ -119,27 +91,11 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mix the files of all folders; of the quick suite, leave out what is marked."""
+    """Leave out of the quick suite what is marked."""
     if config.getoption("--quick"):
-        quick: list[pytest.Item] = []
-        long: list[pytest.Item] = []
-        for item in items:
-            (quick if _is_quick(item) else long).append(item)
-        config.hook.pytest_deselected(items=long)
-        items[:] = quick
-    folders: dict[str, dict[Path, list[pytest.Item]]] = {}
-    for item in items:
-        folder = next((name for name in _FOLDERS if _is_below(item, [name])), "")
-        folders.setdefault(folder, {}).setdefault(item.path, []).append(item)
-    items[:] = chain.from_iterable(_mixed([list(files.values()) for files in folders.values()]))
-
-
-def _mixed(lists: Iterable[list[T]]) -> list[T]:
-    """Return the elements of all lists, those of each spread evenly from first to last."""
-    placed = [((place + 0.5) / len(each), element) for each in lists for place, element in enumerate(each)]
-    return [element for _, element in sorted(placed, key=itemgetter(0))]
+        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
+        items[:] = filter(_is_quick, items)
 
 
 def _is_quick(item: pytest.Item) -> bool:
@@ -157,6 +113,37 @@ def _leaves_few_files_open() -> Generator[None]:
     yield
     left = sum(1 for _ in _OPEN_FILES.iterdir()) - before
     assert left <= _LEFT_OPEN_MAX, f"{left} files are still open: close what the test has opened"
+
+
+_waited: list[tuple[float, str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _is_as_quick_as_it_says(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a quick test that computes for long, without what fixtures of wider scope do; note one that waits."""
+    if not request.config.getoption("--quick"):
+        yield
+        return
+    computed_s, busy_s = time.process_time(), time.monotonic() - _queued_s()
+    yield
+    computed_s = time.process_time() - computed_s
+    waited_s = time.monotonic() - _queued_s() - busy_s - computed_s
+    if waited_s > _QUICK_WAIT_S:
+        _waited.append((waited_s, request.node.nodeid))
+    assert computed_s < _QUICK_CPU_S or _is_below(request.node, _SHARES_WORK), (
+        f"{computed_s:.1f} s of processor time: mark the test `slow`, or make it cheaper"
+    )
+
+
+def _queued_s() -> float:
+    """Return how long this thread has been ready to run while others had the processors."""
+    return int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the quick tests that waited long."""
+    for waited_s, test in sorted(_waited, reverse=True)[:10]:
+        terminalreporter.write_line(f"waited for {waited_s:.1f} s: {test}")
 
 
 _running: list[pytest.Item] = []

@@ -21,9 +21,9 @@ def _extras() -> set[str]:
 
 
 def _chosen(name: str) -> set[str]:
-    """Return the extras that a constant of `./dev` names."""
+    """Return the extras that a constant of `./dev` names, itself or by another constant."""
     (words,) = re.findall(rf"^readonly {name}=(\S+)", (ROOT / "dev").read_text(encoding="utf-8"), re.MULTILINE)
-    return set(words.split(","))
+    return {extra for word in words.split(",") for extra in (_chosen(word[1:]) if word[0] == "$" else [word])}
 
 
 def _texts() -> Iterator[tuple[Path, str]]:
@@ -43,6 +43,12 @@ def test_the_light_demo_installs_neither_spark_nor_java() -> None:
     assert _chosen("LIGHT") < _chosen("EVERYTHING")
     assert "duckdb" in light
     assert light.isdisjoint(_HEAVY)
+
+
+def test_the_tests_of_the_core_install_neither_spark_nor_java() -> None:
+    asked = requirements()
+    for name in ("CORE", "AGENT"):
+        assert {each.name for extra in {*_chosen(name), ""} for each in asked[extra]}.isdisjoint(_HEAVY)
 
 
 def test_every_extra_that_is_named_is_there() -> None:

@@ -7,12 +7,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
+import pytest
+
+from covey.adapters.sensors import mqtt_topics
 from covey.adapters.sensors.mqtt_topics import MqttTopics, open_mqtt
 from covey.config.sensors import Mqtt, Topic
 from covey.ports import Measurement
 from tests.waiting import wait_until
 
 _CONNACK, _PUBACK, _SUBSCRIBE, _SUBACK = 0x20, 0x40, 0x80, 0x90
+
+
+@pytest.fixture(autouse=True)
+def _reads_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a read that brings nothing end soon: each test begins with one, which connects."""
+    monkeypatch.setattr(mqtt_topics, "SENSOR_READ_SECONDS", 0.05)
 
 
 class _Broker:

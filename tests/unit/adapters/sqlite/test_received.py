@@ -90,6 +90,7 @@ def test_no_more_is_remembered_than_the_bound(store: SqliteStore, monkeypatch: p
     assert sum("FROM imprint" in each for each in statements) == 5
 
 
+@pytest.mark.slow
 def test_what_is_under_way_is_kept_however_far_ahead_others_come(store: SqliteStore) -> None:
     """A backlog whose first number never comes, and beside it what is said meanwhile: a window of each is kept."""
     backlog, live = itertools.count(2), itertools.count(50_000)

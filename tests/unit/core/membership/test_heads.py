@@ -252,6 +252,7 @@ def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None
     assert 1 <= ann.store.outbox.totals()[0] <= 4, "a few are asked, whoever offers"
 
 
+@pytest.mark.slow
 def test_who_was_away_is_in_step_at_once_however_much_has_changed(make: Make) -> None:
     """What it lacks is several times as much as one answer carries."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")

@@ -260,6 +260,7 @@ def _image(operator: Identity) -> BoardImage:
     return read_image(write_image({"core.py": b"another core " * 200}, "", 0, operator))
 
 
+@pytest.mark.slow
 def test_a_firmware_is_taken_after_what_was_measured_has_gone(small: Small, operator: Identity, flash: Files) -> None:
     image = _image(operator)
     small.announce(image)
@@ -270,6 +271,7 @@ def test_a_firmware_is_taken_after_what_was_measured_has_gone(small: Small, oper
     assert slots.choose(flash) == "slot_a"
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_goes_on(small: Small, operator: Identity, flash: Files) -> None:
     image = _image(operator)
     small.announce(image)
@@ -316,6 +318,7 @@ def test_one_that_is_refused_is_refused_again_without_a_restart(
     assert heard == [(line_orders.PROGRESS, image.digest, updating.REFUSED, 0, why)]
 
 
+@pytest.mark.slow
 def test_one_that_the_heap_ends_in_is_refused(
     small: Small, operator: Identity, flash: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +333,7 @@ def test_one_that_the_heap_ends_in_is_refused(
     assert standing.known(flash)[3:] == [image.digest, "no heap for it"]
 
 
+@pytest.mark.slow
 def test_one_that_is_refused_is_looked_at_again_at_three_later_starts(
     small: Small, operator: Identity, flash: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
