@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.objects.folder import DirectoryStore
+from covey.adapters.sqlite.store import SqliteStore
 from covey.app.telemetry.compactor import Compaction, Compactor
 from covey.app.telemetry.eraser import Erased, Eraser
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.app.telemetry.node_vault import NodeVault
 from covey.core.crypto import Identity
 from covey.core.erasing import ErasureDue
-from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, VaultId, node_id
+from covey.core.ids import GroupId, Incarnation, LinkSeq, VaultId, node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
 from covey.core.vault.documents import (
     SegmentEntry,
@@ -32,6 +33,7 @@ from covey.core.vault.documents import (
 from covey.core.vault.key_file import KeyFile
 from covey.core.vault.keys import VaultKey
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, write_message
+from tests.fleet import open_store
 
 NOW_US = 1_800_000_000_000_000
 BOOTED_US = 5_000_000_000
@@ -98,37 +100,6 @@ class Author:
         )
 
 
-class _Floor:
-    """What a device remembers of its manifests, for as long as a compaction takes."""
-
-    def __init__(self) -> None:
-        self._highest = 0
-
-    @property
-    def landing(self) -> _Floor:
-        """The records that `FloorStore` asks for."""
-        return self
-
-    def manifest_floor(self) -> int:
-        """Return what was published."""
-        return self._highest
-
-    def note_manifest(self, manifest_seq: int) -> None:
-        """Remember it."""
-        self._highest = manifest_seq
-
-    def plan(self) -> None:
-        """No segment is being written."""
-
-    def came_until(self, _author: DeviceKey | None, _until_us: int) -> int:
-        """Nothing waits."""
-        return 0
-
-    def transaction(self) -> nullcontext[None]:
-        """Satisfy `FloorStore`."""
-        return nullcontext()
-
-
 class Collector:
     """Lands segments and publishes manifests as the agent's collector does."""
 
@@ -175,16 +146,20 @@ class Collector:
         self.publish(self.manifest)
         return path
 
+    @cached_property
+    def store(self) -> SqliteStore:
+        """The state of the collecting device, which remembers how far its manifests have come."""
+        return open_store(self.vault.with_name(f"{self.vault.name}.state"), self.incarnation)
+
     def keys(self) -> NodeKeys:
         """Return the keys of this node."""
         objects = DirectoryStore(self.vault)
-        return NodeKeys(self.identity, VaultKeyFile(self.key_file), _Floor(), objects, self._rng.randbytes)
+        return NodeKeys(self.identity, VaultKeyFile(self.key_file), self.store, objects, self._rng.randbytes)
 
     def compact(self, *, grace_us: int = 0, target_bytes: int = 1_000_000) -> Compaction:
         """Merge all but the newest segment, and delete what was replaced longer ago than the grace time."""
-        floor, objects, rng = _Floor(), DirectoryStore(self.vault), self._rng.randbytes
-        node = NodeVault(self.identity, self.keys(), floor, objects, rng)
-        outcome = Compactor(node, floor, self._rng.randbytes).compact(
+        node = NodeVault(self.identity, self.keys(), self.store, DirectoryStore(self.vault), self._rng.randbytes)
+        outcome = Compactor(node, self.store, self._rng.randbytes).compact(
             target_bytes, NOW_US + 10**15, grace_us, NOW_US, lambda *_: None
         )
         self.manifest = node.manifest
@@ -192,9 +167,8 @@ class Collector:
 
     def erase(self, due: ErasureDue, now_us: int = NOW_US) -> Erased:
         """Erase what is due from the node's part."""
-        floor, objects, rng = _Floor(), DirectoryStore(self.vault), self._rng.randbytes
-        node = NodeVault(self.identity, self.keys(), floor, objects, rng)
-        outcome = Eraser(node, floor, rng).erase(due, None, now_us, lambda *_: None)
+        node = NodeVault(self.identity, self.keys(), self.store, DirectoryStore(self.vault), self._rng.randbytes)
+        outcome = Eraser(node, self.store, self._rng.randbytes).erase(due, None, now_us, lambda *_: None)
         self.manifest = node.manifest
         return outcome
 

@@ -10,22 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.errors import IdempotencyError, UsageError
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH
 
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.idempotency import Idempotency
+
+
 _DIGEST_BYTES = 16
-
-
-class IdempotencyRecords(Protocol):
-    """What is kept of requests with a key."""
-
-    def find(self, key: str) -> tuple[bytes, int] | None:
-        """Return (digest, result) of the request that named a key."""
-
-    def keep(self, key: str, digest: bytes, result: int) -> None:
-        """Keep what came of a request."""
 
 
 def check_key(key: str | None) -> None:
@@ -38,7 +32,7 @@ def check_key(key: str | None) -> None:
         raise UsageError(f"an idempotency key has 1 to {IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
 
 
-def once(records: IdempotencyRecords, key: str | None, request: tuple[object, ...], work: Callable[[], int]) -> int:
+def once(records: Idempotency, key: str | None, request: tuple[object, ...], work: Callable[[], int]) -> int:
     """Do the work, unless the request that names this key was done before; return its result. Inside a transaction.
 
     Raises:

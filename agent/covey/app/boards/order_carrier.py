@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from covey.core.actions.results import NOT_ALLOWED, CommandState, KeptResult, OrderResult
+from covey.core.actions.results import NOT_ALLOWED, CommandState, OrderResult
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, GroupId, OperationId, device_name, labelled_name
 from covey.core.node import Node
@@ -24,7 +24,11 @@ from covey.core.wire import cbor
 from covey.errors import LocalError, RemoteError
 from covey.limits.actions import RESULTS_OF_ONE
 from covey.limits.board import MAXIMUM_BOARD_OPERATORS, MAXIMUM_BOARD_ORDER_BYTES
-from covey.ports import Report, Transactions
+from covey.ports import Report
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _LOOK_US = 60_000_000
 _OLD_FIRMWARE = "covey-board 0.1."
@@ -58,25 +62,10 @@ class JudgedOrders(Protocol):
         """Return how many operators an order needs, and whom this device's owner has pinned."""
 
 
-class BoardResults(Protocol):
-    """What has become of orders."""
-
-    def of_device(self, group_id: GroupId, operation: OperationId, device: DeviceKey) -> KeptResult | None:
-        """Return what a device has reported of an order; None where that is nothing, or has gone."""
-
-
-class BoardOrderStore(Transactions, Protocol):
-    """The store as this needs it."""
-
-    @property
-    def order_results(self) -> BoardResults:
-        """What has become of orders."""
-
-
 class BoardOrders:
     """Implements `bridge.BoardOperators`."""
 
-    def __init__(self, store: BoardOrderStore, judged: JudgedOrders, report: Report) -> None:
+    def __init__(self, store: SqliteStore, judged: JudgedOrders, report: Report) -> None:
         self._store = store
         self._judged = judged
         self._report = report

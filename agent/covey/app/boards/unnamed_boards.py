@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.ids import printable
 from covey.ports import LINE_CONDITION
 
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.counters import Conditions
+
+
 CANNOT_START_HINT = "it starts anew every half minute: make room on its flash, or mend its firmware (covey mcu flash)"
 
 
-class UnnamedBoardConditions(Protocol):
-    """What the running agent knows of the world."""
-
-    def values(self) -> dict[str, tuple[str, int]]:
-        """Return every condition: name to (value, since when in microseconds)."""
-
-
-def unnamed_boards(
-    conditions: UnnamedBoardConditions, ports: Collection[str], now_us: int
-) -> Iterator[tuple[str, str, int]]:
+def unnamed_boards(conditions: Conditions, ports: Collection[str], now_us: int) -> Iterator[tuple[str, str, int]]:
     """Yield (port, what it says went wrong, for how many seconds) of boards on some ports that cannot say who they are.
 
     What was noted of a port that is not watched any more holds no more.

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core.content.near_first import look_us
 from covey.core.content.nearer import NearEnd, read_from
@@ -30,6 +30,10 @@ from covey.errors import CoveyError
 from covey.limits.content import LAN_ROUND_US, NEAR_REST_US
 from covey.ports import Clock, ContentPlace, GivenFile, Report
 
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.content import ContentTable
+
+
 _OFFER_US = 200_000
 """How soon a file that is here is given to others."""
 
@@ -40,28 +44,6 @@ _NOTE_US = 5_000_000
 """Between two notes of how many peers there are: networks come and go, and each note is a write."""
 
 _DONE = frozenset({NearEnd.WHOLE, NearEnd.NO_ROOM, NearEnd.STOPPED})
-
-
-class NearbyContent(ContentRecords, Protocol):
-    """The files, as this role needs them. A thread calls nothing of it but `parts`."""
-
-    def all_wanted(self) -> list[WantedFile]:
-        """Return what is to be fetched in any way."""
-
-    def elsewhere(self, content: ContentHash, *, held: bool) -> None:
-        """Keep a file out of `wanted` while it comes from a place nearby, or no longer."""
-
-    def come(self, content: ContentHash) -> int:
-        """Return how many bytes of a file that is asked for have come."""
-
-    def given_files(self) -> dict[ContentHash, GivenFile]:
-        """Return where files are that are here or on their way, and their indexes, by hash."""
-
-    def put_by(self, author: DeviceKey) -> list[tuple[ContentHash, ContentHash]]:
-        """Return what one device has offered and is here whole: hashes of files, and of their indexes."""
-
-    def remove_unknown(self, content: ContentHash) -> None:
-        """Remove what has come of a file that was dropped meanwhile."""
 
 
 class Nearby(Protocol):
@@ -142,7 +124,7 @@ class NearbyFiles:
     def __init__(
         self,
         nearby: Nearby,
-        content: NearbyContent,
+        content: ContentTable,
         own: DeviceKey,
         clock: Clock,
         report: Report,

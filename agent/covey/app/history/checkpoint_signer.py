@@ -5,7 +5,7 @@ A device makes each state anew, and signs its own result or nothing. What it doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from covey.core.group.device_labels import DeviceLabels
@@ -16,6 +16,7 @@ from covey.errors import LocalError
 from covey.ports import Report, Transactions
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.operations import OperationTables
     from covey.core.checkpoints.checkpoints import Checkpoint
     from covey.core.group.manifest import GroupManifest
     from covey.core.node import Node
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 _KINDS = (OperationKind.CHECKPOINT,)
 _LOOK_US = 5_000_000
 """Between two looks at what others propose: making a state anew can take a second."""
-
-
-class Arrivals(Protocol):
-    """When operations came."""
-
-    def last_arrival_of(self, group_id: GroupId, kinds: Sequence[int]) -> int:
-        """Return which operation of some kinds was the last to come, 0 where none has."""
 
 
 class Proposals(Protocol):
@@ -43,7 +37,7 @@ class Proposals(Protocol):
 class CheckpointSigning:
     """Looks at what was proposed since it has looked last."""
 
-    def __init__(self, store: Transactions, arrivals: Arrivals, proposals: Proposals, report: Report) -> None:
+    def __init__(self, store: Transactions, arrivals: OperationTables, proposals: Proposals, report: Report) -> None:
         self._store = store
         self._arrivals = arrivals
         self._proposals = proposals

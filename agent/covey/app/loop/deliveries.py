@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.app.loop.relays import Relays
 from covey.core.group.device_labels import DeviceLabels
@@ -23,10 +23,11 @@ from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Seen
 from covey.errors import StorageError
 from covey.limits.rate import DROPPED_LINE_US
-from covey.ports import Delivered, Report, Transactions
+from covey.ports import Delivered, Report
 
 if TYPE_CHECKING:
-    from covey.core.records.link import CounterRecords
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _HELD_US = 5_000_000
 """When deliveries that the disk has refused are tried again: often enough for people, and no load."""
@@ -35,21 +36,13 @@ _DEFECTS = 8
 """Envelopes of one turn that are set aside; others wait for the next one, as the watchdog and the roles must not."""
 
 
-class DeliveryStore(Transactions, Protocol):
-    """The store, as far as deliveries need it."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
-
-
 class Deliveries:
     """The envelopes that are not acknowledged to their relays yet.
 
     `renew_node` puts another node in the place of one whose transaction was rolled back, and returns it.
     """
 
-    def __init__(self, store: DeliveryStore, relays: Relays, renew_node: Callable[[], Node], report: Report) -> None:
+    def __init__(self, store: SqliteStore, relays: Relays, renew_node: Callable[[], Node], report: Report) -> None:
         self._store = store
         self._relays = relays
         self._renew_node = renew_node

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _LOOK_S = 0.1
 _KEEPALIVE_S = 15.0
 """Between two signs of life, so that a client and its agent notice each other's end."""
 
 
-class WatchedStore(Protocol):
-    """The store, as far as whoever waits for news needs it."""
-
-    def changed_elsewhere(self) -> bool:
-        """Say whether another connection has committed since the last call."""
-
-
 class Following:
     """One stream that goes on for some seconds."""
 
-    def __init__(self, store: WatchedStore, follow_s: float, news: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, store: SqliteStore, follow_s: float, news: Callable[[], bool] = lambda: False) -> None:
         """Begin; `news` says that there is something which is committed nowhere."""
         self._store = store
         self._news = news

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.link.lanes import Lane
-from covey.core.link.records import QueueSummary
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.group import REVOKE_KNOWN_US, REVOKE_US
 from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
-from covey.ports import Transactions
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _NOTICE_US = 3_000_000
 """Time for the last acknowledgements to go out."""
@@ -20,44 +22,10 @@ _NOTICE_US = 3_000_000
 _LOOK_US = 1_000_000
 
 
-class DestroyedGroups(Protocol):
-    """The groups that are being destroyed."""
-
-    def revocations(self) -> list[tuple[GroupId, int]]:
-        """Return groups that are being destroyed, and since how long, in microseconds that agents ran on this state."""
-
-    def end_revocation(self, group_id: GroupId) -> None:
-        """Forget a group that was destroyed."""
-
-
-class Queues(Protocol):
-    """What waits for whom."""
-
-    def queues(self) -> list[QueueSummary]:
-        """Return what waits for each recipient."""
-
-    def queued(
-        self, recipient: DeviceKey, after: Place, limit: int, size: int, *, lane: Lane | None = None
-    ) -> list[tuple[Place, bytes]]:
-        """Return messages of a queue from a place on, up to a number and a size; of one lane alone."""
-
-
-class TeardownStore(Transactions, Protocol):
-    """The store as this role needs it."""
-
-    @property
-    def groups(self) -> DestroyedGroups:
-        """The groups that are being destroyed."""
-
-    @property
-    def outbox(self) -> Queues:
-        """What waits for whom."""
-
-
 class GroupTeardown:
     """`nothing_left` is set when the last group of this device is gone by destruction."""
 
-    def __init__(self, store: TeardownStore) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._seen_at_us: dict[GroupId, int] = {}
         self.nothing_left = False

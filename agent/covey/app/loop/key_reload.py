@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from covey.core.crypto import Identity
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.ports import Report, Transactions
 
+if TYPE_CHECKING:
+    from covey.adapters.keys.noise_key_file import NoiseKeyFile
+
+
 _LOOK_US = 60_000_000
-
-
-class NoiseFile(Protocol):
-    """Where the noise secrets lie; `adapters/keys/noise_key_file.py` implements it."""
-
-    def stamp(self) -> tuple[int, int]:
-        """Return what changes whenever the file does."""
-
-    def refresh(self, identity: Identity) -> None:
-        """Take up what another process wrote."""
-
-    def forget(self, identity: Identity, publics: Collection[bytes]) -> None:
-        """Wipe retired keys from the file and from memory."""
 
 
 class KeyReload:
     """Keeps the noise keys in memory those of the file."""
 
-    def __init__(self, file: NoiseFile, store: Transactions, report: Report) -> None:
+    def __init__(self, file: NoiseKeyFile, store: Transactions, report: Report) -> None:
         self._file = file
         self._store = store
         self._report = report

@@ -9,14 +9,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from covey.core.crypto import Identity
 from covey.core.membership.rotation import announcement_bytes, rotation_due_us
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import LocalError
-from covey.ports import Report, Transactions
+from covey.ports import Report
+
+if TYPE_CHECKING:
+    from covey.adapters.keys.noise_key_file import NoiseKeyFile
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 CONDITION = "noise key"
 """Under which name the store keeps the key in use, and since when it is."""
@@ -24,47 +28,11 @@ CONDITION = "noise key"
 _LOOK_US = 600_000_000
 
 
-class RotatingFile(Protocol):
-    """Where the noise secrets lie; `adapters/keys/noise_key_file.py` implements it."""
-
-    def rotate(self, identity: Identity, now_us: int) -> None:
-        """Draw a noise key and store it; the one before retires."""
-
-
-class NotedConditions(Protocol):
-    """What the running agent has noted, by name."""
-
-    def set(self, name: str, value: str, now_us: int) -> None:
-        """Note a value, and since when it holds."""
-
-    def values(self) -> dict[str, tuple[str, int]]:
-        """Return name to (value, since when in microseconds)."""
-
-
-class WaitingBytes(Protocol):
-    """The outbox, as far as its room goes."""
-
-    def totals(self) -> tuple[int, int]:
-        """Return (messages, bytes) that wait."""
-
-
-class RotationStore(Transactions, Protocol):
-    """The store as this role needs it."""
-
-    @property
-    def conditions(self) -> NotedConditions:
-        """What the running agent has noted."""
-
-    @property
-    def outbox(self) -> WaitingBytes:
-        """What waits for whom."""
-
-
 class KeyRotation:
     """Rotates by itself; an interval of 0 leaves it to a person."""
 
     def __init__(
-        self, file: RotatingFile, store: RotationStore, interval_us: int, outbox_bytes: int, report: Report
+        self, file: NoiseKeyFile, store: SqliteStore, interval_us: int, outbox_bytes: int, report: Report
     ) -> None:
         self._file = file
         self._store = store

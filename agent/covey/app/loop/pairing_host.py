@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from covey.core.ids import DeviceKey, GroupId, device_name, labelled_name
+from covey.core.ids import GroupId, device_name, labelled_name
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import preview_of
 from covey.core.node import Node
@@ -41,40 +41,10 @@ from covey.limits.pairing import (
     RENDEZVOUS_MESSAGE_US,
     RENDEZVOUS_WAITING,
 )
-from covey.ports import Credentials, Report, Topics, Transactions
+from covey.ports import Credentials, Report, Topics
 
 if TYPE_CHECKING:
-    from covey.core.records.groups import PairingRecords
-    from covey.core.records.link import CounterRecords
-
-
-class HostedInvites(Protocol):
-    """This device's invites, as this role needs them."""
-
-    def all(self) -> list[OpenInvite]:
-        """Return the invites that have not expired long ago."""
-
-    def bind(self, secret_hash: bytes, joiner: DeviceKey, expires_at_us: int) -> None:
-        """Make an invite one device's alone."""
-
-    def cancel(self, secret_hash: bytes) -> None:
-        """Forget an invite that was not used."""
-
-
-class PairingStore(Transactions, Protocol):
-    """The store as this role needs it."""
-
-    @property
-    def pairings(self) -> PairingRecords:
-        """The ceremonies of this device's codes."""
-
-    @property
-    def invites(self) -> HostedInvites:
-        """This device's invites."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
+    from covey.adapters.sqlite.store import SqliteStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +111,7 @@ class PairingHost:
     """Waits at the rendezvous of each open code; lets in whom the person accepts."""
 
     def __init__(
-        self, store: PairingStore, relay: Topics, facts: HostFacts, rng: Callable[[int], bytes], report: Report
+        self, store: SqliteStore, relay: Topics, facts: HostFacts, rng: Callable[[int], bytes], report: Report
     ) -> None:
         self._store = store
         self._relay = relay

@@ -8,7 +8,6 @@ node write in one transaction, commits, and only then answers the relay and publ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from queue import Empty, Queue
 from threading import Event
 from typing import TYPE_CHECKING, Protocol
@@ -55,11 +54,11 @@ from covey.ports import (
     Released,
     Report,
     Supervisor,
-    Transactions,
 )
 
 if TYPE_CHECKING:
-    from covey.core.records.link import CounterRecords
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _POLL_US = 250_000
 """How soon a message queued by another process is noticed; four look-ups a second cost nothing measurable."""
@@ -92,40 +91,12 @@ class AgentRole(Protocol):
         """Bring what is open to a durable state."""
 
 
-class ConditionTable(Protocol):
-    """What the running agent knows of the world, for those who ask."""
-
-    def set(self, name: str, value: str, now_us: int) -> None:
-        """Note a condition, and since when it holds."""
-
-    def values(self) -> dict[str, tuple[str, int]]:
-        """Return every condition: name to (value, since when in microseconds)."""
-
-
-class RuntimeStore(Transactions, Protocol):
-    """The store as the loop needs it."""
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Read the state as it is now until the end: what others commit meanwhile may show after it."""
-
-    def changed_elsewhere(self) -> bool:
-        """Say whether another process has committed since the last call."""
-
-    @property
-    def conditions(self) -> ConditionTable:
-        """What the running agent knows of the world."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
-
-
 class Runtime:
     """One running agent."""
 
     def __init__(
         self,
-        store: RuntimeStore,
+        store: SqliteStore,
         relays: Relays,
         clock: Clock,
         make_node: Callable[[LinkState | None], Node],
@@ -250,7 +221,7 @@ class Runtime:
             step()
         except DamagedStateError:
             raise  # the next start saves what can be read
-        except (StorageError, OSError) as error:
+        except StorageError as error:
             if not self._storage_fails:
                 self._report("error", f"{error}; nothing new is taken until this ends")
             self._storage_fails = True

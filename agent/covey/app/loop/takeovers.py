@@ -7,7 +7,11 @@ says nothing, so that it looks like a bad line: a connection that is lost soon a
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.counters import Conditions
+
 
 _CONDITION = "cut off"
 _SOON_S = 300.0
@@ -15,17 +19,7 @@ _RECENT_S = 3_600
 _OFTEN = 3
 
 
-class NotedCuts(Protocol):
-    """What the running agent knows of the world."""
-
-    def set(self, name: str, value: str, now_us: int) -> None:
-        """Note a condition, and since when it holds."""
-
-    def values(self) -> dict[str, tuple[str, int]]:
-        """Return every condition: name to (value, since when in microseconds)."""
-
-
-def note_connection(conditions: NotedCuts, up_s: float, now_us: int, *, taken_over: bool) -> None:
+def note_connection(conditions: Conditions, up_s: float, now_us: int, *, taken_over: bool) -> None:
     """Count a connection that ended after so long, in a row of short ones. Writes, so inside a transaction."""
     if not up_s:
         return  # it never came up
@@ -52,7 +46,7 @@ class SeenCuts(NamedTuple):
     age_s: int
 
 
-def seen_cuts(conditions: NotedCuts, now_us: int) -> SeenCuts:
+def seen_cuts(conditions: Conditions, now_us: int) -> SeenCuts:
     """Return what the connections that were cut off speak of: a relay that says so once, or a row of short ones."""
     times, certain, at_us = cuts(conditions)
     age_s = max(0, now_us - at_us) // 1_000_000
@@ -62,7 +56,7 @@ def seen_cuts(conditions: NotedCuts, now_us: int) -> SeenCuts:
     return SeenCuts(sign, times, age_s)
 
 
-def cuts(conditions: NotedCuts) -> tuple[int, bool, int]:
+def cuts(conditions: Conditions) -> tuple[int, bool, int]:
     """Return how many connections in a row were short, whether the relay said why, and when the last one ended."""
     noted, at_us = conditions.values().get(_CONDITION, ("0 lost", 0))
     times, _, said = noted.partition(" ")

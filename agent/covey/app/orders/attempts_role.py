@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.app.wording import count
 from covey.core.ids import labelled_name
-from covey.ports import Report, Transactions
+from covey.ports import Report
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.orders.attempts import Attempts
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import GroupId
     from covey.core.node import Node
     from covey.core.now import Now
-    from covey.core.records.link import CounterRecords
 
 _MINUTE_US = 60_000_000
 _DAY_US = 24 * 60 * _MINUTE_US
@@ -31,32 +31,10 @@ _LINES = 3
 """Written at one look; there is one a minute, at most."""
 
 
-class AttemptStore(Transactions, Protocol):
-    """Where they are counted."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows: `attempts_` and a code."""
-
-    @property
-    def conditions(self) -> ConditionRecords:
-        """What the agent knows of the world."""
-
-
-class ConditionRecords(Protocol):
-    """What the agent knows of the world, by name."""
-
-    def set(self, name: str, value: str, now_us: int) -> None:
-        """Note it."""
-
-    def values(self) -> Mapping[str, tuple[str, int]]:
-        """Return each one, and since when."""
-
-
 class OrderAttempts:
     """Looks at what has come, counts it, and writes one line a day for each (group, author, code)."""
 
-    def __init__(self, attempts: Callable[[GroupManifest], Attempts], store: AttemptStore, report: Report) -> None:
+    def __init__(self, attempts: Callable[[GroupManifest], Attempts], store: SqliteStore, report: Report) -> None:
         self._attempts = attempts
         self._store = store
         self._report = report

@@ -26,7 +26,11 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
 from covey.limits.actions import CLOCK_SETTLES_US
-from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
+from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 if TYPE_CHECKING:
     from covey.core.records.link import CounterRecords
@@ -81,14 +85,6 @@ class Commands(Protocol):
         """Return the present one: records of an earlier one may not be all."""
 
 
-class CommandStore(Transactions, Protocol):
-    """What is committed together, and the counters of it."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows: `commands_` and what became of them, in words (`in_words`)."""
-
-
 @dataclass(slots=True)
 class _Running:
     begun: Begun | StepBegun
@@ -108,7 +104,7 @@ class OrderedActions:
 
     def __init__(
         self,
-        store: CommandStore,
+        store: SqliteStore,
         records: CommandRecords,
         execution: Execution,
         commands: Commands,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.app.telemetry.publisher import Outflow
 from covey.core.node import Node
@@ -20,46 +20,15 @@ from covey.core.now import Now
 from covey.core.telemetry.names import SENSOR_CONDITION
 from covey.errors import ReadingError
 from covey.limits.sensors import SENSOR_LINE_US, SENSOR_NOTE_US
-from covey.ports import Report, SensorFeed, Transactions
+from covey.ports import Report, SensorFeed
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _STARTING, _UP = "starting", "up"
 _END_S = 2.0
 _AT_ONCE = 1_024
-
-
-class SensorConditions(Protocol):
-    """How each sensor is, kept."""
-
-    def set(self, name: str, value: str, now_us: int) -> None:
-        """Note a condition, and since when it holds."""
-
-    def values(self) -> dict[str, tuple[str, int]]:
-        """Return every condition."""
-
-
-class Positions(Protocol):
-    """How far sensors have come, kept."""
-
-    def set(self, name: str, position: bytes) -> None:
-        """Note a sensor's position."""
-
-    def names(self) -> list[str]:
-        """Return which sensors have one."""
-
-    def forget(self, name: str) -> None:
-        """Have a sensor begin anew."""
-
-
-class SensorStore(Transactions, Protocol):
-    """The store as this role needs it."""
-
-    @property
-    def sensor_positions(self) -> Positions:
-        """How far each sensor has come."""
-
-    @property
-    def conditions(self) -> SensorConditions:
-        """How each sensor is."""
 
 
 @dataclass(slots=True)
@@ -82,7 +51,7 @@ class _Known:
 class AttachedSensors:
     """Takes what feeds have measured, and says how they are."""
 
-    def __init__(self, feeds: Sequence[SensorFeed], outflow: Outflow, store: SensorStore, report: Report) -> None:
+    def __init__(self, feeds: Sequence[SensorFeed], outflow: Outflow, store: SqliteStore, report: Report) -> None:
         self._known = [_Known(feed) for feed in feeds]
         self._outflow = outflow
         self._store = store
@@ -179,7 +148,7 @@ class AttachedSensors:
                     self._store.sensor_positions.forget(name)
 
 
-def forget_sensors(store: SensorStore, besides: set[str], now_us: int) -> None:
+def forget_sensors(store: SqliteStore, besides: set[str], now_us: int) -> None:
     """Let no condition of a sensor hold, besides those of some."""
     gone = [
         name

@@ -14,21 +14,21 @@ positions that this one knows, and step 3 is tried again from it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from covey.app.telemetry.landed_memberships import LandedMemberships, MembershipTable
+from covey.app.telemetry.landed_memberships import LandedMemberships
 from covey.app.telemetry.node_keys import NodeKeys
-from covey.app.telemetry.node_vault import ManifestFloor, NodeVault
-from covey.app.telemetry.recall import RecallStore, recall
+from covey.app.telemetry.node_vault import NodeVault
+from covey.app.telemetry.recall import recall
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import ORDER_KINDS
-from covey.core.history.operation import Operation, read_operation
+from covey.core.history.operation import read_operation
 from covey.core.history.records import StoredOperation
-from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
+from covey.core.ids import GroupId
 from covey.core.landed_records import RecordKind, record_kind
 from covey.core.node import Node
 from covey.core.now import Now
@@ -36,13 +36,13 @@ from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.landing import LandedMessage, LandingPlan
-from covey.core.wire.message import Message
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 from covey.ports import ObjectStore, Report
 
 if TYPE_CHECKING:
-    from covey.core.records.link import CounterRecords
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _RETRY_US = 5_000_000
 _ORDERS_AT_ONCE = 32
@@ -50,74 +50,6 @@ _ORDERS_AT_ONCE = 32
 
 _TRIES = 3
 """A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
-
-
-class LandingTable(ManifestFloor, MembershipTable, Protocol):
-    """What a collector keeps on its way to the vault."""
-
-    def size(self) -> int:
-        """Return how much waits."""
-
-    def plan(self) -> LandingPlan | None:
-        """Return the segment that is being written."""
-
-    def begin(self, plan: LandingPlan) -> None:
-        """Fix what the next segment holds."""
-
-    def waiting(self, maximum_bytes: int, maximum_records: int) -> tuple[int, int, int] | None:
-        """Return (last id, bytes, newest arrival in wall microseconds) of what fits the next segment."""
-
-    def land_queued(self, recipient: DeviceKey, place: Place, message: Message, now_us: int) -> bool:
-        """Keep a copy of what waits for a recipient, for this device's own node; False where there is no room."""
-
-    def land_order(self, operation: Operation, received_at_us: int, arrival: int) -> bool:
-        """Keep an operation, and that its group's orders have been kept up to it; False where there is no room."""
-
-    def orders_upto(self, group_id: GroupId) -> int:
-        """Return the arrival of the last order of a group that was kept, 0 where none was."""
-
-    def until(self, last_id: int) -> list[LandedMessage]:
-        """Return the messages of a plan."""
-
-    def finish(self, plan: LandingPlan, manifest_seq: int) -> None:
-        """Forget a plan and its messages, and remember the manifest that lists them."""
-
-
-class PresentIncarnation(Protocol):
-    """The incarnations of this device."""
-
-    def present(self) -> Incarnation:
-        """Return the 8 bytes of this device's present incarnation."""
-
-
-class ArrivedOrders(Protocol):
-    """The operations of this device's groups."""
-
-    def of_kinds_after(self, group_id: GroupId, kinds: Sequence[int], after: int, most: int) -> list[StoredOperation]:
-        """Return the first operations of some kinds that came after another one, as they came."""
-
-
-class LandingStore(RecallStore, Protocol):
-    """The store as this role needs it."""
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Read the state as it is now until the end: what others commit meanwhile may show after it."""
-
-    @property
-    def operations(self) -> ArrivedOrders:
-        """The operations of this device's groups."""
-
-    @property
-    def landing(self) -> LandingTable:
-        """Messages on their way into the vault."""
-
-    @property
-    def incarnations(self) -> PresentIncarnation:
-        """The incarnations of this device."""
-
-    @property
-    def counters(self) -> CounterRecords:
-        """Counters that `covey status` shows."""
 
 
 def _rival() -> StorageError:
@@ -134,7 +66,7 @@ class Collector:
         self,
         identity: Identity,
         keys: NodeKeys,
-        store: LandingStore,
+        store: SqliteStore,
         objects: ObjectStore,
         rng: Callable[[int], bytes],
         segment_us: int,

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from covey.app.telemetry.node_vault import FloorStore, NodeVault
+from covey.app.telemetry.node_vault import NodeVault
 from covey.app.telemetry.rewriting import NodeRewriting, Progress
 from covey.core import erasing
 from covey.core.ids import DeviceKey
@@ -28,6 +29,9 @@ from covey.core.vault.merging import Group
 from covey.core.vault.segments import OpenedSegment
 from covey.errors import RemoteError
 from covey.limits.vault import MAXIMUM_VAULT_TOMBSTONES, VAULT_RANGE_SEGMENTS
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
 
 
 @dataclass(slots=True)
@@ -48,7 +52,7 @@ class Compaction:
 class Compactor:
     """Compacts one node's part of a vault."""
 
-    def __init__(self, node: NodeVault, store: FloorStore, rng: Callable[[int], bytes]) -> None:
+    def __init__(self, node: NodeVault, store: SqliteStore, rng: Callable[[int], bytes]) -> None:
         self._vault = node
         self._node = NodeRewriting(node, store, rng)
 

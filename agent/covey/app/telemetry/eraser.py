@@ -17,39 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from covey.app.telemetry.node_vault import ManifestFloor, NodeVault
+from covey.app.telemetry.node_vault import NodeVault
 from covey.app.telemetry.rewriting import NodeRewriting, Progress
 from covey.core import erasing
 from covey.core.erasing import ErasureDue
-from covey.core.ids import DeviceKey, OperationId
+from covey.core.ids import OperationId
 from covey.core.vault import documents, segments
 from covey.core.vault.documents import Erasure, SegmentEntry, VaultManifest
-from covey.core.vault.landing import LandingPlan
 from covey.core.vault.merging import Group
 from covey.core.vault.segments import OpenedSegment
 from covey.errors import LimitError, RemoteError
 from covey.limits.vault import MAXIMUM_VAULT_ERASURES, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
-from covey.ports import Transactions
 
-
-class ErasingTable(ManifestFloor, Protocol):
-    """What waits to be landed, as an erasure asks for it."""
-
-    def plan(self) -> LandingPlan | None:
-        """Return the segment that is being written."""
-
-    def came_until(self, author: DeviceKey | None, until_us: int) -> int:
-        """Return how many messages wait that came until a moment: of an author, or of all."""
-
-
-class ErasingStore(Transactions, Protocol):
-    """The store as this role needs it."""
-
-    @property
-    def landing(self) -> ErasingTable:
-        """What waits to be landed."""
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
 
 
 @dataclass(slots=True)
@@ -86,7 +69,7 @@ class _Rewritten:
 class Eraser:
     """Erases from one node's part of a vault."""
 
-    def __init__(self, node: NodeVault, store: ErasingStore, rng: Callable[[int], bytes]) -> None:
+    def __init__(self, node: NodeVault, store: SqliteStore, rng: Callable[[int], bytes]) -> None:
         self._vault = node
         self._node = NodeRewriting(node, store, rng)
         self._store = store

@@ -11,8 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.history.operation import read_operation
@@ -22,32 +21,14 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.limits.vault import LANDED_MANIFEST_US
 
-
-class MembershipTable(Protocol):
-    """What a collector remembers of it."""
-
-    def land_manifest(self, manifest: GroupManifest, record: bytes, landed_at_us: int) -> bool:
-        """Keep a manifest's record, unless it was the last one of its group; say whether there was room."""
-
-    def land_profile(self, group_id: GroupId, profile: bytes, author: DeviceKey, landed_at_us: int) -> bool:
-        """Keep a profile, an operation, in the same way."""
-
-
-class MembershipStore(Protocol):
-    """The store as this needs it."""
-
-    @property
-    def landing(self) -> MembershipTable:
-        """Messages on their way into the vault."""
-
-    def transaction(self) -> AbstractContextManager[object]:
-        """Return a transaction."""
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
 
 
 class LandedMemberships:
     """Puts what holds into the landing."""
 
-    def __init__(self, own: DeviceKey, store: MembershipStore) -> None:
+    def __init__(self, own: DeviceKey, store: SqliteStore) -> None:
         self._own = own
         self._store = store
         self._landed: dict[GroupId, tuple[bytes, int]] = {}

@@ -50,13 +50,13 @@ Groups = Sequence[GroupManifest]
 
 
 class KeyFileAccess(Protocol):
-    """Where the keys lie."""
+    """Where the keys lie: a file, or the memory of a simulated device."""
 
     def read(self) -> KeyFile:
-        """Return what stands there; `ConfigurationError`, `StorageError`."""
+        """Return the keys; `ConfigurationError`, `StorageError`."""
 
     def write(self, content: KeyFile) -> None:
-        """Replace it durably; `StorageError`."""
+        """Replace them durably; `StorageError`."""
 
 
 class NodeKeys:

@@ -7,7 +7,7 @@ who is late finds another manifest than it read, reads again, and goes on from t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.crypto import NONCE_BYTES, Identity
@@ -17,25 +17,10 @@ from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import VaultKey
 from covey.errors import StorageError
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
-from covey.ports import ObjectStore, Transactions
+from covey.ports import ObjectStore
 
-
-class ManifestFloor(Protocol):
-    """Where a device remembers what it has published."""
-
-    def manifest_floor(self) -> int:
-        """Return the highest `manifest_seq` that this device has published."""
-
-    def note_manifest(self, manifest_seq: int) -> None:
-        """Remember that a manifest was published."""
-
-
-class FloorStore(Transactions, Protocol):
-    """The store as a vault's owner needs it."""
-
-    @property
-    def landing(self) -> ManifestFloor:
-        """Where a device remembers what it has published."""
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
 
 
 class NodeVault:
@@ -45,7 +30,7 @@ class NodeVault:
         self,
         identity: Identity,
         keys: NodeKeys,
-        store: FloorStore,
+        store: SqliteStore,
         objects: ObjectStore,
         rng: Callable[[int], bytes],
     ) -> None:

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from covey.app.telemetry.node_vault import FloorStore, NodeVault
+from covey.app.telemetry.node_vault import NodeVault
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.link.records import Imprint
+from covey.core.link.imprints import Imprint
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, VaultManifest
 from covey.core.wire.imprints import imprint_of
@@ -32,22 +32,10 @@ from covey.limits.link import MAXIMUM_RECEIVED_RANGES
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, RECALLED_BYTES
 
 if TYPE_CHECKING:
-    from covey.core.records.link import ImprintRecords, ReceivedRecords
+    from covey.adapters.sqlite.store import SqliteStore
 
 
-class RecallStore(FloorStore, Protocol):
-    """The store as it is taught what has landed."""
-
-    @property
-    def received(self) -> ReceivedRecords:
-        """What has come over each link."""
-
-    @property
-    def imprints(self) -> ImprintRecords:
-        """The imprints of the newest numbers of each link."""
-
-
-def recall(vault: NodeVault, store: RecallStore) -> None:
+def recall(vault: NodeVault, store: SqliteStore) -> None:
     """Where a vault has a manifest of this device, and its database knows of none, take up what has landed.
 
     Raises:
@@ -64,7 +52,7 @@ def recall(vault: NodeVault, store: RecallStore) -> None:
         store.landing.note_manifest(manifest.manifest_seq)
 
 
-def _take_up(messages: list[Message], store: RecallStore) -> None:
+def _take_up(messages: list[Message], store: SqliteStore) -> None:
     landed: defaultdict[tuple[DeviceKey, Incarnation], list[Range]] = defaultdict(list)
     for message in messages:
         landed[message.author, message.incarnation].append((message.link_seq, message.link_seq))

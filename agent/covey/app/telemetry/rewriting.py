@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from covey.app.telemetry.node_vault import FloorStore, NodeVault
+from covey.app.telemetry.node_vault import NodeVault
 from covey.core.crypto import NONCE_BYTES
 from covey.core.ids import DeviceKey, VaultId
 from covey.core.vault import documents, merging
@@ -19,6 +20,10 @@ from covey.core.vault.merging import Group, Replaced
 from covey.core.vault.reading import Trouble, VaultReader
 from covey.core.vault.segments import OpenedSegment, open_whole
 from covey.errors import ConflictError, LocalError, StorageError
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+
 
 _TRIES = 10
 """A collector publishes every few seconds; one attempt takes a fraction of one."""
@@ -52,7 +57,7 @@ class Substitution:
 class NodeRewriting:
     """One node's part of a vault, for who writes it anew."""
 
-    def __init__(self, node: NodeVault, store: FloorStore, rng: Callable[[int], bytes]) -> None:
+    def __init__(self, node: NodeVault, store: SqliteStore, rng: Callable[[int], bytes]) -> None:
         self.vault = node
         self.reader = VaultReader(node.objects, node.keys.ring())
         self.name = node.node.hex()
