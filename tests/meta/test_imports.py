@@ -334,7 +334,6 @@ def _holds_a_role(source: Source) -> bool:
 def test_clocks_and_chance_come_in_as_arguments() -> None:
     places = (
         "covey.core",
-        "covey.app.roles",
         "covey.app.loop.runtime",
         "covey.app.loop.relays",
         "covey.ports",

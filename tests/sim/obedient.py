@@ -11,8 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from covey.app.orders.ordered_settings import OrderedSettings
-from covey.app.orders.setting_role import PinnedOperators
+from covey.app.orders.setting_role import OrderedSettings, PinnedOperators
 from covey.config.schema import Config, OperationsConfig
 from covey.core.history.orders import Scalar
 from covey.core.ids import key_text

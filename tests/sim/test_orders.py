@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from covey.adapters.sqlite.sent_reports import SentReportTable
-from covey.app.orders import ordered_settings
+from covey.app.orders import setting_role
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.operation import Operation
@@ -431,7 +431,7 @@ def _unfollowed(own: list[Operation], followed: set[OperationId]) -> list[Operat
 def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the bounds be such that a world meets them."""
     monkeypatch.setattr(authority_module, "CHANGES_OF_A_LOG", _LOOKED_AT)
-    monkeypatch.setattr(ordered_settings, "RELAY_TRIAL_US", 20_000_000)
+    monkeypatch.setattr(setting_role, "RELAY_TRIAL_US", 20_000_000)
 
 
 @pytest.mark.parametrize("seed", parameters(range(5)))

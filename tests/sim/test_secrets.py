@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.orders import ordered_settings
+from covey.app.orders import setting_role
 from covey.core.crypto import NoiseKeys
 from covey.core.history.orders import Scalar
 from covey.core.settings.ordered import OrderedSetting
@@ -32,7 +32,7 @@ class SecretWorld(OrderWorld):
 
 @pytest.fixture(autouse=True)
 def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered_settings, "RELAY_TRIAL_US", 20_000_000)
+    monkeypatch.setattr(setting_role, "RELAY_TRIAL_US", 20_000_000)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.telemetry.compactor import Compaction, Compactor
-from covey.app.telemetry.eraser import Erased, Eraser
+from covey.app.telemetry.erasing import Erased, Eraser
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.app.telemetry.node_vault import NodeVault
 from covey.core.crypto import Identity

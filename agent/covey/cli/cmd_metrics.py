@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from covey.app.checks.metrics_file import write_metrics
+from covey.app.checks.metrics import write_metrics
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser
 

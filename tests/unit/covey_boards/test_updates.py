@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from covey.app.boards.order_carrier import BoardOrders
-from covey.app.boards.orders import PinnedBoardOrders, board_orders
+from covey.app.boards.orders import BoardOrders, PinnedBoardOrders, board_orders
 from covey.app.device.device import Device, find_state, open_device
 from covey.core.ids import DeviceKey, key_text
 from covey.core.now import Now

@@ -1,8 +1,9 @@
-"""A device's agent: one process at a time, with its roles and its local API, until a signal ends it.
+"""The agent of a device: one process with its roles and its local API, until a signal ends it.
 
-Where a setting that an operator gave needs a start of the agent, it begins anew in the same process: what is open is
-brought to an end as at a signal, but the locks and the identity stay, so that nobody comes between, and nobody is asked
-for a passphrase. A service manager notices nothing of it.
+If a setting given by an operator needs a restart, the agent restarts inside the same process: it closes what is open,
+as after a signal, but keeps its locks and the identity. So no other process gets in between, nobody is asked for a
+passphrase, and the service manager sees no exit. An agent that obeys nobody loads nothing of orders;
+`pins.FirstOperator` notices when the first operator is pinned, and restarts it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from covey.adapters.journal import report, set_least
 from covey.adapters.systemd import Systemd
 from covey.adapters.wake_pipe import WakePipe
 from covey.app.device.device import device_on
-from covey.app.device.pins import somebody_is_pinned
+from covey.app.device.pins import FirstOperator, somebody_is_pinned
 from covey.app.groups.own_devices import own_devices_role
 from covey.app.history.checkpoint_signing import signing_role
-from covey.app.history.forgetting_setting import forgetting_role
+from covey.app.history.forgetting_role import forgetting_role
 from covey.app.loop.relay_loop import speak_with_relay, stop_signals
-from covey.app.orders.first_operator import FirstOperator
 from covey.errors import ConfigurationError, LocalError, StorageError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.app.loop.runtime import AgentRole
     from covey.core.crypto import Identity
+
 
 _POLL_S = 0.1
 _PROBE_S = 0.5
@@ -74,8 +75,7 @@ def _ran_until_restart(
                 return [*roles(device), FirstOperator(lambda: somebody_is_pinned(device), restart.ask)]
 
             return _run(device, watching, restart, lands_telemetry=lands_telemetry)
-        from covey.app.orders.attempts import attempts
-        from covey.app.orders.attempts_role import OrderAttempts
+        from covey.app.orders.attempts import OrderAttempts, attempts
         from covey.app.orders.setting_role import give_back, settings_role, write_layer_at_start
 
         if write_layer_at_start(device):

@@ -22,7 +22,7 @@ def configured_roles(device: Device, *, sensors: bool = True, serves_mailbox: bo
     roles += nearby_roles(device)
     mailbox = device.config.mailbox
     if mailbox.serve or serves_mailbox or mailbox.wake:
-        from covey.app.relays.mailbox_roles import mailbox_roles
+        from covey.app.relays.mailbox_role import mailbox_roles
 
         roles += mailbox_roles(device, serve=mailbox.serve or serves_mailbox)
     return roles

@@ -2,5 +2,5 @@
 
 `device_api.py` is the interface; `opened_device.py` answers from the state, `answering_agent.py` asks a running agent.
 `operations.py` lists the endpoints (`app/openapi.py` describes them), `service.py` serves them, `events.py` and
-`event_stream.py` tell what happens; `idempotency.py` answers a repeated request once.
+`event_documents.py` tell what happens.
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from covey.app.documents import Count, GroupIdText, Says
-from covey.app.groups.own_documents import OwnGroupEvent, OwnPreferenceEvent
+from covey.app.groups.documents import OwnGroupEvent, OwnPreferenceEvent
 from covey.app.history.documents import DeviceKeyText, HistoryEntry, OperationIdText
 from covey.app.orders.documents import OrderedSettingDocument, Scalar, SettingStateText
 

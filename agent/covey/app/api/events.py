@@ -1,23 +1,25 @@
-"""What happens to a device, in the order in which it was committed.
+"""What happens to a device, in the order of its commits, and as server-sent events for one client of the local API.
 
-It is read from the device's state, so that nothing is told which a power cut takes back, and nothing is held for
-whoever reads slowly.
-
-An event's id names this device's incarnation and the event's number. What was read up to one goes on after it, without
-loss or repetition, however long ago that was; where it cannot (the state was restored, or too many events have come
-since), the first thing told is `missed`.
+Events are read from the device's state: nothing is told that a power cut takes back, and nothing is held in memory for
+slow readers. An event's id names this device's incarnation and the event's number. A client resumes after the last id
+that it has seen, without loss or repetition, however long ago that was. If that is impossible (the state was restored,
+or too many events have come since), the first event is `missed`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from covey.adapters.local_api.routes import EventStream, Request, ServerSentEvent
 from covey.adapters.sqlite.events import NO_GROUP, KeptEvent
 from covey.app.api.event_documents import (
     EVENTS,
+    EphemeralEvent,
     GroupEvent,
     InvitationEvent,
     Missed,
@@ -28,9 +30,11 @@ from covey.app.api.event_documents import (
     SettingReportEvent,
     VoteEvent,
 )
-from covey.app.groups.own_documents import OwnGroupEvent, OwnPreferenceEvent
+from covey.app.documents import to_json
+from covey.app.groups.documents import OwnGroupEvent, OwnPreferenceEvent
 from covey.app.history.documents import EVENT_ID, HistoryEntry
 from covey.app.history.history import as_entry
+from covey.app.loop.following import Following
 from covey.app.orders.program_settings import ordered_settings
 from covey.core.history.kinds import PERSONAL_KINDS
 from covey.core.history.operation import read_operation
@@ -39,11 +43,14 @@ from covey.core.settings.states import SettingReport
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
+    from covey.app.device.calls import EphemeralExchange
     from covey.app.device.device import Device
-    from covey.app.groups.own_changes import OwnChanges
+    from covey.app.groups.own import OwnChanges
     from covey.core.actions.results import KeptResult
+    from covey.core.ephemeral.state import ReceivedEphemeral
     from covey.core.group.manifest import GroupManifest
     from covey.core.history.records import StoredOperation
+
 
 FROM_THE_BEGINNING = "0"
 _WINDOW = 64
@@ -195,7 +202,7 @@ class Events:
     def _own_event(self, event: KeptEvent) -> OwnGroupEvent | OwnPreferenceEvent | None:
         """Return what a person's devices say; None: of somebody else's group, or no longer known."""
         if self._own is None:
-            from covey.app.groups.own_changes import OwnChanges  # most devices are nobody's own
+            from covey.app.groups.own import OwnChanges  # most devices are nobody's own
 
             self._own = OwnChanges(self._device)
         return self._own.document(event.group_id, OperationId(bytes.fromhex(event.about["operation"])), event.at_us)
@@ -227,3 +234,64 @@ def _reported(report: SettingReport) -> Iterable[ReportedSettingEvent]:
             each.code,
             each.why,
         )
+
+
+_FOLLOW_S = 86_400
+
+
+def event_stream(
+    opened: Callable[[], AbstractContextManager[Device]], ephemeral: EphemeralExchange, request: Request
+) -> EventStream:
+    """Return what a client asks for, as it comes.
+
+    An ephemeral message has the id of the event before it: nobody gets it again.
+
+    Raises:
+        UsageError: there are no such events.
+    """
+    types = check_types(request.query.get("types", ""))
+    after = request.query.get("after") if request.last_event is None else request.last_event
+    return EventStream(_events(opened, ephemeral, after, types, request.query))
+
+
+def _events(
+    opened: Callable[[], AbstractContextManager[Device]],
+    ephemeral: EphemeralExchange,
+    after: str | None,
+    types: frozenset[str],
+    query: dict[str, str],
+) -> Iterator[ServerSentEvent | None]:
+    reported = ephemeral.last_number
+
+    def news() -> bool:
+        return reported < ephemeral.last_number
+
+    with opened() as device:
+        group_id = device.pick_group(query["group"]).group_id if query.get("group") else None
+        events = Events(device, after, types, group_id)
+        following = Following(device.store, int(query.get("follow", _FOLLOW_S)), news)
+        yield ServerSentEvent(events.position)
+        while True:
+            for each in events.read():
+                yield ServerSentEvent(each.id, each.type, to_json(each.data))
+                following.spoke()
+            for number, received in ephemeral.received_after(reported):
+                reported = number
+                if "ephemeral" in types and group_id in {None, received.group_id}:
+                    yield ServerSentEvent(events.position, "ephemeral", to_json(_document(device, received)))
+                    following.spoke()
+            if following.over:
+                return
+            if following.wait():
+                yield ServerSentEvent(events.position)
+
+
+def _document(device: Device, received: ReceivedEphemeral) -> EphemeralEvent:
+    groups = (each for each in device.node.groups.joined() if each.group_id == received.group_id)
+    member = next((each.member(received.author) for each in groups), None)
+    label = "" if member is None else member.label
+    try:
+        said = {"text": received.content.decode()}
+    except UnicodeDecodeError:
+        said = {"content": b64encode(received.content).decode()}
+    return EphemeralEvent(received.group_id.hex(), received.author.hex(), label, received.said_at_us, **said)

@@ -1,13 +1,20 @@
-"""`DeviceApi` on the opened state: for commands while no agent answers, and for the agent's own local API."""
+"""`DeviceApi` on the opened state: for commands while no agent answers, and for the agent's own local API.
+
+A request that names an idempotency key queues its content once:
+
+1. The key, a digest of the request and its result are stored in the commit that queues. A client that got no answer
+   repeats the request with the same key and gets the first answer, from the agent or from the state.
+2. The same key with different content is refused.
+3. The latest `IDEMPOTENCY_KEYS` are kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from covey.app.api.idempotency import check_key, once
 from covey.app.checks.metrics import metrics_of
 from covey.app.checks.status import outbox_of, status_of
 from covey.app.groups.groups import pick_member
@@ -18,15 +25,53 @@ from covey.app.wording import count
 from covey.client import Blob
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.telemetry.line_protocol import read_lines
-from covey.errors import LocalError, ReadingError
+from covey.errors import IdempotencyError, LocalError, ReadingError, UsageError
+from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.idempotency import Idempotency
     from covey.app.checks.documents import Status
     from covey.app.device.device import Device
     from covey.app.history.documents import HistoryEntry
     from covey.app.history.pages import HistoryQuery
     from covey.app.relays.documents import HandedOver, Outbox
     from covey.core.telemetry.senml import Reading
+
+
+_DIGEST_BYTES = 16
+
+
+def check_key(key: str | None) -> None:
+    """Check what a request names itself by, if it does, whether or not there is anything to do for it.
+
+    Raises:
+        UsageError: it is no key.
+    """
+    if key is not None and not (key.isascii() and key.isprintable() and 0 < len(key) <= IDEMPOTENCY_KEY_LENGTH):
+        raise UsageError(f"an idempotency key has 1 to {IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
+
+
+def once(records: Idempotency, key: str | None, request: tuple[object, ...], work: Callable[[], int]) -> int:
+    """Do the work, unless the request that names this key was done before; return its result. Inside a transaction.
+
+    Raises:
+        IdempotencyError: another request named this key.
+        UsageError: it is no key.
+    """
+    check_key(key)
+    if key is None:
+        return work()
+    digest = hashlib.blake2b(repr(request).encode(), digest_size=_DIGEST_BYTES).digest()
+    found = records.find(key)
+    if found is None:
+        result = work()
+        records.keep(key, digest, result)
+        return result
+    if found[0] != digest:
+        raise IdempotencyError(
+            "another request named this idempotency key", hint="draw a key for each request; repeat it to try again"
+        )
+    return found[1]
 
 
 class OpenedDevice:

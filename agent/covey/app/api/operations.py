@@ -9,8 +9,7 @@ from covey.app.checks.documents import Status
 from covey.app.checks.metrics import FORMS
 from covey.app.content.api_operations import content_operations
 from covey.app.documents import Forgotten
-from covey.app.groups.documents import ArrivedBlob, QueuedBlob, SentEphemeral
-from covey.app.groups.own_documents import Own, SetPreference
+from covey.app.groups.documents import ArrivedBlob, Own, QueuedBlob, SentEphemeral, SetPreference
 from covey.app.history.documents import EVENT_ID, HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryPage
 from covey.app.openapi import Endpoint, Parameter, Schema, description
 from covey.app.orders.documents import OrderedSettingDocument, ReportedSettingDocument

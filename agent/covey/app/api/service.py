@@ -23,8 +23,7 @@ from covey.app.checks.metrics import FORMS
 from covey.app.content.api import ContentAnswers
 from covey.app.device.device import Device, device_on
 from covey.app.documents import Forgotten, to_json
-from covey.app.groups.documents import ArrivedBlob, QueuedBlob, SentEphemeral
-from covey.app.groups.own_documents import SetPreference
+from covey.app.groups.documents import ArrivedBlob, QueuedBlob, SentEphemeral, SetPreference
 from covey.app.history.documents import HISTORY_PAGE_ENTRIES
 from covey.app.loop.following import Following
 from covey.app.orders.documents import ReportedSettingDocument
@@ -196,7 +195,7 @@ class _Answers:
             return _document(page(device, wanted, query.get("after"), int(query.get("limit", HISTORY_PAGE_ENTRIES))))
 
     def _events(self, request: Request) -> Answer:
-        from covey.app.api.event_stream import event_stream
+        from covey.app.api.events import event_stream
 
         return event_stream(self._opened, self._agent.ephemeral, request)
 

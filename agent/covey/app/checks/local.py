@@ -17,20 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.app.boards.unnamed_boards import CANNOT_START_HINT
-from covey.app.checks.actions import actions
-from covey.app.checks.attempts import attempts
-from covey.app.checks.content import content
+from covey.app.checks.content import content, mailbox
 from covey.app.checks.documents import AgreementStatus
-from covey.app.checks.doors import doors
-from covey.app.checks.duplicate import duplicate
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
-from covey.app.checks.mailbox import mailbox
 from covey.app.checks.online import acl, credential, relay
-from covey.app.checks.releases import installers, releases
-from covey.app.checks.sensors import sensors
-from covey.app.checks.served_relay import served_relay
+from covey.app.checks.orders import actions, attempts, installers, releases
+from covey.app.checks.relays import duplicate, served_relay
+from covey.app.checks.telemetry import doors, sensors
 from covey.app.documents import DAY_S
-from covey.app.telemetry.vault_place import vault_place
+from covey.app.telemetry.collecting import vault_place
 from covey.app.wording import count, duration
 from covey.errors import CoveyError, UnknownGroupError, hint_of_errno
 from covey.limits.units import MIB

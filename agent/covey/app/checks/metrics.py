@@ -1,4 +1,4 @@
-"""A device's numbers as OpenMetrics, for any collector that reads text, drawn from its status.
+"""A device's numbers as OpenMetrics text, from its status; also as a file for node_exporter's textfile collector.
 
 1. Labels are drawn from sets that this code knows: error codes and reasons of its own, message classes, this device's
    groups, its owner's names of sensors. Nothing that a peer chose.
@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from covey import errors
+from covey.adapters.files import replace_durably
 from covey.app.checks.documents import Status
 from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES
 from covey.app.documents import to_json
@@ -20,6 +22,7 @@ from covey.core.actions.results import IN_WORDS
 from covey.core.orders.attempts import CODES
 from covey.core.outcome import UNFORESEEN
 from covey.core.presence.status import CONDITIONS
+from covey.errors import UsageError
 
 Sample = tuple[dict[str, str], float]
 
@@ -218,3 +221,15 @@ def _samples(family: Family) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def write_metrics(text: str, path: Path) -> None:
+    """Replace the file, at once and readable to all.
+
+    Raises:
+        UsageError: node_exporter would not read a file of this name.
+        StorageError: it cannot be written.
+    """
+    if path.suffix != ".prom":
+        raise UsageError("--textfile must end in .prom", hint="node_exporter reads no other name")
+    replace_durably(path, text.encode(), mode=0o644)

@@ -25,7 +25,6 @@ from covey.core.content.records import WantedFile
 from covey.core.ids import ContentHash, DeviceKey
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.records.content import ContentRecords
 from covey.errors import CoveyError
 from covey.limits.content import LAN_ROUND_US, NEAR_REST_US
 from covey.ports import Clock, ContentPlace, GivenFile, Report

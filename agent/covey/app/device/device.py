@@ -17,10 +17,9 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import StateFolder
 from covey.adapters.state_path import default_state
 from covey.adapters.systemd import Systemd
+from covey.app.device.calls import EphemeralExchange, Waking
 from covey.app.device.carriage import announced_payloads
-from covey.app.device.ephemeral import EphemeralExchange
 from covey.app.device.live_settings import LiveSettings
-from covey.app.device.waking import Waking
 from covey.config.schema import Config
 from covey.core.checkpoints.newcomers import nobody_pinned
 from covey.core.group.manifest import GroupManifest, Mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, key_from_text
@@ -11,7 +12,12 @@ if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.config.schema import Config
     from covey.core.ids import GroupId
+    from covey.core.node import Node
+    from covey.core.now import Now
     from covey.core.orders.authority import Pins
+
+_LOOK_US = 10_000_000
+"""Between two looks, each of which reads one row."""
 
 NOBODY = "none"
 """In place of the operators in a configuration: nobody is obeyed, whomever an invite names."""
@@ -62,3 +68,23 @@ def somebody_is_pinned(device: Device) -> bool:
     """Say whether this device obeys anybody in any group."""
     named = device.config.operations.operators
     return bool(named) and named != (NOBODY,) if named else device.store.invited_operators.any()
+
+
+class FirstOperator:
+    """Has the agent begin anew once a person has accepted an operator in another process."""
+
+    def __init__(self, somebody_is_pinned: Callable[[], bool], restart: Callable[[], None]) -> None:
+        self._somebody_is_pinned = somebody_is_pinned
+        self._restart = restart
+        self._look_at_us = 0
+
+    def turn(self, node: Node, now: Now) -> int | None:  # noqa: ARG002 - as every role
+        """Look now and then; return when to be called next, in monotonic microseconds."""
+        if now.monotonic_us >= self._look_at_us:
+            self._look_at_us = now.monotonic_us + _LOOK_US
+            if self._somebody_is_pinned():
+                self._restart()
+        return self._look_at_us
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open."""

@@ -1,6 +1,6 @@
 """The fleet as one of its devices knows it: the table, the page and the alerts.
 
-Read `fleet.py` first, then `devices.py`, `orders.py`, `roll_outs.py` and `troubles.py`, from which it is composed, and
-`documents.py`. `dashboard.py` and `page.py` serve the page; `alerts.py` decides what is worth an alert,
-`alert_watch.py` sends it; `device_story.py` tells what happened to one device.
+Read `fleet.py` first, then `devices.py`, `orders.py` and `troubles.py`, from which it is composed, and `documents.py`.
+`dashboard.py` and `page.py` serve the page; `alerts.py` decides what is worth an alert, `alert_watch.py` sends it;
+`device_story.py` tells what happened to one device. `kept_device.py` keeps one opened device for several threads.
 """

@@ -16,8 +16,7 @@ from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCount
 from covey.app.checks.status import own_condition
 from covey.app.fleet.devices import HERE, SELF, FleetDevices, shown_device, value_of
 from covey.app.fleet.documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
-from covey.app.fleet.orders import RecentOrders
-from covey.app.fleet.roll_outs import RollOuts, newest_files
+from covey.app.fleet.orders import RecentOrders, RollOuts, newest_files
 from covey.app.fleet.troubles import troubles_of
 from covey.app.groups.requests import waiting_invitations
 from covey.app.telemetry.newest_readings import NewestOfDevice, NewestReadings

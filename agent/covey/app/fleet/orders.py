@@ -1,16 +1,30 @@
-"""The newest orders of a device's groups, and what has become of them, for whoever looks at the fleet."""
+"""The newest orders, roll-outs and files of this device's groups, with their results, for the fleet's table and page.
+
+1. The state of an installation on a device is its last report of that action.
+2. Only the newest releases and files are shown; a group without any costs nothing.
+"""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from covey.app.fleet.documents import FleetOrder
+from covey.app.fleet.documents import FleetFile, FleetOrder, FleetRelease, FleetRollback
+from covey.core.actions.results import NOT_ROLLED_BACK, ROLLED_BACK, CommandState
+from covey.core.history.bodies import read_body
 from covey.core.history.kinds import ORDER_KINDS, OperationKind
-from covey.core.ids import printable
+from covey.core.history.operation import read_operation
+from covey.core.history.orders import CommandOrder
+from covey.core.ids import DeviceKey, device_name, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covey.app.device.device import Device
+    from covey.app.orders.release_reports import Release
+    from covey.core.actions.results import KeptResult
     from covey.core.group.manifest import GroupManifest
+
 
 _SHOWN = 8
 """Orders that are shown of all groups; `covey orders` has the others."""
@@ -63,3 +77,122 @@ def _of_group(device: Device, group: GroupManifest) -> list[FleetOrder]:
             )
         )
     return found
+
+
+"""Releases and files of all groups; `covey release list` and `covey content ls` have the others."""
+_ROLL_OUT_CHARACTERS = 160
+
+
+class RollOuts:
+    """Looks at what is rolled out; what is reported is read anew where something has come since the last look."""
+
+    def __init__(self) -> None:
+        self._upto = -1
+        self._rollbacks: tuple[FleetRollback, ...] = ()
+
+    def releases(self, device: Device) -> tuple[FleetRelease, ...]:
+        """Return the newest releases of all groups, the newest first."""
+        found = [each for group in _with(device, OperationKind.COMMAND) for each in _releases(device, group)]
+        return tuple(sorted(found, key=lambda each: (each.began_at_us, each.id), reverse=True)[:_SHOWN])
+
+    def rollbacks(self, device: Device) -> tuple[FleetRollback, ...]:
+        """Return the devices on which an installation did not stay, the newest first."""
+        upto = device.store.events.last_number()
+        if upto != self._upto:
+            found = [each for group in _with(device, OperationKind.COMMAND) for each in _rollbacks(device, group)]
+            self._upto, self._rollbacks = upto, tuple(sorted(found, key=lambda each: -each.at_us))
+        return self._rollbacks
+
+
+def newest_files(device: Device) -> tuple[FleetFile, ...]:
+    """Return the files that were offered last in all groups, the newest first."""
+    found = [each for group in _with(device, OperationKind.FILE) for each in _files(device, group)]
+    return tuple(sorted(found, key=lambda each: (each.offered_at_us, each.id), reverse=True)[:_SHOWN])
+
+
+def _with(device: Device, kind: OperationKind) -> Iterator[GroupManifest]:
+    """Yield the groups in whose history there is such an operation."""
+    for group in device.node.groups.joined():
+        if next(iter(device.store.operations.of_kind(group.group_id, kind)), None) is not None:
+            yield group
+
+
+def _releases(device: Device, group: GroupManifest) -> Iterator[FleetRelease]:
+    from covey.app.orders.release_reports import newest_releases
+
+    return (_counted(group, each) for each in newest_releases(device, group, _SHOWN))
+
+
+def _counted(group: GroupManifest, found: Release) -> FleetRelease:
+    author = DeviceKey(bytes.fromhex(found.author))
+    return FleetRelease(
+        found.id,
+        group.group_id.hex(),
+        device_name(author),
+        _label(group, author),
+        found.began_at_us,
+        printable(f"{found.action} for {found.selector}", _ROLL_OUT_CHARACTERS),
+        found.state,
+        found.waves_given,
+        len(found.waves),
+        len(found.devices),
+        sum(each.outcome == "done" for each in found.devices),
+        len(found.failed),
+        len(found.silent),
+        found.others,
+    )
+
+
+def _rollbacks(device: Device, group: GroupManifest) -> Iterator[FleetRollback]:
+    actions: dict[bytes, str] = {}
+    newest: dict[tuple[bytes, str], KeptResult] = {}
+    for each in device.store.order_results.all(group.group_id):
+        if group.member(each.device) is None or each.result.state is CommandState.REFUSED:
+            continue
+        if each.result.order not in actions:
+            actions[each.result.order] = _action(device, group, each)
+        place = each.device, actions[each.result.order]
+        if place[1] and (place not in newest or newest[place].id < each.id):
+            newest[place] = each
+    for (key, action), each in newest.items():
+        if each.result.code in {ROLLED_BACK, NOT_ROLLED_BACK}:
+            yield FleetRollback(
+                key.hex(),
+                _label(group, each.device),
+                each.result.order.hex(),
+                printable(action, _ROLL_OUT_CHARACTERS),
+                printable(each.result.why, _ROLL_OUT_CHARACTERS),
+                each.result.code == ROLLED_BACK,
+                each.received_at_us,
+            )
+
+
+def _action(device: Device, group: GroupManifest, kept: KeptResult) -> str:
+    raw = device.store.operations.raw(group.group_id, kept.result.order)
+    body = None if raw is None else read_body(read_operation(raw, verify=False))
+    return body.action if isinstance(body, CommandOrder) else ""
+
+
+def _files(device: Device, group: GroupManifest) -> Iterator[FleetFile]:
+    from covey.app.content.content import described
+    from covey.app.content.file_offers import offers
+
+    for offer in islice(offers(device, group), _SHOWN):
+        found = described(device, group, offer)
+        yield FleetFile(
+            found.id,
+            group.group_id.hex(),
+            printable(found.name, _ROLL_OUT_CHARACTERS),
+            found.size,
+            found.author[:8],
+            found.label,
+            found.offered_at_us,
+            found.state,
+            found.come,
+            found.holders,
+        )
+
+
+def _label(group: GroupManifest, key: DeviceKey) -> str:
+    member = group.member(key)
+    return "" if member is None else member.label

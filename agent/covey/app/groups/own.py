@@ -1,25 +1,28 @@
-"""A person's own devices: the group of theirs, what it knows of the person's groups, and their preferences."""
+"""A person's own devices: their personal group, the groups and preferences in its history, and the events."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.app.device.device import Device
+from covey.app.groups.documents import Own, OwnDevice, OwnGroupEntry, OwnGroupEvent, OwnPreference, OwnPreferenceEvent
 from covey.app.groups.groups import change_group, removal
 from covey.app.groups.own_devices import own_devices
-from covey.app.groups.own_documents import Own, OwnDevice, OwnGroupEntry, OwnPreference
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
-from covey.core.history.personal import Holding, Preference
+from covey.core.history.bodies import read_body
+from covey.core.history.operation import read_operation
+from covey.core.history.personal import Holding, OwnGroup, Preference
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.own.state import KnownGroup, PersonalState
 from covey.core.presence.status import condition
 from covey.errors import LocalError, UsageError
-from covey.limits.personal import (
-    MAXIMUM_PREFERENCE_KEY_BYTES,
-    MAXIMUM_PREFERENCE_VALUE_BYTES,
-    MAXIMUM_PREFERENCES,
-)
+from covey.limits.personal import MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFERENCE_VALUE_BYTES, MAXIMUM_PREFERENCES
+
+if TYPE_CHECKING:
+    from covey.core.ids import OperationId
+
 
 _NONE = LocalError(
     "this device is in no group of your own devices",
@@ -237,3 +240,28 @@ def _pick(state: PersonalState, name: str) -> GroupId:
     if len(matching) != 1:
         raise LocalError(f"{len(matching)} groups of yours match '{name[:64]}'", hint="'covey own groups' lists them")
     return matching[0]
+
+
+class OwnChanges:
+    """What the personal group's history comes to when this is made, and what an operation of it says of that."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        machine = own_devices(device)
+        self._personal = machine.group()
+        self._state = None if self._personal is None else machine.state(self._personal)
+
+    def document(
+        self, group_id: GroupId, operation: OperationId, at_us: int
+    ) -> OwnGroupEvent | OwnPreferenceEvent | None:
+        """Return what is so now of what an operation is about; None where that is not the person's own."""
+        raw = self._device.store.operations.raw(group_id, operation)
+        if self._personal is None or self._state is None or group_id != self._personal.group_id or raw is None:
+            return None
+        match read_body(read_operation(raw, verify=False)):
+            case OwnGroup(group_id=about) if about in self._state.groups:
+                return OwnGroupEvent(group_id.hex(), at_us, group_entry(self._device, self._state.groups[about]))
+            case Preference(group_id=about, key=key):
+                value = self._state.preferences.get((about, key))
+                return OwnPreferenceEvent(group_id.hex(), at_us, None if about is None else about.hex(), key, value)
+        return None

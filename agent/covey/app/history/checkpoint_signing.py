@@ -1,18 +1,96 @@
-"""Joins the checkpoints that others propose and the agent's role that signs them."""
+"""The role that signs checkpoints proposed by others (docs/protocol.md, "Checkpoints").
+
+A device computes each proposed state itself and signs only its own result. It reports once what it does not sign.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.journal import report
-from covey.app.history.checkpoint_signer import CheckpointSigning
+from covey.core.group.device_labels import DeviceLabels
+from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import Approval
+from covey.core.ids import GroupId, OperationId
+from covey.errors import LocalError
+from covey.ports import Report, Transactions
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.operations import OperationTables
     from covey.app.device.device import Device
     from covey.core.checkpoints.checkpoints import Checkpoint
     from covey.core.group.manifest import GroupManifest
     from covey.core.node import Node
+    from covey.core.now import Now
+
+
+_KINDS = (OperationKind.CHECKPOINT,)
+_LOOK_US = 5_000_000
+"""Between two looks at what others propose: making a state anew can take a second."""
+
+
+class Proposals(Protocol):
+    """Returns what each author of a group has proposed last."""
+
+    def __call__(self, node: Node, group: GroupManifest) -> Iterable[Checkpoint]:
+        """Return it."""
+
+
+class CheckpointSigning:
+    """Looks at what was proposed since it has looked last."""
+
+    def __init__(self, store: Transactions, arrivals: OperationTables, proposals: Proposals, report: Report) -> None:
+        self._store = store
+        self._arrivals = arrivals
+        self._proposals = proposals
+        self._report = report
+        self._seen: tuple[int, int] | None = None
+        self._look_at_us = 0
+        self._looked_at: dict[GroupId, int] = {}
+        self._reported: set[OperationId] = set()
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Do what is due; return when to be called next, in monotonic microseconds."""
+        seen = (id(node), node.history.generation)
+        if seen == self._seen:
+            return None
+        if now.monotonic_us < self._look_at_us:
+            return self._look_at_us
+        self._seen = seen
+        for group in node.groups.joined():
+            arrival = self._arrivals.last_arrival_of(group.group_id, _KINDS)
+            if arrival != self._looked_at.get(group.group_id, 0):
+                self._looked_at[group.group_id] = arrival
+                self._look_at_us = now.monotonic_us + _LOOK_US
+                self._sign(node, group, now)
+        return None
+
+    def _sign(self, node: Node, group: GroupManifest, now: Now) -> None:
+        own = node.identity.signing_public
+        for each in self._proposals(node, group):
+            if own not in each.electors or own in each.signers:
+                continue
+            if each.objection:
+                self._report_objection(each, group)
+                continue
+            try:
+                with self._store.transaction():
+                    node.history.write(group.group_id, Approval(each.id), now)
+            except LocalError as error:
+                self._report("warning", f"checkpoint {each.id.hex()[:8]} could not be signed: {error}")
+
+    def _report_objection(self, checkpoint: Checkpoint, group: GroupManifest) -> None:
+        """Say, once, that one was not signed, and why."""
+        if checkpoint.id not in self._reported:
+            self._reported.add(checkpoint.id)
+            who = DeviceLabels((group,)).named(checkpoint.author)
+            self._report(
+                "warning", f"checkpoint {checkpoint.id.hex()[:8]} by {who} not signed: {checkpoint.objection_text}"
+            )
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open."""
 
 
 def signing_role(device: Device) -> CheckpointSigning:

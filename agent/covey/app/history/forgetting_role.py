@@ -1,6 +1,6 @@
-"""Forgetting what a checkpoint covers, as a role of the agent (docs/protocol.md, "Forgetting").
+"""The role that deletes local history covered by a checkpoint (docs/protocol.md, "Forgetting").
 
-It goes in small transactions, one a turn: what a power cut finds is forgotten or here, and the rest goes later.
+It deletes in small transactions, one a turn: after a power cut, each operation is either deleted or still here.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from covey.adapters.journal import report
 from covey.limits.history import FORGET_LOOK_US, FORGOTTEN_AT_ONCE
 from covey.ports import Report, Transactions
 
 if TYPE_CHECKING:
+    from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
     from covey.core.node import Node
     from covey.core.now import Now
+
 
 _PAUSE_US = 200_000
 """Between two portions: what else the agent does comes first."""
@@ -65,3 +68,19 @@ class HistoryForgetting:
 
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""
+
+
+def forgetting_role(device: Device) -> HistoryForgetting:
+    """Return the role that forgets what checkpoints cover, where the owner has set how long it is kept."""
+
+    def found(node: Node, group: GroupManifest, now: Now) -> Sequence[int]:
+        days = device.live.config.history.keep_days
+        if not days or not device.clock.synchronised():
+            return ()
+        from covey.app.history.forgetting import keep_us, may_go  # most keep everything: it spares the memory
+
+        return may_go(device, node, group, now.wall_us - keep_us(days))[1]
+
+    role = HistoryForgetting(device.store, found, device.store.operations.forgotten.take, report)
+    device.live.follow(("history.keep_days",), lambda _: role.look())
+    return role

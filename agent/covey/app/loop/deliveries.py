@@ -1,28 +1,32 @@
-"""What relays have delivered: taken in one transaction a turn, and acknowledged to them once that is committed.
+"""Envelopes that relays delivered: processed in one transaction a turn, acknowledged to the relay after the commit.
 
-1. A relay hears of nothing that is not durable.
-2. Where the disk refuses, everything is held, and tried again after a while: a relay delivers no more than its
-   window (MQTT's receive maximum) without an acknowledgement, so that is bounded, and nothing stalls for good.
-3. An envelope that brings out a defect takes no other one along, whatever it raises: the transaction is rolled back
-   and the node made anew (ADR 4), what came before it is committed without it, and it is set aside by itself, as
-   the message of somebody who may speak or as one that is dropped. An honest turn pays nothing for this, and a
-   hostile envelope costs two nodes and two commits; a turn deals with a bounded number of them.
-4. While more that is worthless has come than a device deals with (`core/link/rates.py`), all that comes is held:
-   nothing of it is lost, as the relay keeps what is not acknowledged.
+1. A relay hears nothing that is not durable.
+2. If the disk refuses, every delivery is held and tried again later. A relay delivers no more than its window (MQTT's
+   receive maximum) without an acknowledgement, so what is held is bounded, and nothing stalls for ever.
+3. An envelope that triggers a defect affects no other one, whatever it raises: the transaction is rolled back, the node
+   is built again from the store (ADR 4), the envelopes before it are committed without it, and it is quarantined as its
+   author's message, or dropped. A normal turn pays nothing for this; a hostile envelope costs two nodes and two
+   commits, and a turn handles a bounded number of them.
+4. While more worthless envelopes arrive than a device handles (`core/link/rates.py`), every delivery is held. None is
+   lost, because the relay keeps what was not acknowledged.
+5. Dropped envelopes write one log line per author and minute; counters count each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.app.loop.relays import Relays
+from covey.core.events import EnvelopeDropped
 from covey.core.group.device_labels import DeviceLabels
+from covey.core.ids import DeviceKey
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.outcome import UNFORESEEN, Seen
 from covey.errors import StorageError
-from covey.limits.rate import DROPPED_LINE_US
+from covey.limits.rate import DROPPED_LINE_US, DROPPED_LINES
 from covey.ports import Delivered, Report
 
 if TYPE_CHECKING:
@@ -137,3 +141,43 @@ def _place(defect: Exception) -> str:
         trace = trace.tb_next
     where = "" if trace is None else f" in {trace.tb_frame.f_code.co_qualname}, line {trace.tb_lineno}"
     return type(defect).__name__ + where
+
+
+@dataclass(slots=True)
+class _LastLine:
+    at_us: int
+    unreported: int = 0
+
+
+class DroppedLines:
+    """When each author last had a line, and how many envelopes had none since; of many authors, the rest share one."""
+
+    def __init__(self, named: Callable[[DeviceKey], str]) -> None:
+        """Begin without any; `named` returns a device's name and label, and is asked for lines alone."""
+        self._named = named
+        self._lines: dict[DeviceKey | None, _LastLine] = {}
+
+    def dropped(self, event: EnvelopeDropped, now_us: int) -> str | None:
+        """Return the line of an envelope; None where its author had a line a short time ago."""
+        author = event.author
+        if author not in self._lines and len(self._lines) >= DROPPED_LINES:
+            author = None
+        line = self._lines.get(author)
+        if line is not None:
+            line.unreported += 1
+            return None
+        self._lines[author] = _LastLine(now_us)
+        return f"dropped an envelope{self._whose(author)}: {event.code}: {event.reason}"
+
+    def due(self, now_us: int) -> Iterator[str]:
+        """Yield the lines that count what had none of its own, a minute after the last line about the same author."""
+        for author, line in list(self._lines.items()):
+            if now_us < line.at_us + DROPPED_LINE_US:
+                continue
+            del self._lines[author]
+            if line.unreported:
+                self._lines[author] = _LastLine(now_us)
+                yield f"dropped {line.unreported} more envelopes{self._whose(author)}; 'covey status' counts why"
+
+    def _whose(self, author: DeviceKey | None) -> str:
+        return f" from {self._named(author)}" if author else ""

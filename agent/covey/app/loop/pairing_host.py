@@ -10,6 +10,8 @@ restart ends one that has begun, and nothing of it stays. Its counterpart is `pa
     3. Whatever ends a ceremony before that ends its invite, too; but not one that stands in a file, which is for one
        device that nobody stands beside: its rendezvous is kept, and that device may come again.
     4. The account at the relay that such a file carries is taken away as soon as its invite is over.
+
+`host_facts` is what this device tells those whom it invites: its label, its relay, and whom to trust there.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.app.device.relay_access import has_authority
 from covey.core.ids import GroupId, device_name, labelled_name
 from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import preview_of
@@ -36,6 +40,7 @@ from covey.errors import CoveyError, RemoteError
 from covey.limits.pairing import (
     ACCOUNT_WAIT_US,
     INVITE_US,
+    MAXIMUM_CERTIFICATES_BYTES,
     PAIRED_JOIN_US,
     RENDEZVOUS_BURST,
     RENDEZVOUS_MESSAGE_US,
@@ -45,6 +50,8 @@ from covey.ports import Credentials, Report, Topics
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.adapters.state_folder import StateFolder
+    from covey.config.schema import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,3 +352,27 @@ class PairingHost:
             self._report("error", f"the account of an invite's file at the relay stays: {error}")
         with self._store.transaction():
             self._store.pairings.note_account_gone(row.secret_hash)
+
+
+def host_facts(folder: StateFolder, config: Config) -> HostFacts:
+    """Return what a device tells those whom it invites."""
+    from covey.adapters.broker.served_folder import SERVED_FOLDER, ServedFolder
+
+    def credentials() -> Credentials:
+        from covey.adapters.broker.authority import authority
+
+        found = authority(config.broker, folder.path)
+        assert found is not None
+        return found
+
+    certificates = ""
+    if config.relay.ca_file and Path(config.relay.ca_file).stat().st_size <= MAXIMUM_CERTIFICATES_BYTES:
+        certificates = Path(config.relay.ca_file).read_text()
+    served = ServedFolder(folder.path / SERVED_FOLDER)
+    return HostFacts(
+        config.label,
+        config.relay.url,
+        certificates,
+        credentials if has_authority(config) else None,
+        served.in_force if served.exists else None,
+    )

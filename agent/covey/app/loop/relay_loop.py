@@ -94,10 +94,9 @@ def speak_with_relay(
     from covey.app.device.pins import pins
     from covey.app.device.relay_access import make_relays
     from covey.app.loop.group_teardown import GroupTeardown
-    from covey.app.loop.host_facts import host_facts
     from covey.app.loop.key_reload import KeyReload
     from covey.app.loop.key_rotation import KeyRotation
-    from covey.app.loop.pairing_host import PairingHost
+    from covey.app.loop.pairing_host import PairingHost, host_facts
     from covey.app.loop.relays import Relays
     from covey.app.loop.runtime import Runtime
 

@@ -12,8 +12,7 @@ from queue import Empty, Queue
 from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
-from covey.app.loop.deliveries import Deliveries
-from covey.app.loop.dropped_lines import DroppedLines
+from covey.app.loop.deliveries import Deliveries, DroppedLines
 from covey.app.loop.relays import Relays
 from covey.app.wording import count
 from covey.core.content.events import FileArrived, FileRefused

@@ -1,19 +1,31 @@
-"""Orders by those who have no say on this device: who, what stands against it, how often, since when."""
+"""Orders by devices that have no authority here: whose, what is missing, how often; and the role that reports them.
+
+The role (docs/protocol.md, "Orders", *Attempts*) keeps nothing of what it reported: after a start it reports the last
+two days once more, and nothing older. Counters are stored: each attempt counts once, even after its history is deleted.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.app.device.pins import pins
-from covey.core.ids import device_name
+from covey.app.wording import count
+from covey.core.ids import device_name, labelled_name
 from covey.core.orders import attempts as judgement
+from covey.ports import Report
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import GroupId, OperationId
+    from covey.core.node import Node
+    from covey.core.now import Now
+
 
 WHY = {
     judgement.NO_OPERATOR: "who is no operator here",
@@ -89,3 +101,75 @@ def attempts(device: Device, manifest: GroupManifest) -> Attempts:
 
 def _came_us(device: Device, group_id: GroupId, operation_id: OperationId) -> int:
     return device.store.operations.stored_at_us(group_id, operation_id)
+
+
+_DAY_US = 24 * 60 * _MINUTE_US
+_RECENT_US = 2 * _DAY_US
+_COUNTED = "attempts"
+"""The condition that says how many of each code were seen last: `code=number`, with spaces between them."""
+_LINES = 3
+"""Written at one look; there is one a minute, at most."""
+
+
+class OrderAttempts:
+    """Looks at what has come, counts it, and writes one line a day for each (group, author, code)."""
+
+    def __init__(self, attempts: Callable[[GroupManifest], Attempts], store: SqliteStore, report: Report) -> None:
+        self._attempts = attempts
+        self._store = store
+        self._report = report
+        self._seen: tuple[int, int] | None = None
+        self._looked_us = -_MINUTE_US
+        self._open = False
+        self._reported: dict[tuple[GroupId, str, str], tuple[int, int]] = {}
+        """When a line was written, and how many there were."""
+
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Look, if something has come or was left open; return when to be called next, in monotonic microseconds."""
+        seen = (id(node), node.history.generation)
+        if seen == self._seen and not self._open:
+            return None
+        if now.monotonic_us >= self._looked_us + _MINUTE_US:
+            self._seen, self._looked_us = seen, now.monotonic_us
+            self._open = self._look(node.groups.joined(), now)
+        return self._looked_us + _MINUTE_US if self._open or seen != self._seen else None
+
+    def _look(self, groups: Sequence[GroupManifest], now: Now) -> bool:
+        """Tell of what there is; return whether to look again though nothing comes."""
+        lines, left = 0, False
+        seen: Counter[str] = Counter()
+        for group in groups:
+            found = self._attempts(group)
+            left |= found.open
+            for each in found.entries:
+                seen[each.code] += each.count
+                key = group.group_id, each.author, each.code
+                reported_us, reported = self._reported.get(key, (now.monotonic_us - _DAY_US, 0))
+                if each.count == reported or each.last_us <= now.wall_us - _RECENT_US:
+                    continue
+                if now.monotonic_us < reported_us + _DAY_US:
+                    continue
+                if lines == _LINES:
+                    left = True
+                    continue
+                lines += 1
+                self._reported[key] = now.monotonic_us, each.count
+                what = f"{count(each.count, 'order')} by {labelled_name(each.name, each.label)}, {each.why}"
+                self._report("warning", f"group {group.group_id.hex()[:8]}: {what}; 'covey orders refused' shows them")
+        self._count(seen, now)
+        return left
+
+    def _count(self, seen: Mapping[str, int], now: Now) -> None:
+        said = " ".join(f"{code}={number}" for code, number in sorted(seen.items()))
+        before, _ = self._store.conditions.values().get(_COUNTED, ("", 0))
+        if said == before:
+            return
+        known = {code: int(number) for code, _, number in (each.partition("=") for each in before.split())}
+        with self._store.transaction():
+            for code, number in seen.items():
+                if number > known.get(code, 0):
+                    self._store.counters.count(f"{_COUNTED}_{code}", number - known.get(code, 0))
+            self._store.conditions.set(_COUNTED, said, now.wall_us)
+
+    def stop(self, node: Node, now: Now) -> None:
+        """Nothing is open."""

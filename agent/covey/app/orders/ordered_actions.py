@@ -1,7 +1,7 @@
-"""Doing what operators have told this device to do, as a role of the agent (docs/protocol.md, "Commands").
+"""The role that runs commands given by operators (docs/protocol.md, "Commands").
 
-A program starts only after the commit that says so, and what became of it is stored before it is reported. Nothing here
-waits for a program: a turn looks, and goes on.
+A program starts only after the commit that records its start, and its result is stored before it is reported. Nothing
+here waits for a program: a turn looks and goes on. `Trials` asks members to acknowledge an update that is on trial.
 """
 
 from __future__ import annotations
@@ -11,30 +11,56 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from covey.app.orders.trials import Trials
 from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.given import NewCommands
-from covey.core.actions.installing import Installed, StepBegun
+from covey.core.actions.installation import Installation, InstallationPhase
+from covey.core.actions.installing import Installed, Installing, StepBegun
 from covey.core.actions.records import NOTHING_HALTED, CommandRecord, Halted, Moment, ObeyedSince
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
-from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId, Place
 from covey.core.node import Node
 from covey.core.now import Now
+from covey.core.records.orders import CommandRecords
 from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
 from covey.limits.actions import CLOCK_SETTLES_US
-from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram
+from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
 
 
-if TYPE_CHECKING:
-    from covey.core.records.link import CounterRecords
-    from covey.core.records.orders import CommandRecords
+class Trials:
+    """What this process has sent since something is on trial."""
+
+    def __init__(self, store: Transactions, installing: Installing) -> None:
+        self._store = store
+        self._installing = installing
+        self._sent: dict[OperationId, dict[DeviceKey, Place]] = {}
+
+    def look(self, node: Node, now: Now) -> bool:
+        """Send what is to be acknowledged, and note that it was; return whether anything is being installed."""
+        under_way = self._installing.under_way()
+        on_trial = [each for each in under_way if each.phase is InstallationPhase.TRIAL]
+        for each in on_trial:
+            sent, group = self._sent.get(each.operation, {}), _group_of(node, each)
+            is_alone = group is not None and node.probes.have_nobody(group)
+            if is_alone or node.probes.are_acknowledged(sent):
+                with self._store.transaction():
+                    self._installing.acknowledged(each.operation)
+            elif group is not None and not node.probes.wait(sent):
+                with suppress(LocalError), self._store.transaction():
+                    self._sent[each.operation] = node.probes.send(group, each.author, now)
+        self._sent = {each.operation: self._sent.get(each.operation, {}) for each in on_trial}
+        return bool(under_way)
+
+
+def _group_of(node: Node, installation: Installation) -> GroupManifest | None:
+    return next((each for each in node.groups.joined() if each.group_id == installation.group_id), None)
+
 
 _LOOK_US = 60_000_000
 """Between two looks while nothing has come: who operates changes with the manifest."""

@@ -17,7 +17,7 @@ from covey.adapters.broker.authority import authority
 from covey.adapters.keys.key_file import private_folder
 from covey.app.device.device import Device
 from covey.app.device.relay_access import has_authority, require_relay
-from covey.app.loop.host_facts import host_facts
+from covey.app.loop.pairing_host import host_facts
 from covey.app.pairing.invite_file import SUFFIX, InviteFile
 from covey.app.pairing.inviting import named_keys
 from covey.core.group.manifest import GroupManifest

@@ -1,6 +1,6 @@
-"""Being a mailbox, and being woken by one, as roles of the agent (docs/protocol.md, "Mailbox").
+"""The roles of a mailbox and of a device that one wakes (docs/protocol.md, "Mailbox").
 
-What is kept and who may speak is decided in `core/mailbox/`. Here is what needs a turn: what expires, and whom to wake.
+Loaded only where a setting asks for one of them.
 """
 
 from __future__ import annotations
@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from covey.adapters.journal import report
+from covey.adapters.mailbox_wakes import WakeCaller
 from covey.core.group.device_labels import DeviceLabels
-from covey.limits.mailbox import MAILBOX_LOOK_US
+from covey.core.mailbox.messages import Hook
+from covey.core.mailbox.records import WakeHook
+from covey.errors import ConfigurationError
+from covey.limits.mailbox import MAILBOX_LOOK_US, MAXIMUM_HOOK_BYTES
+from covey.limits.units import MIB
 from covey.ports import Report, Transactions
 
 if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.app.loop.runtime import AgentRole
     from covey.core.ids import DeviceKey
-    from covey.core.mailbox.records import WakeHook
     from covey.core.node import Node
     from covey.core.now import Now
 
@@ -82,3 +89,31 @@ class BeingWoken:
 
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""
+
+
+_BY_NAME = {"mqtt": Hook.MQTT, "program": Hook.PROGRAM}
+
+
+def mailbox_roles(device: Device, *, serve: bool) -> list[AgentRole]:
+    """Return the roles of a mailbox, and of a device that wants to be woken by one.
+
+    Raises:
+        ConfigurationError: a hook, address or program that is none.
+    """
+    settings = device.config.mailbox
+    roles: list[AgentRole] = []
+    if serve:
+        caller = WakeCaller(settings.wake_webhooks, settings.wake_program, report)
+        maximum = settings.maximum_mib * MIB
+        roles.append(MailboxRole(device.store, maximum, caller.wake, report, by_topic=settings.wake_topics))
+    if settings.wake:
+        roles.append(BeingWoken(tuple(map(_hook, settings.wake))))
+    return roles
+
+
+def _hook(text: str) -> WakeHook:
+    if text in _BY_NAME:
+        return WakeHook(_BY_NAME[text], text)
+    if not text.startswith("https://") or len(text.encode()) > MAXIMUM_HOOK_BYTES:
+        raise ConfigurationError(f"mailbox.wake: '{text}' is neither mqtt, program nor an address of https://")
+    return WakeHook(Hook.WEBHOOK, text)

@@ -1,4 +1,4 @@
-"""The collector's role, and the vault that it lands telemetry in."""
+"""The collector's role, and where its vault is: the place named on its command line, else the configured one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.adapters.objects.location import absolute_location
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.app.telemetry.collector import Collector
     from covey.ports import PiecewiseStore
+
+
+_CONDITION = "vault"
+
+
+def note_vault_place(device: Device, named: str | None) -> None:
+    """Note where the collector of this device lands telemetry, for who looks at it; None is the configured place."""
+    place = absolute_location(named) if named else ""
+    before, _ = device.store.conditions.values().get(_CONDITION, ("", 0))
+    if place != before:
+        with device.store.transaction():
+            device.store.conditions.set(_CONDITION, place, device.clock.wall_us())
+
+
+def vault_place(device: Device) -> str:
+    """Return it: s3://BUCKET/PREFIX, or a directory, which is below the state's where it is not absolute."""
+    noted, _ = device.store.conditions.values().get(_CONDITION, ("", 0))
+    return noted or str(device.config.vault.location)
 
 
 def open_vault_place(device: Device, vault: str | None) -> PiecewiseStore:
@@ -36,7 +55,6 @@ def collector_role(device: Device, vault: str | None) -> Collector:
     """Return the collector, which says where it lands telemetry: a place that a person names, or the configured one."""
     from covey.app.telemetry.collector import Collector
     from covey.app.telemetry.node_keys import NodeKeys
-    from covey.app.telemetry.vault_place import note_vault_place
 
     location, objects = vault or str(device.config.vault.location), open_vault_place(device, vault)
     key_file, identity = device.folder.vault_key, device.node.identity

@@ -1,19 +1,244 @@
-"""Erasing from this device's part of a vault: what one device has sent, or what is old."""
+"""Erasing from this device's part of a vault: all that one device has sent, or all that is old.
+
+What a power cut leaves after any step is a vault that every reader reads, and whoever says it once more ends it:
+
+    1. The manifest says what is to be erased, up to which position, on the word of which note: the intent.
+    2. Segments that hold something of it are written anew without it, and put; then the manifest lists these, in turns.
+       Readers that planned with an older one look up the positions anew (`VaultReader.contents`).
+    3. Tombstones leave the manifest: what compactions have replaced may hold the same messages.
+    4. What the manifest does not list is deleted: the store is asked for the names of this node's segments, so that
+       what an interrupted compaction or erasure has left goes, too. Of numbers beyond its last one it knows nothing.
+    5. The manifest says that it is done: not while a segment could not be read, or something of it still waits here.
+
+Nobody else may write the node's segments anew meanwhile: the caller holds the lock of that. A collector may land.
+"""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from covey.app.telemetry.node_vault import NodeVault
+from covey.app.telemetry.rewriting import NodeRewriting, Progress
 from covey.app.telemetry.vault import alone, node_vault
+from covey.core import erasing
 from covey.core.erasing import ErasureDue
 from covey.core.ids import KEY_BYTES, DeviceKey, OperationId, from_hex
-from covey.errors import MalformedError, UsageError
+from covey.core.vault import documents, segments
+from covey.core.vault.documents import Erasure, SegmentEntry, VaultManifest
+from covey.core.vault.merging import Group
+from covey.core.vault.segments import OpenedSegment
+from covey.errors import LimitError, MalformedError, RemoteError, UsageError
+from covey.limits.vault import MAXIMUM_VAULT_ERASURES, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device.device import Device
-    from covey.app.telemetry.eraser import Erased
-    from covey.app.telemetry.vault_survey import Progress
+
+
+@dataclass(slots=True)
+class Erased:
+    """What was erased, or would be."""
+
+    messages: int = 0
+    segments: int = 0
+    """Those that were written anew; of what is old, many become one."""
+    bytes_before: int = 0
+    bytes_after: int = 0
+    objects: int = 0
+    """Those that went from the store."""
+    waiting: int = 0
+    """Messages that came in time, and wait here to be landed: they would come after it."""
+    unreadable: list[int] = field(default_factory=list)
+    """Segments that are damaged or missing, by number."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of it is left."""
+        return not self.waiting and not self.unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """Neighbouring segments, and what is left of them."""
+
+    group: Group
+    left: OpenedSegment
+    gone: int
+
+
+class Eraser:
+    """Erases from one node's part of a vault."""
+
+    def __init__(self, node: NodeVault, store: SqliteStore, rng: Callable[[int], bytes]) -> None:
+        self._vault = node
+        self._node = NodeRewriting(node, store, rng)
+        self._store = store
+
+    def plan(self, due: ErasureDue, now_us: int, progress: Progress) -> Erased:
+        """Return what `erase` would erase: `bytes_after` and `objects` are unknown, and 0."""
+        outcome = Erased(waiting=self._waiting(due))
+        self._vault.load()
+        for each in self._rewritten(due, now_us, outcome, progress):
+            _count(outcome, each)
+        return outcome
+
+    def erase(self, due: ErasureDue, note: OperationId | None, now_us: int, progress: Progress) -> Erased:
+        """Erase what is due, on the word of a note.
+
+        Raises:
+            LimitError: there are `MAXIMUM_VAULT_ERASURES` already.
+            StorageError: the store refused; what was published stands, and the rest follows when it is said again.
+        """
+        outcome = Erased(waiting=self._waiting(due))  # before the manifest is read: whatever comes later, comes later
+        self._vault.load()
+        last = self._last_reached(due)
+        if last:
+            erasure = Erasure(due.author, due.until_us, last, note)
+            self._note(erasure, now_us)
+            batch: list[_Rewritten] = []
+            for each in self._rewritten(due, now_us, outcome, progress):
+                batch.append(each)
+                if sum(len(one.group) for one in batch) >= VAULT_RANGE_SEGMENTS:
+                    self._replace(batch, now_us, outcome)
+                    batch = []
+            self._replace(batch, now_us, outcome)
+            self._sweep(now_us, outcome)
+        if last and outcome.is_whole:
+            self._note(replace(erasure, completed_at_us=now_us), now_us)
+        return outcome
+
+    def _last_reached(self, due: ErasureDue) -> int:
+        """Return the last position that is looked at, 0 where nothing is."""
+        listing = self._node.listing()
+        if listing is None:
+            return 0
+        reached = due.reaches(listing.entries)
+        return reached[-1].number if reached else 0
+
+    def _waiting(self, due: ErasureDue) -> int:
+        return self._store.landing.came_until(due.author, due.until_us)
+
+    def _note(self, erasure: Erasure, now_us: int) -> None:
+        """Have the manifest say what is erased (rules 1 and 5)."""
+
+        def following() -> VaultManifest:
+            manifest = self._vault.manifest
+            assert manifest is not None
+            erasures = erasing.with_erasure(manifest.erasures, erasure)
+            if len(erasures) > MAXIMUM_VAULT_ERASURES:
+                raise LimitError(f"data of more than {MAXIMUM_VAULT_ERASURES} devices was erased from this node's part")
+            return self._node.following(now_us=now_us, erasures=erasures)
+
+        self._node.publish(following)
+
+    # -- segments -----------------------------------------------------------------------------------------------------
+
+    def _rewritten(self, due: ErasureDue, now_us: int, outcome: Erased, progress: Progress) -> Iterator[_Rewritten]:
+        """Yield what has to be written anew: of all, as few segments as hold what is left of many."""
+        listing = self._node.listing()
+        if listing is None:
+            return
+        looked_at = due.reaches(self._settled(listing.entries))
+        waiting: list[_Rewritten] = []
+        for done, entry in enumerate(looked_at, 1):
+            progress(self._node.name, done, len(looked_at))
+            each = self._thinned(entry, due, now_us, outcome)
+            together = [one.left for one in waiting] + ([each.left] if each else [])
+            if each is None or (waiting and (due.author is not None or not erasing.fits(together))):
+                yield from _joined(waiting)
+                waiting = []
+            waiting += [each] if each else []
+        yield from _joined(waiting)
+
+    def _settled(self, entries: Group) -> Group:
+        """Return the segments that no collector compares with its plan any more: all but, perhaps, the newest."""
+        plan = self._store.landing.plan()
+        if plan is None or not entries or plan.number > entries[-1].number:
+            return entries
+        return entries[:-1]
+
+    def _thinned(self, entry: SegmentEntry, due: ErasureDue, now_us: int, outcome: Erased) -> _Rewritten | None:
+        """Return what is left of a segment; None where it stays as it is."""
+        if due.author is None and entry.is_thinned and 2 * entry.size >= SEGMENT_BYTES:
+            return None  # what is left of what was old before: another look would find nothing
+        try:
+            opened = self._node.opened(entry)
+        except RemoteError:
+            outcome.unreadable.append(entry.number)
+            return None
+        left, gone = erasing.thin(opened, due, now_us)
+        return _Rewritten((entry,), left, gone) if gone or due.author is None else None
+
+    def _replace(self, batch: list[_Rewritten], now_us: int, outcome: Erased) -> None:
+        """Put what is left of some segments, and the manifest that lists it; delete ranges that it names no more."""
+        new: list[SegmentEntry] = []
+        for each in batch:
+            created_at_us = max(entry.created_at_us for entry in each.group)
+            span = each.group[0].first, each.group[-1].number
+            key = self._vault.newest_key
+            entry, content = segments.seal_thinned(key, self._node.public, span, created_at_us, each.left)
+            self._vault.objects.put(documents.entry_key(self._node.vault_id, self._vault.node, entry), content)
+            new.append(entry)
+            _count(outcome, each)
+            outcome.bytes_after += entry.size
+        if not new:
+            return
+        old = tuple([entry for each in batch for entry in each.group])
+        gone: list[str] = []
+
+        def following() -> VaultManifest:
+            found = self._node.substituted(new, old)
+            ranges = replace(found.gone, segments=())
+            gone[:] = self._node.objects_of(ranges)
+            return self._node.following(now_us=now_us, ranges=found.ranges, segments=found.segments)
+
+        self._node.publish(following)
+        self._delete(gone, outcome)
+
+    # -- deleting -----------------------------------------------------------------------------------------------------
+
+    def _sweep(self, now_us: int, outcome: Erased) -> None:
+        """Delete all of the node's segments that its manifest does not list, and its tombstones (rules 3 and 4)."""
+        assert self._vault.manifest is not None
+        tombstones = self._vault.manifest.tombstones
+        buried = [key for named in tombstones for key in self._node.objects_of(self._node.opened_tombstone(named))]
+        node, vault_id = self._vault.node, self._node.vault_id
+        if tombstones:
+            self._node.publish(lambda: self._node.following(now_us=now_us, tombstones=()))
+        listing = self._node.listing()
+        assert listing is not None
+        listed = {documents.entry_key(vault_id, node, entry) for entry in listing.entries}
+        listed |= {documents.range_key(vault_id, node, named) for named, _ in listing.ranges}
+        found = [
+            key
+            for key in self._vault.objects.keys(documents.segment_prefix(vault_id, node))
+            if documents.last_of_segment_key(key) <= listing.manifest.last_number
+        ]
+        self._delete([key for key in dict.fromkeys((*found, *buried)) if key not in listed], outcome)
+        self._delete([documents.tombstone_key(vault_id, node, named) for named in tombstones], outcome)
+
+    def _delete(self, keys: list[str], outcome: Erased) -> None:
+        for key in keys:
+            self._vault.objects.delete(key)
+            outcome.objects += 1
+
+
+def _joined(waiting: list[_Rewritten]) -> Iterator[_Rewritten]:
+    """Yield neighbours as one, unless it would be one segment as it is."""
+    gone = sum(each.gone for each in waiting)
+    if gone or len(waiting) > 1:
+        group = tuple([entry for each in waiting for entry in each.group])
+        yield _Rewritten(group, erasing.together([each.left for each in waiting]), gone)
+
+
+def _count(outcome: Erased, each: _Rewritten) -> None:
+    outcome.messages += each.gone
+    outcome.segments += len(each.group)
+    outcome.bytes_before += sum(entry.size for entry in each.group)
+
 
 _DAY_US = 86_400_000_000
 
@@ -61,7 +286,6 @@ def erase_from_vault(
         LimitError: too many devices' data was erased already.
         StorageError: the store refused; the rest follows when it is said again.
     """
-    from covey.app.telemetry.eraser import Eraser
 
     node = node_vault(device, location, prepare=not dry_run)
     eraser, now_us = Eraser(node, device.store, secrets.token_bytes), device.clock.wall_us()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from covey.app.telemetry.vault_place import note_vault_place, vault_place
+from covey.app.telemetry.collecting import note_vault_place, vault_place
 from covey.core.crypto import check_noise_key
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import KEY_BYTES, NoisePublic, device_name, from_hex, node_id

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.loop.dropped_lines import DroppedLines
+from covey.app.loop.deliveries import DroppedLines
 from covey.app.loop.runtime import describe
 from covey.core.events import EnvelopeDropped
 from covey.core.group.device_labels import DeviceLabels

@@ -12,7 +12,7 @@ import pytest
 
 from covey.adapters.unit_programs import UnitProgram, UnitPrograms
 from covey.app.orders.action_programs import ActionPrograms, agent_actions
-from covey.app.telemetry.host_sensors import Sensors
+from covey.app.telemetry.sensor_roles import Sensors
 from covey.core.actions.definition import Invocation, ProgramBounds, UnitRights
 from covey.core.actions.results import NOT_STARTED
 from covey.errors import ActionError

@@ -1,11 +1,12 @@
-"""What `covey check` says of a relay that this device serves for others."""
+"""Checks of relays: the relay that this device serves is up, and no other device signs in with the same identity."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 
-from covey.app.checks.findings import Examined, Level, Seen, error, ok
+from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
+from covey.app.loop.takeovers import CopySign, seen_cuts
 
 
 def served_relay(device: Examined) -> Iterator[Seen]:
@@ -34,3 +35,23 @@ def served_relay(device: Examined) -> Iterator[Seen]:
             "the broker has not been reloaded: who was let in or shut out last is not yet",
             "a second is usual; if this stays: systemctl restart covey-relay",
         )
+
+
+_COPY = "switch one off; on the copy stop the agent, move its state folder away, and join anew: covey join"
+
+
+def duplicate(device: Examined) -> Iterator[Seen]:
+    """Whether connections to the relay are cut off again and again, and by whom, as far as that is known."""
+    seen = seen_cuts(device.opened.store.conditions, device.clock.wall_us())
+    if seen.sign is CopySign.CERTAIN:
+        yield error(
+            f"another device signs in as this one, the last time {seen.age_s} s ago", f"its card was copied: {_COPY}"
+        )
+    elif seen.sign is CopySign.POSSIBLE:
+        yield warning(
+            f"the connection to the relay was lost {seen.times} times in a row soon after it came up, "
+            f"last {seen.age_s} s ago",
+            f"a bad line, or a copy of this machine's card that signs in as this one: {_COPY}",
+        )
+    else:
+        yield ok("no sign of another device that signs in as this one")

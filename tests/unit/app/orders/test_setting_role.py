@@ -1,4 +1,4 @@
-"""`covey.app.orders.ordered_settings`: what operators want comes to hold, crosses power cuts, and is reported."""
+"""`covey.app.orders.setting_role`: what operators want comes to hold, crosses power cuts, and is reported."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import pytest
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import Device as OpenedDevice
 from covey.app.device.device import device_on
-from covey.app.orders.ordered_settings import OrderedSettings
 from covey.app.orders.owner_rules import OwnerRules
-from covey.app.orders.setting_role import ConfiguredLayer, give_back, write_layer_at_start
+from covey.app.orders.setting_role import ConfiguredLayer, OrderedSettings, give_back, write_layer_at_start
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.node import Node

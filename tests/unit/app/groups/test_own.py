@@ -9,8 +9,8 @@ import pytest
 
 from covey.app.api.events import FROM_THE_BEGINNING, DeviceEvent, Events, check_types
 from covey.app.device.device import find_state, open_device
+from covey.app.groups.documents import OwnGroupEvent, OwnPreferenceEvent
 from covey.app.groups.own import read_preference
-from covey.app.groups.own_documents import OwnGroupEvent, OwnPreferenceEvent
 from covey.core.group.manifest import Mode
 from covey.core.history.personal import Preference
 from covey.errors import UsageError

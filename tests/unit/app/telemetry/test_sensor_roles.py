@@ -1,4 +1,4 @@
-"""`covey.app.telemetry.host_sensors`: sampling goes on, or stops within bounds, whatever becomes of the outbox."""
+"""`covey.app.telemetry.sensor_roles`: sampling goes on, or stops within bounds, whatever becomes of the outbox."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.telemetry.host_sensors import Sensors
 from covey.app.telemetry.publisher import Publisher, telemetry_group
+from covey.app.telemetry.sensor_roles import Sensors
 from covey.errors import DiskFullError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.fleet import Device, found

@@ -1,11 +1,10 @@
-"""`covey.app.orders.attempts_role`: attempts are told in the log, at a bounded pace."""
+"""`covey.app.orders.attempts`: attempts are told in the log, at a bounded pace."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from covey.app.orders.attempts import AttemptEntry, Attempts
-from covey.app.orders.attempts_role import OrderAttempts
+from covey.app.orders.attempts import AttemptEntry, Attempts, OrderAttempts
 from tests.fleet import Device, found
 
 _MINUTE_S = 60

@@ -1,12 +1,14 @@
-"""Ephemeral messages between the threads of the local API and the agent's loop, which alone speaks with its node.
+"""Calls from other threads of the agent to its loop, which alone uses the node.
 
-What a program says waits for the loop's next turn, which answers it. What was heard is kept in memory for the streams
-of events, the last `EPHEMERAL_KEPT`; who reads more slowly misses some, as does who is away.
+`Waking` makes the loop run a turn at once. `EphemeralExchange` hands an ephemeral message to the loop's next turn,
+which answers it. Ephemeral messages that arrive stay in memory for event streams, the last `EPHEMERAL_KEPT` of them: a
+slow reader misses some, as does an absent one.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from covey.core.ids import GroupId
     from covey.core.node import Node
     from covey.core.now import Now
+
 
 _ANSWER_S = 10.0
 """The loop's turns take less, but for a disk that hangs."""
@@ -78,3 +81,19 @@ class EphemeralExchange:
     def stop(self, node: Node, now: Now) -> None:
         """Say what is asked for still: the loop's last turn sends it."""
         self.turn(node, now)
+
+
+class Waking:
+    """The loop that runs on a device now, or none; called by any thread."""
+
+    def __init__(self) -> None:
+        self._loop: Callable[[], None] | None = None
+
+    def follow(self, loop: Callable[[], None]) -> None:
+        """Call this from now on."""
+        self._loop = loop
+
+    def wake(self) -> None:
+        """Have the loop do a turn, if one runs."""
+        if self._loop is not None:
+            self._loop()

@@ -1,10 +1,10 @@
-"""`covey.app.orders.trials`: a member's word is waited for, where there is one that could give it."""
+"""`covey.app.orders.ordered_actions`: a member's word is waited for, where there is one that could give it."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from covey.app.orders.trials import Trials
+from covey.app.orders.ordered_actions import Trials
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import Installing
 from covey.core.group.manifest import BOARD, Member

@@ -1,4 +1,4 @@
-"""`covey.app.api.idempotency`: what is asked again with its key is done once, whatever happens in between."""
+"""`covey.app.api.opened_device`: what is asked again with its key is done once, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.api.idempotency import once
+from covey.app.api.opened_device import once
 from covey.errors import IdempotencyError, UsageError
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH, IDEMPOTENCY_KEYS
 from tests.fleet import Device, found

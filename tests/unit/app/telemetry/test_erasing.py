@@ -1,4 +1,4 @@
-"""`covey.app.telemetry.eraser`: what is erased is there no more, in no object; and the crash after each step."""
+"""`covey.app.telemetry.erasing`: what is erased is there no more, in no object; and the crash after each step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from covey.app.telemetry.compactor import Compactor
-from covey.app.telemetry.eraser import Erased, Eraser
+from covey.app.telemetry.erasing import Erased, Eraser
 from covey.app.telemetry.node_vault import NodeVault
 from covey.core.erasing import ErasureDue
 from covey.core.ids import OperationId, node_id

@@ -1,0 +1,182 @@
+"""Checks of orders: allowed actions can run, nobody without authority gives orders, and updates on trial stay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
+from covey.app.documents import DAY_S
+from covey.app.wording import count
+from covey.core.actions.results import NOT_ROLLED_BACK, ROLLED_BACK
+from covey.core.ids import labelled_name
+from covey.errors import ActionError, ConfigurationError, LocalError
+
+if TYPE_CHECKING:
+    from covey.app.orders.release_reports import Release
+    from covey.core.actions.definition import ActionDefinition
+
+
+_NAMED = 8
+
+
+def actions(device: Examined) -> Iterator[Seen]:
+    """The actions that are allowed: defined, their programs there, and with the rights that they need."""
+    from covey.adapters.unit_programs import UnitPrograms
+    from covey.app.orders.owners_actions import allowed_commands, owners_action
+
+    allowed, folder = device.configuration.config.operations.commands, device.folder
+    if not allowed:
+        yield Level.SKIPPED, "its owner lets operators have nothing done", ""
+        return
+    roots: Collection[str] | None = None
+    if (
+        folder.action_socket is not None
+        and folder.configuration.machine
+        and UnitPrograms(folder.action_socket).answer()
+    ):
+        try:
+            roots = allowed_commands(folder.configuration.machine)
+        except ConfigurationError as wrong:
+            yield error(str(wrong), wrong.hint)
+            return
+    fine = []
+    for name in allowed:
+        try:
+            found = owners_action(folder.actions, allowed, name)
+        except ActionError as wrong:
+            yield error(f"{name}: {wrong}", wrong.hint)
+            continue
+        seen = _program(found, roots, folder.path.stat().st_uid, packaged=folder.action_socket is not None)
+        if seen is None:
+            fine.append(name)
+        else:
+            yield seen
+    if fine:
+        where = "" if roots is None else ", each in a unit of its own"
+        more = ", ..." if len(fine) > _NAMED else ""
+        yield ok(f"operators may have {count(len(fine), 'action')} done{where}: {', '.join(fine[:_NAMED])}{more}")
+
+
+def _program(found: ActionDefinition, roots: Collection[str] | None, agent: int, *, packaged: bool) -> Seen | None:
+    """Return what is wrong with an action's program; None: nothing. `roots` is root's list where units are enabled."""
+    from covey.app.orders.action_programs import UNIT, needs_unit
+    from covey.core.actions.definition import UnitRights
+
+    program = found.argv[0]
+    if not program.startswith("/"):  # the agent's own
+        return None
+    if not (Path(program).is_file() and os.access(program, os.X_OK)):
+        return warning(f"{found.name}: {program} is no program that can be run", "install it, or mend the definition")
+    if roots is None and (needs_unit(found.rights, agent) or (packaged and found.rights != UnitRights())):
+        hint = (
+            f"sudo systemctl enable --now {UNIT}" if packaged else "define it without [unit] user, or run the agent so"
+        )
+        return warning(f"{found.name} needs rights that the agent does not have", hint)
+    if roots is not None and found.name not in roots:
+        return warning(
+            f"{found.name} is refused: root does not list it", "operations.commands in /etc/covey/conf.d/commands.toml"
+        )
+    return None
+
+
+_RECENT_US = 30 * DAY_S * 1_000_000
+_AUTHORS_NAMED = 3
+
+
+def attempts(device: Examined) -> Iterator[Seen]:
+    """Orders of the last month by those whom nobody obeys here."""
+    from covey.app.device.pins import somebody_is_pinned
+    from covey.app.orders.attempts import attempts as attempts_in
+
+    if not somebody_is_pinned(device.opened):
+        yield Level.SKIPPED, "its owner has this device obey nobody", ""
+        return
+    since_us, quiet = device.clock.wall_us() - _RECENT_US, True
+    for group in device.opened.node.groups.joined():
+        recent = [each for each in attempts_in(device.opened, group).entries if each.last_us > since_us]
+        for each in sorted(recent, key=lambda each: -each.last_us)[:_AUTHORS_NAMED]:
+            quiet, first = False, datetime.fromtimestamp(each.first_us / 1_000_000, UTC).date()
+            yield warning(
+                f"group {group.group_id.hex()[:8]}: {count(each.count, 'order')} by "
+                f"{labelled_name(each.name, each.label)}, {each.why}, since {first}",
+                "nobody obeys it: covey orders refused; its key may be in other hands: covey group remove",
+            )
+    if quiet:
+        yield ok("nobody ordered anything without a say here, within 30 days")
+
+
+def installers(device: Examined) -> Iterator[Seen]:
+    """What operators have this device install: on trial, gone back, or neither old nor new."""
+    store = device.opened.store
+    under_way, last = store.installations.all(), store.commands.last_of_actions()
+    for each in under_way:
+        phase = each.phase.name.lower().replace("_", " ")
+        why = f": {each.why}" if each.why else ""
+        yield warning(f"{each.action} is not installed for good yet: {phase}{why}", "it ends by itself: covey orders")
+    quiet = not under_way
+    for record in last:
+        result, action = record.result, record.command.action
+        if result is None or result.code not in {NOT_ROLLED_BACK, ROLLED_BACK}:
+            continue
+        quiet = False
+        if result.code == NOT_ROLLED_BACK:
+            yield error(f"{action} is {result.why}", "somebody has to look; then install a version that is well")
+        else:
+            yield warning(f"{action}: {result.why}", "it runs as before; release a version that is well")
+    if quiet:
+        yield ok("nothing is on trial, and what was installed last is well")
+
+
+def releases(device: Examined) -> Iterator[Seen]:
+    """Releases that an operator's device knows, and that wait for a person."""
+    from covey.app.device.pins import somebody_is_pinned
+    from covey.app.orders.operators import operator_keys
+    from covey.app.orders.release_reports import releases as releases_of
+
+    if not somebody_is_pinned(device.opened):
+        yield Level.SKIPPED, "its owner has this device obey nobody", ""
+        return
+    own, finished, is_operator = device.opened.node.identity.signing_public, 0, False
+    for group in device.opened.node.groups.joined():
+        if own not in operator_keys(device.opened, group):
+            continue
+        is_operator = True
+        try:
+            found = releases_of(device.opened, group)
+        except LocalError as wrong:
+            yield warning(str(wrong), wrong.hint)
+            continue
+        for each in found:
+            if each.state in _WAITS:
+                yield warning(*_waits(each))
+            else:
+                finished += 1
+    if not is_operator:
+        yield Level.SKIPPED, "this device is no operator", ""
+    elif finished:
+        yield ok(f"{count(finished, 'release')} under way, finished or aborted")
+    else:
+        yield ok("no release waits for anybody")
+
+
+_WAITS = {"stopped", "paused", "ready", "awaits agreement"}
+
+
+def _waits(each: Release) -> tuple[str, str]:
+    """Return what a release waits for, and how it goes on."""
+    name, resume = each.id[:8], f"covey release resume {each.id[:8]}"
+    match each.state:
+        case "stopped":
+            bad = ", ".join((*each.failed, *each.silent)[:3])
+            line = f"release {name} has stopped: {len(each.failed)} failed, {len(each.silent)} silent: {bad}"
+            return line, f"covey release status {name}; {resume} --accept-failures, or covey release abort {name}"
+        case "paused":
+            last = each.said[-1]
+            return f"release {name} is paused by {last.by}" + (f": {last.why}" if last.why else ""), resume
+        case "ready":
+            return f"release {name} is ready for its next wave, and nobody gives it", resume
+    return f"release {name} awaits more operators to agree", f"covey orders approve {each.wave[:8]}"
