@@ -45,7 +45,7 @@ Opens = Callable[[Path, Incarnation, int], SqliteStore]
 
 @cache
 def _empty_state() -> bytes:
-    """Return the file of a new store, made once by the store itself: its migrations take twenty times as long."""
+    """Return the file of a new store, made once by the store itself: its tables take twenty times as long."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
         SqliteStore(path, Incarnation(bytes(INCARNATION_BYTES))).close()

@@ -65,7 +65,7 @@ def live_on_a_full_disk(folder: Path) -> None:
     """Queue until the disk is full, free what is acknowledged, and go on when there is room."""
     with mounted_disk(folder):
         store, _ = StateFile(folder / "state.sqlite").open(lambda: identity("ann"), 100 * _SIZE)
-        reserved = folder / "state.sqlite-ballast"
+        reserved = folder / "state.sqlite-reserved"
 
         def queue(kind: MessageClass = MessageClass.DATA) -> None:
             _queue(store, kind)
@@ -110,7 +110,7 @@ def start_after_a_kill_on_a_full_disk(folder: Path) -> None:
             store, reports = state.open(lambda: identity("ann"), 100 * _SIZE)
             assert not reports, "a full disk is no damage"
             assert store.outbox.totals()[0] == queued
-            assert not state.beside("-ballast").exists()
+            assert not state.beside("-reserved").exists()
             for acknowledged in range(1, queued + 1):
                 with store.transaction():
                     assert store.outbox.free(_BEN, SequenceSet(acknowledged)) == 1
@@ -118,7 +118,7 @@ def start_after_a_kill_on_a_full_disk(folder: Path) -> None:
             (folder / "filler").unlink()
             store, _ = state.open(lambda: identity("ann"), 100 * _SIZE)
             with store.transaction():
-                assert state.beside("-ballast").stat().st_size == RESERVED_BYTES
+                assert state.beside("-reserved").stat().st_size == RESERVED_BYTES
             store.close()
 
 

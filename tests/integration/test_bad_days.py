@@ -10,13 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from broker_conf.mosquitto import Broker
-from covey.adapters.sqlite.migrations import newest_schema
 from tests.integration.gateway import Gateway
 from tests.waiting import GUARD_S, wait_until
 
@@ -42,23 +40,6 @@ def test_a_newer_database(alone: Gateway) -> None:
         message = alone.fails(*words, code=78)
         assert "written by a newer Covey" in message
         assert "upgrade Covey" in message
-
-
-def test_an_old_database_is_migrated_and_keeps_its_data(alone: Gateway) -> None:
-    path = alone.state / "state.sqlite"
-    for each in alone.state.glob("state.sqlite*"):
-        each.unlink()
-    first = resources.files("covey.adapters.sqlite.schema") / "001_start.sql"
-    with closing(sqlite3.connect(path)) as database:
-        database.executescript(first.read_text() + "PRAGMA user_version = 1; PRAGMA journal_mode = WAL;")
-        database.execute("INSERT INTO device (one, incarnation, next_seq) VALUES (1, ?, 7)", (bytes(8),))
-        database.execute("INSERT INTO counter VALUES ('landed_messages', 3)")
-        database.commit()
-    assert alone.counters() == {"landed_messages": 3}
-    alone.ok("group", "create")
-    with closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (newest_schema(),)
-        assert database.execute("SELECT next_seq, incarnation FROM device").fetchone() == (7, bytes(8))
 
 
 def test_a_log_that_a_power_cut_left_is_emptied(alone: Gateway) -> None:

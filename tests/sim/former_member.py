@@ -67,7 +67,7 @@ class FormerMember:
             check(store.received.of(own, _SPEAKS) == SequenceSet(), "a removed device was heard")
             members = {member.keys.signing_public for group in device.groups() for member in group.members}
             check(members <= keys, "who was removed is in again")
-            believed = "SELECT count(*) FROM peer WHERE signing_public = ? AND doubted_at > 0"
+            believed = "SELECT count(*) FROM peer WHERE signing_public = ? AND replaced_at > 0"
             [shown] = store.connection.execute(believed, (own,)).fetchone()
             check(not shown, "a removed device had another begin an incarnation")
             kept = [read_manifest(raw, verify=False) for _, _, raw in store.groups.manifests()]

@@ -16,7 +16,6 @@ from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.received import Received
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation, Place
-from covey.core.link.incarnations import span_of
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
@@ -45,20 +44,16 @@ class SimOutbox(Outbox):
     ) -> bool:
         """Set a message aside."""
         rows = self.queued(recipient, Place(place - 1), 1, 1)
-        spans = self._store.incarnations.spans(recipient)
         done = super().withdraw(recipient, place, code, now_us, reason)
         if done:
-            sent = span_of(spans, place).as_sent(place, rows[0][1], self._store.identity)
-            self._store.on_commit(lambda: self._store.ledger.withdraw(sent))
+            self._store.on_commit(lambda: self._store.ledger.withdraw(rows[0][1]))
         return done
 
     def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
         """Forget what the recipient holds: which the world knows better."""
-        spans = self._store.incarnations.spans(recipient)
         for place, raw in self.queued(recipient, Place(0), 1_000_000, 1_000_000_000):
             if place in received:
-                sent = span_of(spans, place).as_sent(place, raw, self._store.identity)
-                self._store.ledger.check_freed(sent, lands=False)
+                self._store.ledger.check_freed(raw, lands=False)
         return super().free(recipient, received)
 
 

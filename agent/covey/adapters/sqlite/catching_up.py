@@ -34,10 +34,10 @@ class CatchingUp:
     def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: int, now_us: int) -> None:
         if waiting or more:
             self._database.run(
-                "INSERT INTO catching_up (group_id, member, taken, waiting, more, heard_at, held) "  # noqa: S608
+                "INSERT INTO catching_up (group_id, member, taken, waiting, more, seen_at, held) "  # noqa: S608
                 f"VALUES (?, ?, ?, ?, ?, ?, ({_HELD})) ON CONFLICT DO UPDATE SET "
                 "taken = taken + excluded.taken, waiting = excluded.waiting, more = excluded.more, "
-                "heard_at = excluded.heard_at, held = excluded.held",
+                "seen_at = excluded.seen_at, held = excluded.held",
                 (group_id, member, taken, waiting, more, now_us, group_id),
             )
         else:
@@ -46,8 +46,8 @@ class CatchingUp:
     def of(self, group_id: GroupId) -> list[CatchUp]:
         """Return from whom a group's history is being fetched, who was heard last first."""
         rows = self._database.run(
-            f"SELECT member, taken, waiting, more, heard_at, ({_HELD}) - held FROM catching_up "  # noqa: S608
-            "WHERE group_id = ? ORDER BY heard_at DESC",
+            f"SELECT member, taken, waiting, more, seen_at, ({_HELD}) - held FROM catching_up "  # noqa: S608
+            "WHERE group_id = ? ORDER BY seen_at DESC",
             (group_id, group_id),
         )
         return [

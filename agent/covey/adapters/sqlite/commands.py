@@ -162,7 +162,7 @@ def command_record(row: dict[str, Any]) -> CommandRecord:
         ValueError: it is none.
         RemoteError: its result is none, or its sealed arguments.
     """
-    secrets = row.get("secrets")  # which a damaged database of an earlier version has not, nor waves
+    secrets = row["secrets"]
     command = GivenCommand(
         row["once"],
         GroupId(row["group_id"]),
@@ -172,7 +172,7 @@ def command_record(row: dict[str, Any]) -> CommandRecord:
         json.loads(row["arguments"] or "{}"),
         row["deadline"],
         None if secrets is None else SealedArguments.from_stored(secrets),
-        bool(row.get("in_waves")),
+        bool(row["in_waves"]),
     )
     return CommandRecord(
         command,

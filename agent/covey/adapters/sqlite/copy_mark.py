@@ -35,7 +35,7 @@ class CopyMark:
 
     def there(self) -> bool:
         """Say whether there has been a database here."""
-        return bool(self._files()) or self._earlier().exists()
+        return bool(self._files())
 
     def make(self) -> bytes:
         """Make a mark; return what the database is to hold from the next commit on.
@@ -69,12 +69,12 @@ class CopyMark:
                 return False
 
     def remove_others(self, mark: bytes) -> None:
-        """Remove the marks of before, once the database holds this one.
+        """Remove the previous marks, once the database holds this one.
 
         Raises:
             StorageError: the disk refused.
         """
-        for file in [*self._files(), self._earlier()]:
+        for file in self._files():
             if file != self._file(mark[:_NAME_BYTES]):
                 with storage_errors("remove", file):
                     file.unlink(missing_ok=True)
@@ -93,7 +93,3 @@ class CopyMark:
 
     def _files(self) -> list[Path]:
         return list(self.path.parent.glob(f"{self.path.name}{_SUFFIX}*"))
-
-    def _earlier(self) -> Path:
-        """Return the one file that earlier versions rewrote."""
-        return self.path.with_name(f"{self.path.name}-mark")

@@ -16,12 +16,12 @@ class DeviceRow:
 
     def mark(self) -> bytes | None:
         """Return what stands beside the file, too, unless one of both was restored (`state_file.py`)."""
-        row = self._database.first("SELECT mark FROM device")
+        row = self._database.first("SELECT copy_mark FROM device")
         return None if row is None or row[0] is None else bytes(row[0])
 
     def set_mark(self, mark: bytes) -> None:
         """Remember it."""
-        self._database.run("UPDATE device SET mark = ?", (mark,))
+        self._database.run("UPDATE device SET copy_mark = ?", (mark,))
 
     def salvages(self) -> list[tuple[int, dict[str, Any]]]:
         """Return (when, report) of the times that this state was saved from a damaged file, oldest first."""

@@ -180,20 +180,20 @@ class GroupTables:
     def erase_content(self, group_id: GroupId) -> None:
         """Forget a group's secrets and history, and overwrite them; its manifests stay."""
         with self._database.overwriting():
-            for table in ("epoch_secret", "vote", "ahead"):
+            for table in ("epoch_secret", "vote", "message_ahead"):
                 self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
             for family in self._families:
                 family.forget(group_id)
 
     def revocations(self) -> list[tuple[GroupId, int]]:
-        return self._database.run("SELECT group_id, device.aged - revocation.aged FROM revocation, device")
+        return self._database.run("SELECT group_id, device.age - revocation.since FROM revocation, device")
 
     def revocation(self, group_id: GroupId) -> bytes | None:
         rows = self._database.run("SELECT raw FROM revocation WHERE group_id = ?", (group_id,))
         return bytes(rows[0][0]) if rows else None
 
     def note_revocation(self, group_id: GroupId, raw: bytes) -> None:
-        self._database.run("INSERT OR IGNORE INTO revocation SELECT ?, ?, aged FROM device", (group_id, raw))
+        self._database.run("INSERT OR IGNORE INTO revocation SELECT ?, ?, age FROM device", (group_id, raw))
 
     def end_revocation(self, group_id: GroupId) -> None:
         """Forget a group that was destroyed, and that it was."""
@@ -229,25 +229,25 @@ class MessagesAhead:
         self._database = database
 
     def groups(self) -> list[GroupId]:
-        return [row[0] for row in self._database.run("SELECT DISTINCT group_id FROM ahead ORDER BY group_id")]
+        return [row[0] for row in self._database.run("SELECT DISTINCT group_id FROM message_ahead ORDER BY group_id")]
 
     def of_group(self, group_id: GroupId) -> list[tuple[int, bytes]]:
-        return self._database.run("SELECT id, message FROM ahead WHERE group_id = ? ORDER BY id", (group_id,))
+        return self._database.run("SELECT id, message FROM message_ahead WHERE group_id = ? ORDER BY id", (group_id,))
 
     def keep(self, message: Message) -> bool:
         waiting, of_author = self._database.run(
-            "SELECT count(*), coalesce(sum(author = ?), 0) FROM ahead", (message.author,)
+            "SELECT count(*), coalesce(sum(author = ?), 0) FROM message_ahead", (message.author,)
         )[0]
         if waiting >= MESSAGES_AHEAD or of_author >= MESSAGES_AHEAD_OF_ONE:
             return False
         self._database.run(
-            "INSERT INTO ahead (group_id, author, message) VALUES (?, ?, ?)",
+            "INSERT INTO message_ahead (group_id, author, message) VALUES (?, ?, ?)",
             (message.group_id, message.author, message.raw),
         )
         return True
 
     def drop(self, number: int) -> None:
-        self._database.run("DELETE FROM ahead WHERE id = ?", (number,))
+        self._database.run("DELETE FROM message_ahead WHERE id = ?", (number,))
 
 
 class Departures:
@@ -258,30 +258,30 @@ class Departures:
 
     def addresses(self) -> list[tuple[DeviceKey, NoisePublic]]:
         """Return (signing key, noise key) of removed devices that have not acknowledged their departure notice."""
-        return self._database.run("SELECT signing_public, noise_public FROM farewell")
+        return self._database.run("SELECT signing_public, noise_public FROM departure")
 
     def due(self, patience_us: int) -> list[DeviceKey]:
         self._database.flush()  # what was queued in this transaction waits, too
         return [
             row[0]
             for row in self._database.run(
-                "SELECT farewell.signing_public FROM device, farewell LEFT JOIN peer USING (signing_public) "
-                "WHERE coalesce(peer.queued_messages, 0) = 0 OR farewell.aged < device.aged - ? OR until < device.aged",
+                "SELECT departure.signing_public FROM device, departure LEFT JOIN peer USING (signing_public) "
+                "WHERE coalesce(peer.queued_messages, 0) = 0 OR since < age - ? OR expires < age",
                 (patience_us,),
             )
         ]
 
     def note(self, signing_public: DeviceKey, noise_public: NoisePublic, lifetime_us: int | None = None) -> None:
         self._database.run(
-            "INSERT INTO farewell (signing_public, noise_public, aged, until) SELECT ?, ?, aged, aged + ? FROM device "
-            "WHERE true ON CONFLICT DO UPDATE SET noise_public = excluded.noise_public, "
-            "until = CASE WHEN until IS NULL THEN NULL ELSE excluded.until END",
+            "INSERT INTO departure SELECT ?, ?, age, age + ? FROM device WHERE true "
+            "ON CONFLICT DO UPDATE SET noise_public = excluded.noise_public, "
+            "expires = CASE WHEN expires IS NULL THEN NULL ELSE excluded.expires END",
             (signing_public, noise_public, lifetime_us),
         )
 
     def visitors(self) -> int:
-        return int(self._database.run("SELECT count(*) FROM farewell WHERE until IS NOT NULL")[0][0])
+        return int(self._database.run("SELECT count(*) FROM departure WHERE expires IS NOT NULL")[0][0])
 
     def end(self, signing_public: DeviceKey) -> None:
         """Forget the address of a device that was removed."""
-        self._database.run("DELETE FROM farewell WHERE signing_public = ?", (signing_public,))
+        self._database.run("DELETE FROM departure WHERE signing_public = ?", (signing_public,))

@@ -20,17 +20,17 @@ class PeerHeads:
         """Keep what a device has said; a report of before stays as long as what is said is the same."""
         self._database.run(
             "INSERT INTO peer_heads VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT DO UPDATE SET "
-            "since = CASE WHEN said = ?2 THEN since ELSE ?4 END, "
-            "report = CASE WHEN said = ?2 THEN coalesce(?3, report) ELSE ?3 END, "
-            "said = ?2, heard_at = ?4 "
-            "WHERE said <> ?2 OR coalesce(?3 <> coalesce(report, x''), FALSE) "
-            "OR ?4 NOT BETWEEN heard_at AND heard_at + ?5",
+            "since = CASE WHEN digest = ?2 THEN since ELSE ?4 END, "
+            "report = CASE WHEN digest = ?2 THEN coalesce(?3, report) ELSE ?3 END, "
+            "digest = ?2, seen_at = ?4 "
+            "WHERE digest <> ?2 OR coalesce(?3 <> coalesce(report, x''), FALSE) "
+            "OR ?4 NOT BETWEEN seen_at AND seen_at + ?5",
             (device, said, report, now_us, _SEEN_INTERVAL_US),
         )
 
     def seen_at(self) -> dict[DeviceKey, int]:
-        return {DeviceKey(row[0]): row[1] for row in self._database.run("SELECT device, heard_at FROM peer_heads")}
+        return {DeviceKey(row[0]): row[1] for row in self._database.run("SELECT device, seen_at FROM peer_heads")}
 
     def all(self) -> dict[DeviceKey, SaidHeads]:
-        rows = self._database.run("SELECT device, said, report, since, heard_at FROM peer_heads")
+        rows = self._database.run("SELECT device, digest, report, since, seen_at FROM peer_heads")
         return {DeviceKey(row[0]): SaidHeads(GroupId(row[1]), *row[2:]) for row in rows}

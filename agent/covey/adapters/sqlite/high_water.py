@@ -27,7 +27,7 @@ from covey.core.link.incarnations import Gone
 from covey.core.wire.message import LossReason
 from covey.limits.storage import HIGH_WATER_AHEAD
 
-_DEVICE = "commits, next_seq, next_number"
+_DEVICE = "commits, next_seq, next_batch"
 _END = "SELECT id, base, next_place FROM peer WHERE signing_public = ?"
 
 
@@ -82,7 +82,7 @@ class HighWater:
         """Count the commit that ends the open transaction, if it changes anything."""
         if self._database.connection.total_changes == self._changes_before:
             return
-        lineage, incarnation, commits, next_seq, next_number = self._database.first(
+        lineage, incarnation, commits, next_seq, next_batch = self._database.first(
             f"UPDATE device SET commits = commits + 1 RETURNING lineage, incarnation, {_DEVICE}"  # noqa: S608
         )
         if lineage is None or self._file is None:
@@ -91,13 +91,13 @@ class HighWater:
         for recipient in self._grown:
             number, base, next_place = self._database.first(_END, (recipient,))
             queues[number] = QueueEnd(recipient, incarnation, base, next_place)
-        mark = HighWaterMark(commits, next_seq, next_number, queues)
+        mark = HighWaterMark(commits, next_seq, next_batch, queues)
         self._database.after_commit(lambda: self._say(lineage, mark))
 
     def _say(self, lineage: bytes, mark: HighWaterMark) -> None:
         assert self._file is not None
         self._unsaid |= mark.queues
-        if self._file.write(lineage, HighWaterMark(mark.commits, mark.next_seq, mark.next_number, self._unsaid)):
+        if self._file.write(lineage, HighWaterMark(mark.commits, mark.next_seq, mark.next_batch, self._unsaid)):
             self._unsaid = {}
 
     # -- each start ---------------------------------------------------------------------------------------------------
@@ -132,10 +132,10 @@ class HighWater:
         Writes, so inside a transaction; only where the database is behind. The file is to `begin`.
         """
         present = self._incarnations.present()
-        commits, _, next_number = self._database.first(f"SELECT {_DEVICE} FROM device")  # noqa: S608 - our names
+        commits, _, next_batch = self._database.first(f"SELECT {_DEVICE} FROM device")  # noqa: S608 - our names
         lost = list(self._lost_runs(said))
-        messages, batches = sum(each.messages for each in lost), said.next_number - next_number
-        number = BatchNumber(next_number) if len(lost) == 1 and messages == batches else None  # all of them were
+        messages, batches = sum(each.messages for each in lost), said.next_batch - next_batch
+        number = BatchNumber(next_batch) if len(lost) == 1 and messages == batches else None  # all of them were
         for each in lost:
             if each.incarnation == present:
                 self._lose(each, number)
@@ -145,8 +145,7 @@ class HighWater:
                 self._lose(each, number)
                 self._end(each)
         self._database.run(
-            "UPDATE device SET commits = max(commits, ?), next_seq = max(next_seq, ?), "
-            "next_number = max(next_number, ?)",
+            "UPDATE device SET commits = max(commits, ?), next_seq = max(next_seq, ?), next_batch = max(next_batch, ?)",
             _numbers(said),
         )
         return FallBack(max(0, said.commits - commits), messages)
@@ -179,7 +178,7 @@ class HighWater:
     def _end(self, run: _LostRun) -> None:
         """Note which places were those of an incarnation that the state does not know, or not so far."""
         self._database.run(
-            "INSERT INTO earlier SELECT id, ?, ?, ?, 0 FROM peer WHERE signing_public = ? "
+            "INSERT INTO incarnation_span SELECT id, ?, ?, ? FROM peer WHERE signing_public = ? "
             "ON CONFLICT DO UPDATE SET last = excluded.last",
             (run.incarnation, run.base, run.last, run.recipient),
         )
@@ -203,4 +202,4 @@ class _LostRun:
 
 
 def _numbers(mark: HighWaterMark) -> tuple[int, int, int]:
-    return mark.commits, mark.next_seq, mark.next_number
+    return mark.commits, mark.next_seq, mark.next_batch

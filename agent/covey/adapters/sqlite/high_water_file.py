@@ -49,7 +49,7 @@ class HighWaterMark:
 
     commits: int
     next_seq: int
-    next_number: int
+    next_batch: int
     queues: dict[int, QueueEnd]
 
 
@@ -76,7 +76,7 @@ class HighWaterFile:
             queue = _queue(number, record, lineage)
             if queue is not None and queue.next_place <= state.next_seq:  # each place has taken a sequence
                 queues[number] = queue
-        return HighWaterMark(state.commits, state.next_seq, state.next_number, queues)
+        return HighWaterMark(state.commits, state.next_seq, state.next_batch, queues)
 
     def write(self, lineage: bytes, mark: HighWaterMark) -> bool:
         """Raise what the file says; False where another process writes just now, or the disk refuses."""
@@ -116,7 +116,7 @@ class HighWaterFile:
         if before is None:
             os.ftruncate(descriptor, 0)
         if before is None or before.commits < mark.commits:
-            content = _STATE.pack(mark.commits, mark.next_seq, mark.next_number)
+            content = _STATE.pack(mark.commits, mark.next_seq, mark.next_batch)
             os.pwrite(descriptor, content + _checksum(0, content, lineage), 0)
         for number, queue in mark.queues.items():
             if number > HIGH_WATER_RECIPIENTS:
@@ -131,10 +131,10 @@ class HighWaterFile:
 def _state(record: bytes, lineage: bytes) -> HighWaterMark | None:
     if not _is_sound(0, record, lineage):
         return None
-    commits, next_seq, next_number = _STATE.unpack_from(record)
-    if max(commits, next_seq, next_number) > MAXIMUM_SEQUENCE:
+    commits, next_seq, next_batch = _STATE.unpack_from(record)
+    if max(commits, next_seq, next_batch) > MAXIMUM_SEQUENCE:
         return None
-    return HighWaterMark(commits, next_seq, next_number, {})
+    return HighWaterMark(commits, next_seq, next_batch, {})
 
 
 def _queue(number: int, record: bytes, lineage: bytes) -> QueueEnd | None:

@@ -59,7 +59,7 @@ class Inbox:
         A blob is held back until all that its author sent before it on the same link has come, or never will.
         """
         entries = self._database.run("SELECT id, author, seq, incarnation, link_seq FROM inbox")
-        links = {(author, incarnation) for _, author, _, incarnation, _ in entries if incarnation is not None}
+        links = {(author, incarnation) for _, author, _, incarnation, _ in entries}
         complete = {link: self._received.of(*link).upto for link in links}
         ready = [identifier for identifier in ready_in_order(entries, complete) if identifier not in but]
         found = [row for identifier in ready[:limit] for row in self.arrived(1, identifier - 1) if row[0] == identifier]

@@ -10,9 +10,9 @@ from covey.core.link.incarnations import IncarnationSpan
 from covey.limits.link import REPLACE_INCARNATION_US
 
 _SPANS = (
-    "SELECT incarnation, earlier.base, last, earlier.anew, incarnation IN (SELECT incarnation FROM rolled_back), "
-    "0 AS present FROM peer JOIN earlier ON earlier.peer = peer.id WHERE signing_public = ?1 "
-    "UNION ALL SELECT incarnation, base, next_place - 1, anew, 0, 1 FROM peer, device WHERE signing_public = ?1 "
+    "SELECT incarnation, span.base, last, incarnation IN (SELECT incarnation FROM rolled_back_incarnation), "
+    "0 AS present FROM peer JOIN incarnation_span AS span ON span.peer = peer.id WHERE signing_public = ?1 "
+    "UNION ALL SELECT incarnation, base, next_place - 1, 0, 1 FROM peer, device WHERE signing_public = ?1 "
     "ORDER BY present, 2"
 )
 
@@ -41,18 +41,20 @@ class Incarnations:
     def renew(self, incarnation: Incarnation) -> None:
         """Begin another incarnation; what waits keeps its own."""
         self._database.run(
-            "INSERT INTO earlier SELECT id, (SELECT incarnation FROM device), base, next_place - 1, anew FROM peer "  # noqa: S608
+            "INSERT INTO incarnation_span SELECT id, (SELECT incarnation FROM device), base, next_place - 1 FROM peer "  # noqa: S608
             f"WHERE EXISTS (SELECT 1 FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base) "
-            "OR EXISTS (SELECT 1 FROM untold_loss WHERE peer = peer.id AND last > peer.base)"
+            "OR EXISTS (SELECT 1 FROM unreported_loss WHERE peer = peer.id AND last > peer.base)"
         )
         self._database.run(
-            "DELETE FROM earlier WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.id "  # noqa: S608 - our names
-            f"BETWEEN (earlier.peer << {PLACE_BITS}) + base + 1 AND (earlier.peer << {PLACE_BITS}) + earlier.last) "
-            "AND NOT EXISTS (SELECT 1 FROM untold_loss "
-            "WHERE untold_loss.peer = earlier.peer AND untold_loss.last > base AND first <= earlier.last)"
+            "DELETE FROM incarnation_span AS span WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.id "  # noqa: S608 - our names
+            f"BETWEEN (span.peer << {PLACE_BITS}) + base + 1 AND (span.peer << {PLACE_BITS}) + span.last) "
+            "AND NOT EXISTS (SELECT 1 FROM unreported_loss AS loss "
+            "WHERE loss.peer = span.peer AND loss.last > base AND first <= span.last)"
         )
-        self._database.run("DELETE FROM rolled_back WHERE incarnation NOT IN (SELECT incarnation FROM earlier)")
-        self._database.run("UPDATE peer SET base = next_place - 1, anew = 0")
+        self._database.run(
+            "DELETE FROM rolled_back_incarnation WHERE incarnation NOT IN (SELECT incarnation FROM incarnation_span)"
+        )
+        self._database.run("UPDATE peer SET base = next_place - 1")
         self._database.run("UPDATE device SET incarnation = ?", (incarnation,))
         self._forget()
         self._counters.count("incarnations")
@@ -63,12 +65,12 @@ class Incarnations:
         False where the same recipient said so a short time ago: nothing changes.
         """
         replaces = self._database.first(
-            "UPDATE peer SET doubted_at = ?1 WHERE signing_public = ?2 "
-            "AND ?1 NOT BETWEEN doubted_at AND doubted_at + ?3 RETURNING 1",
+            "UPDATE peer SET replaced_at = ?1 WHERE signing_public = ?2 "
+            "AND ?1 NOT BETWEEN replaced_at AND replaced_at + ?3 RETURNING 1",
             (now_us, recipient, REPLACE_INCARNATION_US),
         )
         if replaces is None:
             return False
-        self._database.run("INSERT OR IGNORE INTO rolled_back SELECT incarnation FROM device")
+        self._database.run("INSERT OR IGNORE INTO rolled_back_incarnation SELECT incarnation FROM device")
         self.renew(incarnation)
         return True

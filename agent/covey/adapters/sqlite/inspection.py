@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.files import is_read_only
 from covey.adapters.sqlite.database import is_of_full_disk
+from covey.adapters.sqlite.migrations import newest_schema
 from covey.adapters.sqlite.rows import OF_PEER, check_digest
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.incarnations import IncarnationSpan, span_of
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _COMPLAINTS = 10
-_KNOWN_SCHEMA = 33
-"""Of files of before it nothing but their pages is looked at: they are about to be converted."""
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file raises: its own words may be in an error's text."""
@@ -98,7 +97,7 @@ def verify(path: Path, progress: Callable[[int], None] = lambda _: None) -> list
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version == 0:
                 return ["it holds nothing"]
-            if version >= _KNOWN_SCHEMA:
+            if version >= newest_schema():  # an older one is about to be converted
                 return [*_wrong_totals(database), *_wrong_rows(database, progress)]
     except UNREADABLE as error:
         _check_room(error)
@@ -126,13 +125,13 @@ def _wrong_rows(database: sqlite3.Connection, progress: Callable[[int], None]) -
     for row in database.execute("SELECT digest, author, incarnation, upto, ranges FROM received"):
         yield from _compared("what was received over a link", *row)
     (incarnation,) = database.execute("SELECT incarnation FROM device").fetchone()
-    peers = database.execute("SELECT id, signing_public, base, next_place - 1, anew FROM peer").fetchall()
+    peers = database.execute("SELECT id, signing_public, base, next_place - 1 FROM peer").fetchall()
     looked_at = 0
     for peer, recipient, *present in peers:
-        earlier = database.execute(
-            "SELECT incarnation, base, last, anew FROM earlier WHERE peer = ? ORDER BY base", (peer,)
+        ended = database.execute(
+            "SELECT incarnation, base, last FROM incarnation_span WHERE peer = ? ORDER BY base", (peer,)
         )
-        spans = [*(IncarnationSpan(*row) for row in earlier), IncarnationSpan(incarnation, *present)]
+        spans = [*(IncarnationSpan(*row) for row in ended), IncarnationSpan(incarnation, *present)]
         for row in database.execute(
             f"SELECT digest, place, seq, class, message, size FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608
             "WHERE peer.id = ? ORDER BY outbox.id",
@@ -144,7 +143,7 @@ def _wrong_rows(database: sqlite3.Connection, progress: Callable[[int], None]) -
             progress(looked_at)
 
 
-def _compared(what: str, stored: bytes | None, *parts: object) -> Iterator[str]:
+def _compared(what: str, stored: bytes, *parts: object) -> Iterator[str]:
     try:
         check_digest(stored, *parts)
     except StorageError:
@@ -161,9 +160,7 @@ def _misplaced(
         return
     if message.recipient != recipient or size != len(raw):
         yield "a message that waits is in another's queue"
-    elif place > span.re_signed_upto and (
-        message.incarnation != span.incarnation or message.link_seq != place - span.base
-    ):
+    elif message.incarnation != span.incarnation or message.link_seq != place - span.base:
         yield "a message that waits is in another's place"
 
 

@@ -10,7 +10,7 @@ from covey.core.ids import DeviceKey, GroupId, OperationId
 
 _COLUMNS = (
     *("operation", "group_id", "author", "action", "file", "phase", "boot_id", "since", "tries", "code", "why"),
-    *("output", "before"),
+    *("output", "version_before"),
 )
 _NAMES = ", ".join(_COLUMNS)
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
@@ -63,5 +63,5 @@ def read_installation(row: dict[str, Any]) -> Installation:
         row["code"],
         row["why"],
         row["output"],
-        row["before"],
+        row["version_before"],
     )

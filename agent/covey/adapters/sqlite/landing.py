@@ -80,12 +80,12 @@ class Landing:
         return self._land_once((group_id, 1, operation_id(profile)), author, profile, landed_at_us)
 
     def _land_once(self, what: tuple[GroupId, int, bytes], author: DeviceKey, raw: bytes, now_us: int) -> bool:
-        query = "SELECT 1 FROM landed_memberships WHERE (group_id, kind, hash) = (?, ?, ?)"
+        query = "SELECT 1 FROM landed_membership WHERE (group_id, kind, hash) = (?, ?, ?)"
         if self._database.first(query, what):
             return True
         if not self._land(author, _NO_INCARNATION, raw, LinkSeq(0), now_us):
             return False
-        self._database.run("INSERT OR REPLACE INTO landed_memberships VALUES (?, ?, ?)", what)
+        self._database.run("INSERT OR REPLACE INTO landed_membership VALUES (?, ?, ?)", what)
         return True
 
     def orders_upto(self, group_id: GroupId) -> int:

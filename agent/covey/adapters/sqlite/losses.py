@@ -26,7 +26,7 @@ class Losses:
         self._database = database
 
     def recipients(self) -> list[DeviceKey]:
-        query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM untold_loss)"
+        query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM unreported_loss)"
         return [row[0] for row in self._database.run(query)]
 
     def unreported(self, recipient: DeviceKey) -> list[Gone]:
@@ -34,16 +34,16 @@ class Losses:
         return [
             Gone(first, last, LossReason(reason), number)
             for first, last, reason, number in self._database.run(
-                "SELECT first, last, reason, number FROM untold_loss JOIN peer ON peer.id = untold_loss.peer "  # noqa: S608
+                "SELECT first, last, reason, number FROM unreported_loss JOIN peer ON peer.id = unreported_loss.peer "  # noqa: S608
                 f"WHERE signing_public = ? AND NOT EXISTS (SELECT 1 FROM outbox WHERE "
-                f"outbox.id = peer.id << {PLACE_BITS} | told_place) ORDER BY first LIMIT ?",
+                f"outbox.id = peer.id << {PLACE_BITS} | reported_place) ORDER BY first LIMIT ?",
                 (recipient, _REPORTED_AT_ONCE),
             )
         ]
 
     def reported(self, recipient: DeviceKey, last_place: Place) -> None:
-        self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
-        self._database.run("UPDATE peer SET told_place = next_place - 1 WHERE signing_public = ?", (recipient,))
+        self._database.run(f"DELETE FROM unreported_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
+        self._database.run("UPDATE peer SET reported_place = next_place - 1 WHERE signing_public = ?", (recipient,))
 
     def note(
         self, recipient: DeviceKey, reason: LossReason, rows: Sequence[tuple[Place, BatchNumber | None]]
@@ -65,21 +65,22 @@ class Losses:
         """Note runs of places that will never come, ascending."""
         peer = self._database.one("SELECT id FROM peer WHERE signing_public = ?", recipient)
         for run in runs:
-            query = "SELECT first, number FROM untold_loss WHERE peer = ? AND last = ? AND reason = ?"
+            query = "SELECT first, number FROM unreported_loss WHERE peer = ? AND last = ? AND reason = ?"
             before = self._database.first(query, (peer, run.first - 1, run.reason))
             if before is not None:
                 known = Gone(before[0], Place(run.first - 1), run.reason, before[1])
                 if _continues(known, run.first, run.number):
-                    query = "UPDATE untold_loss SET last = ? WHERE peer = ? AND first = ?"
+                    query = "UPDATE unreported_loss SET last = ? WHERE peer = ? AND first = ?"
                     self._database.run(query, (run.last, peer, known.first))
                     continue
             self._database.run(
-                "INSERT INTO untold_loss VALUES (?, ?, ?, ?, ?)", (peer, run.first, run.last, run.reason, run.number)
+                "INSERT INTO unreported_loss VALUES (?, ?, ?, ?, ?)",
+                (peer, run.first, run.last, run.reason, run.number),
             )
 
     def forget(self, recipient: DeviceKey) -> None:
         """Forget what is gone of a recipient's queue: no loss record names it."""
-        self._database.run(f"DELETE FROM untold_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
+        self._database.run(f"DELETE FROM unreported_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
 
 
 def _continues(run: Gone, place: Place, number: BatchNumber | None) -> bool:

@@ -80,7 +80,7 @@ class MailboxInboxes:
             (inbox, author, size),
         )
         run(
-            "INSERT INTO mailbox_blob VALUES (?, ?, ?, (SELECT aged FROM device) + ?, ?, ?, ?)",
+            "INSERT INTO mailbox_blob VALUES (?, ?, ?, (SELECT age FROM device) + ?, ?, ?, ?)",
             (inbox << PLACE_BITS | cursor, push.blob_id, author, ttl_us, now_us, size, push.payload),
         )
         return Kept(cursor, is_new=True)
@@ -181,7 +181,7 @@ class MailboxInboxes:
 
     def expire(self) -> int:
         """Let go of some blobs that have outlived their time; return how many that were."""
-        query = "SELECT id, sender, size FROM mailbox_blob WHERE expires <= (SELECT aged FROM device) LIMIT ?"
+        query = "SELECT id, sender, size FROM mailbox_blob WHERE expires <= (SELECT age FROM device) LIMIT ?"
         return self._drop(self._database.run(query, (EXPIRED_BLOBS_AT_ONCE,)))
 
     def recount(self) -> None:
@@ -260,7 +260,7 @@ class MailboxTables(MailboxInboxes):
 
     def lifetime_left_us(self, recipient: DeviceKey, place: Place) -> int | None:
         row = self._database.first(
-            f"SELECT expires - (SELECT aged FROM device) FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
+            f"SELECT expires - (SELECT age FROM device) FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
             "WHERE signing_public = ? AND place = ?",
             (recipient, place),
         )

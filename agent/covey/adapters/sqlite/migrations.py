@@ -1,10 +1,10 @@
-"""The scripts of `schema/`: the tables of a new file, and bringing an older one up to them.
+"""The scripts of `schema/`: the tables of a new file, and the steps that bring an older file up to them.
 
-A new file gets the tables at once as `newest.sql` has them, an older one by the numbered scripts that it has not seen.
-Both end at the same tables: whoever adds a script writes `newest.sql` anew by `python -m tests.newest_schema`.
+A file runs each script that it has not seen, in the order of their numbers; `PRAGMA user_version` is the number of the
+last one. A released script never changes: whoever changes the tables adds the next number.
 
-A script that begins with `_ADDITIVE` leaves a file with which the version before it goes on. How far back that holds
-stands in the file (`PRAGMA application_id`), so that an update can be taken back.
+A script whose first line is `ADDITIVE` leaves a file that the version before it can still read and write, so that an
+update can be taken back. The file says how far back that holds (`PRAGMA application_id`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,17 @@ from covey.adapters.sqlite.database import Database
 from covey.core.ids import Incarnation
 from covey.errors import ConfigurationError
 
-_ADDITIVE = "-- An earlier Covey goes on with it."
-_FOLDER = Path(__file__).parent / "schema"
-
-NEWEST_TABLES = _FOLDER / "newest.sql"
-"""What all the numbered scripts come to."""
+ADDITIVE = "-- Additive: the version before can go on with the file."
+_SCHEMA = Path(__file__).parent / "schema"
 
 
-def migrate(database: Database, new_incarnation: Incarnation) -> None:
-    """Bring a file up to the newest tables in one transaction; a new file gets them, and its incarnation.
+def migrate(database: Database, new_incarnation: Incarnation, folder: Path = _SCHEMA) -> None:
+    """Bring a file up to the newest tables in one transaction; a new file gets an incarnation.
 
     Raises:
         ConfigurationError: a newer Covey wrote the file, and it cannot be read here; nothing was changed.
     """
-    scripts, newest = _scripts(), newest_schema()
+    newest = newest_schema(folder)
     if schema_version(database) == newest:
         return
     with database.transaction():  # another process may have been quicker: look again under the lock
@@ -44,11 +41,12 @@ def migrate(database: Database, new_incarnation: Incarnation) -> None:
                 f"the state was written by a newer Covey (schema {version}, this one knows {newest})",
                 hint="upgrade Covey, or start with another --state folder",
             )
-        for script in [NEWEST_TABLES] if version == 0 else [script for number, script in scripts if number > version]:
-            for statement in _statements(script.read_text()):
-                database.connection.execute(statement)
+        for number, script in _scripts(folder):
+            if number > version:
+                for statement in _statements(script.read_text()):
+                    database.connection.execute(statement)
         database.connection.execute(f"PRAGMA user_version = {newest}")
-        database.connection.execute(f"PRAGMA application_id = {oldest_reader()}")
+        database.connection.execute(f"PRAGMA application_id = {oldest_reader(folder)}")
         if version == 0:
             database.connection.execute("INSERT INTO device (one, incarnation) VALUES (1, ?)", (new_incarnation,))
 
@@ -59,20 +57,20 @@ def schema_version(database: Database) -> int:
     return int(version)
 
 
-def newest_schema() -> int:
+def newest_schema(folder: Path = _SCHEMA) -> int:
     """Return the number of the last script."""
-    return _scripts()[-1][0]
+    return _scripts(folder)[-1][0]
 
 
-def oldest_reader() -> int:
-    """Return the number of the last script of the oldest version that goes on with what this one leaves."""
-    return next(number for number, script in reversed(_scripts()) if not script.read_text().startswith(_ADDITIVE))
+def oldest_reader(folder: Path = _SCHEMA) -> int:
+    """Return the number of the last script of the oldest version that can go on with what this one leaves."""
+    return next(number for number, script in reversed(_scripts(folder)) if not script.read_text().startswith(ADDITIVE))
 
 
 @cache
-def _scripts() -> list[tuple[int, Path]]:
-    """Return the numbered migrations, first to last."""
-    return sorted((int(script.name.split("_")[0]), script) for script in _FOLDER.glob("[0-9]*.sql"))
+def _scripts(folder: Path) -> list[tuple[int, Path]]:
+    """Return the numbered scripts, first to last."""
+    return sorted((int(script.name.split("_")[0]), script) for script in folder.glob("[0-9]*.sql"))
 
 
 def _statements(script: str) -> Iterator[str]:

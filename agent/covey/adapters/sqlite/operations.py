@@ -269,7 +269,7 @@ class OperationTables:
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's history."""
         tables = ("operation", "operation_log", "operation_head", "announcement", "order_frontier", "landed_orders")
-        for table in (*tables, "landed_memberships", "catching_up", "graph_offer"):
+        for table in (*tables, "landed_membership", "catching_up", "graph_offer"):
             self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
         self.forgotten.forget(group_id)
 

@@ -50,8 +50,8 @@ _ERASED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
 """What may hold a group's secrets, or what was said in it: a group that is erased must not outlive itself here."""
 
 _GROW_OLDER = (
-    "UPDATE device SET aged = aged + ? WHERE EXISTS (SELECT 1 FROM outbox WHERE expires IS NOT NULL) "
-    "OR EXISTS (SELECT 1 FROM mailbox_blob) OR EXISTS (SELECT 1 FROM farewell) OR EXISTS (SELECT 1 FROM revocation)"
+    "UPDATE device SET age = age + ? WHERE EXISTS (SELECT 1 FROM outbox WHERE expires IS NOT NULL) "
+    "OR EXISTS (SELECT 1 FROM mailbox_blob) OR EXISTS (SELECT 1 FROM departure) OR EXISTS (SELECT 1 FROM revocation)"
 )
 """Of what is measured by this state's age there has to be something."""
 
@@ -99,7 +99,7 @@ class Outbox:
 
     def allocate_number(self) -> BatchNumber:
         """Return the next telemetry number of this device."""
-        query = "UPDATE device SET next_number = next_number + 1 RETURNING next_number - 1"
+        query = "UPDATE device SET next_batch = next_batch + 1 RETURNING next_batch - 1"
         return BatchNumber(self._database.one(query))
 
     def queue(
@@ -153,7 +153,7 @@ class Outbox:
         """
         key, _ = self._places(recipient, place, place)
         self._database.run(
-            "UPDATE outbox SET expires = (SELECT aged FROM device) + ? WHERE id = ?",
+            "UPDATE outbox SET expires = (SELECT age FROM device) + ? WHERE id = ?",
             (lifetime_us + MAINTENANCE_US, key),
         )
 
@@ -217,7 +217,7 @@ class Outbox:
     def expire(self) -> list[tuple[DeviceKey, list[Range]]]:
         rows = self._database.run(
             "SELECT signing_public, place, number FROM outbox JOIN peer ON peer.id = outbox.peer "
-            "WHERE expires <= (SELECT aged FROM device) ORDER BY expires LIMIT ?",
+            "WHERE expires <= (SELECT age FROM device) ORDER BY expires LIMIT ?",
             (EXPIRED_AT_ONCE,),
         )
         lost: dict[DeviceKey, list[tuple[Place, BatchNumber | None]]] = {}
@@ -299,7 +299,7 @@ class Outbox:
 
     def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
         key, _ = self._places(recipient, place, place)
-        query = "SELECT message, number, expires - (SELECT aged FROM device) FROM outbox WHERE id = ?"
+        query = "SELECT message, number, expires - (SELECT age FROM device) FROM outbox WHERE id = ?"
         row = self._database.first(query, (key,))
         if row is None:
             return None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 
-_TABLES = ("personal_group", "own_group_obeyed", "own_group_asked", "own_group_owed", "own_device_incarnation")
+_TABLES = ("personal_group", "own_group_obeyed", "own_group_invited", "own_group_owed", "own_device_incarnation")
 
 
 class PersonalTables:
@@ -38,12 +38,12 @@ class PersonalTables:
 
     def invited(self, group_id: GroupId, held_by: OperationId) -> set[DeviceKey]:
         rows = self._database.run(
-            "SELECT device FROM own_group_asked WHERE group_id = ? AND operation = ?", (group_id, held_by)
+            "SELECT device FROM own_group_invited WHERE group_id = ? AND operation = ?", (group_id, held_by)
         )
         return {DeviceKey(row[0]) for row in rows}
 
     def note_invited(self, group_id: GroupId, device: DeviceKey, held_by: OperationId) -> None:
-        self._database.run("INSERT OR REPLACE INTO own_group_asked VALUES (?, ?, ?)", (group_id, device, held_by))
+        self._database.run("INSERT OR REPLACE INTO own_group_invited VALUES (?, ?, ?)", (group_id, device, held_by))
         self._database.run("DELETE FROM own_group_owed WHERE group_id = ? AND device = ?", (group_id, device))
 
     def note_incarnations(self, device: DeviceKey, incarnations: Collection[Incarnation]) -> bool:
@@ -56,7 +56,7 @@ class PersonalTables:
         return bool(known) and not known.issuperset(incarnations)
 
     def owe_invitations(self, device: DeviceKey, groups: Iterable[GroupId]) -> None:
-        self._database.run("DELETE FROM own_group_asked WHERE device = ?", (device,))
+        self._database.run("DELETE FROM own_group_invited WHERE device = ?", (device,))
         for group_id in groups:
             self._database.run("INSERT OR IGNORE INTO own_group_owed VALUES (?, ?)", (group_id, device))
 

@@ -13,10 +13,10 @@ _SEEN_INTERVAL_US = 60_000_000
 _STATES = tuple(State)
 """By their numbers: a fleet's page reads a hundred thousand of them at each look."""
 _SEEN = (
-    "INSERT INTO heard VALUES (?, ?) ON CONFLICT DO UPDATE SET heard_at = excluded.heard_at "
-    "WHERE excluded.heard_at NOT BETWEEN heard_at AND heard_at + ?"
+    "INSERT INTO last_seen VALUES (?, ?) ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at "
+    "WHERE excluded.seen_at NOT BETWEEN seen_at AND seen_at + ?"
 )
-_PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, heard_at FROM attendance"
+_PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, seen_at FROM peer_presence"
 
 
 def _peer_presence(
@@ -56,8 +56,8 @@ class PresenceCounters:
         """Return (author, incarnation) of the links from who was seen since a time, to a minute; the newest first."""
         self._flush()
         return self._database.run(
-            "SELECT author, incarnation FROM heard JOIN received ON author = device WHERE heard_at >= ? "
-            "ORDER BY heard_at DESC LIMIT ?",
+            "SELECT author, incarnation FROM last_seen JOIN received ON author = device WHERE seen_at >= ? "
+            "ORDER BY seen_at DESC LIMIT ?",
             (since_us - _SEEN_INTERVAL_US, limit),
         )
 
@@ -66,8 +66,8 @@ class PresenceCounters:
         where, keys = _among(devices)
         self._flush()
         rows = self._database.run(
-            f"SELECT device, max(heard_at) FROM (SELECT device, heard_at FROM heard {where} "  # noqa: S608 - ours
-            f"UNION ALL SELECT device, heard_at FROM attendance {where}) GROUP BY device",
+            f"SELECT device, max(seen_at) FROM (SELECT device, seen_at FROM last_seen {where} "  # noqa: S608 - ours
+            f"UNION ALL SELECT device, seen_at FROM peer_presence {where}) GROUP BY device",
             (*keys, *keys),
         )
         return {DeviceKey(row[0]): row[1] for row in rows}
@@ -88,7 +88,7 @@ class PresenceCounters:
     def note(self, device: DeviceKey, presence: PeerPresence) -> None:
         connections = " ".join(map(str, presence.connections))
         self._database.run(
-            "INSERT OR REPLACE INTO attendance VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO peer_presence VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 device,
                 presence.counter,
@@ -104,8 +104,8 @@ class PresenceCounters:
         """Return the devices of which something was noted that is of this time or later."""
         self._flush()
         rows = self._database.run(
-            "SELECT device FROM heard WHERE heard_at >= ?1 "
-            "UNION SELECT device FROM attendance WHERE heard_at >= ?1 OR since >= ?1",
+            "SELECT device FROM last_seen WHERE seen_at >= ?1 "
+            "UNION SELECT device FROM peer_presence WHERE seen_at >= ?1 OR since >= ?1",
             (at_us,),
         )
         return [DeviceKey(row[0]) for row in rows]

@@ -28,13 +28,13 @@ def digest(*parts: object) -> bytes:
     return hashlib.blake2b(joined, digest_size=_DIGEST_BYTES).digest()
 
 
-def check_digest(stored: bytes | None, *parts: object) -> None:
-    """Compare; rows of an earlier Covey have none.
+def check_digest(stored: bytes, *parts: object) -> None:
+    """Compare the digest of a row.
 
     Raises:
         DamagedStateError: the row is not what was written.
     """
-    if stored is not None and stored != digest(*parts):
+    if stored != digest(*parts):
         raise DamagedStateError("a row of the state database is not what was written")
 
 

@@ -178,7 +178,7 @@ def _sound_secret(row: Row) -> None:
 
 
 def _sound_received(row: Row) -> None:
-    check_digest(row.get("digest"), row["author"], row["incarnation"], row["upto"], row["ranges"])
+    check_digest(row["digest"], row["author"], row["incarnation"], row["upto"], row["ranges"])
 
 
 def _sound_resumed(row: Row) -> None:
@@ -186,20 +186,15 @@ def _sound_resumed(row: Row) -> None:
 
 
 def _sound_inbox(row: Row) -> None:
-    check_digest(row.get("digest"), row["group_id"], row["author"], row["body"])
+    check_digest(row["digest"], row["group_id"], row["author"], row["body"])
 
 
 def _sound_landing(row: Row) -> None:
-    link = row["author"], row["incarnation"]
-    if record_kind(row["message"]) is not RecordKind.MESSAGE:
+    if record_kind(row["message"]) is RecordKind.MESSAGE:
+        read_message(row["message"])
+    else:
         verify_record(row["message"])
-        check_digest(row["digest"], *link, row["link_seq"] or row["place"], row["message"])
-        return
-    message = read_message(row["message"])
-    if row.get("digest") is not None:
-        check_digest(row["digest"], *link, row["link_seq"] or row["place"], row["message"])
-    elif (message.author, message.incarnation, message.link_seq) != (*link, row["link_seq"]):
-        raise MalformedError("not the message that the row speaks of")
+    check_digest(row["digest"], row["author"], row["incarnation"], row["link_seq"] or row["place"], row["message"])
 
 
 def _sound_invite(row: Row) -> None:
@@ -216,17 +211,6 @@ def _sound_address(row: Row) -> None:
         raise MalformedError("not keys")
 
 
-def _as_now(table: str, row: Row) -> Row:
-    """Return a row as this Covey's schema has it: before version 14, places were called link sequences."""
-    if table == "outbox" and "link_seq" in row:
-        return {**row, "place": row["link_seq"]}
-    if table == "peer" and "next_link_seq" in row:
-        return {**row, "next_place": row["next_link_seq"]}
-    if table == "landing" and "place" not in row and row.get("recipient") is not None:
-        return {**row, "place": row["link_seq"], "link_seq": 0}
-    return row
-
-
 def _anything(_: Row) -> None:
     """Take a row that nothing but its shape speaks for."""
 
@@ -239,7 +223,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "forgotten_manifest": (("id",), _anything),
     "forgotten_operation": (("arrival",), _anything),
     "ordered_setting": (("key",), _sound_ordered_setting),
-    "setting_gone_back": (("place",), _anything),
+    "reverted_setting": (("place",), _anything),
     "command": (("place",), _sound_command),
     "command_once": (("once",), _anything),
     "installation": (("place",), _sound_installation),
@@ -248,17 +232,17 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "order_output": (("id",), _anything),
     "sent_report": (("id",), _anything),
     "vote": (("group_id", "raw"), _anything),
-    "ahead": (("id",), _anything),
+    "message_ahead": (("id",), _anything),
     "revocation": (("group_id",), _anything),
     "idempotency": (("id",), _anything),
-    "farewell": (("signing_public",), _sound_address),
+    "departure": (("signing_public",), _sound_address),
     "invite": (("secret_hash",), _sound_invite),
     "pending_join": (("group_id", "inviter_signing"), _sound_address),
     "pairing": (("secret_hash",), _sound_pairing),
     "invited_operator": (("group_id", "operator"), _sound_address),
     "personal_group": (("one",), _anything),
     "own_group_obeyed": (("group_id",), _anything),
-    "own_group_asked": (("group_id", "device"), _anything),
+    "own_group_invited": (("group_id", "device"), _anything),
     "own_group_owed": (("group_id", "device"), _anything),
     "own_device_incarnation": (("device", "incarnation"), _anything),
     "group_request": (("group_id", "inviter_signing"), _anything),
@@ -274,14 +258,14 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "mailbox_hand_over": (("recipient",), _anything),
     "carrier": (("device",), _sound_address),
     "board": (("port",), _anything),
-    "heard": (("device",), _anything),
+    "last_seen": (("device",), _anything),
     "counter": (("name",), _anything),
     "condition": (("name",), _anything),
     "sensor_position": (("name",), _anything),
     "received": (("author", "incarnation"), _sound_received),
     "resumed": (("author", "incarnation"), _sound_resumed),
     "imprint": (("author", "incarnation", "block"), _anything),
-    "rolled_back": (("incarnation",), _anything),
+    "rolled_back_incarnation": (("incarnation",), _anything),
     "inbox": (("id",), _sound_inbox),
     "landing": (("id",), _sound_landing),
     "quarantine": (("id",), _anything),
@@ -289,7 +273,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
 }
 """Each table's key, and what shows that a row of it is what was written."""
 
-_NUMBERED = {"ahead", "inbox", "landing", "quarantine", "salvage"}
+_NUMBERED = {"message_ahead", "inbox", "landing", "quarantine", "salvage"}
 
 
 _KEPT_OUT = (CoveyError, sqlite3.IntegrityError, sqlite3.DataError, TypeError, ValueError, KeyError, OverflowError)
@@ -305,12 +289,9 @@ def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report
     queue = Queue(target, identity)
     transfer.device(queue)
     peers_whole = transfer.visit("peer", ("id",), queue.take_peer, lambda: [(1, queue.highest_peer)])
-    transfer.visit("earlier", ("peer", "base"), queue.take_earlier)
-    if source.has("outbox", "id"):
-        transfer.visit("outbox", ("id",), queue.take_message, queue.to_seek)
-    else:  # of an earlier Covey
-        transfer.visit("outbox", ("peer", "link_seq"), queue.take_message)
-    transfer.visit("untold_loss", ("peer", "first"), queue.take_gone)
+    transfer.visit("incarnation_span", ("peer", "base"), queue.take_span)
+    transfer.visit("outbox", ("id",), queue.take_message, queue.to_seek)
+    transfer.visit("unreported_loss", ("peer", "first"), queue.take_gone)
     queue.finish(peers_whole)
     report.saved["outbox"] = queue.messages
     if (missing := queue.missing) is not None:
@@ -350,8 +331,8 @@ class _Transfer:
         def take(row: Row) -> bool:
             self._target.execute(
                 "UPDATE device SET next_seq = max(1, ?), manifest_floor = max(0, ?), commits = max(0, ?), lineage = ?, "
-                "aged = max(0, ?)",
-                (row["next_seq"], row["manifest_floor"], row.get("commits", 0), row.get("lineage"), row.get("aged", 0)),
+                "age = max(0, ?)",
+                (row["next_seq"], row["manifest_floor"], row["commits"], row["lineage"], row["age"]),
             )
             return queue.take_totals(row)
 
@@ -377,17 +358,14 @@ class _Transfer:
                 row = next(rows)
             except StopIteration:
                 break
-            except sqlite3.OperationalError as error:
-                whole = error.sqlite_errorcode == sqlite3.SQLITE_ERROR  # an earlier Covey had no such table
-                break
             except UNREADABLE:
                 whole = False
                 break
-            key = tuple(row.get(name) for name in keys)
+            key = tuple(row[name] for name in keys)
             if self._visited.taken(key):
                 continue
             try:
-                if take(_as_now(table, row)):
+                if take(row):
                     self._visited.note(key, taken=True)
             except _KEPT_OUT:
                 self._visited.note(key, taken=False)

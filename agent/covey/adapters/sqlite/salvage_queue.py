@@ -46,7 +46,7 @@ class Queue:
         self._incarnation: Incarnation | None = None
         self._queued_messages: int | None = None
         self._highest_seq = 0
-        self._next_number = 1
+        self._next_batch = 1
         self.messages = 0
         self.missing: int | None = None
 
@@ -54,7 +54,7 @@ class Queue:
         """Take what the device row says of the whole."""
         if len(row["incarnation"]) == INCARNATION_BYTES:
             self._incarnation, self._queued_messages = row["incarnation"], row["queued_messages"]
-            self._next_number = max(1, row.get("next_number", 1))
+            self._next_batch = max(1, row["next_batch"])
         return True
 
     def take_peer(self, row: dict[str, Any]) -> bool:
@@ -67,14 +67,13 @@ class Queue:
         recipient.acknowledged = max(0, row["acknowledged"])
         recipient.queued = row["queued_messages"]
         if self._incarnation is not None:
-            base, re_signed_upto = row.get("base", 0), row.get("anew", 0)
-            recipient.present = IncarnationSpan(self._incarnation, base, recipient.next_place - 1, re_signed_upto)
+            recipient.present = IncarnationSpan(self._incarnation, row["base"], recipient.next_place - 1)
         self._old_ids[row["id"]] = recipient
         return True
 
-    def take_earlier(self, row: dict[str, Any]) -> bool:
-        """Take what is known of an earlier incarnation: only where its messages are to be signed anew it is needed."""
-        span = IncarnationSpan(Incarnation(bytes(row["incarnation"])), row["base"], row["last"], row["anew"])
+    def take_span(self, row: dict[str, Any]) -> bool:
+        """Take the places of an ended incarnation, in which losses may be unreported."""
+        span = IncarnationSpan(Incarnation(bytes(row["incarnation"])), row["base"], row["last"])
         self._stored_spans.setdefault(row["peer"], []).append(span)
         return True
 
@@ -97,7 +96,7 @@ class Queue:
             CoveyError: it is not.
         """
         raw, place = bytes(row["message"]), row["place"]
-        check_digest(row.get("digest"), place, row["seq"], row["class"], raw)
+        check_digest(row["digest"], place, row["seq"], row["class"], raw)
         kind = MessageClass(row["class"])
         message = read_message(raw)
         if message.author != self._identity.signing_public or not message.link_seq:
@@ -105,10 +104,6 @@ class Queue:
         old = self._old_ids.get(row["peer"])
         if old is not None and old.signing_public != message.recipient:
             self._rename(old, message.recipient)
-        span = self._span_that_resigns(row["peer"], old, place)
-        if span is not None:
-            raw = span.as_sent(place, raw, self._identity)
-            message = read_message(raw, verify=False)
         recipient = self._of(message.recipient)
         base = place - message.link_seq
         known = recipient.spans.get(message.incarnation)
@@ -116,13 +111,13 @@ class Queue:
             raise MalformedError("a message in the wrong place")
         last = max(place, known.last if known else 0)
         number = _number(message)
-        self._next_number = max(self._next_number, 1 + (number or 0))
+        self._next_batch = max(self._next_batch, 1 + (number or 0))
         self._target.execute(
             "INSERT INTO outbox (id, seq, class, size, queued_at, number, expires, digest, message) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 recipient.id << PLACE_BITS | place,
-                *(row["seq"], kind, len(raw), max(0, row["queued_at"]), number, row.get("expires")),
+                *(row["seq"], kind, len(raw), max(0, row["queued_at"]), number, row["expires"]),
                 digest(place, row["seq"], int(kind), raw),
                 raw,
             ),
@@ -159,16 +154,10 @@ class Queue:
             raise MalformedError("a loss in nobody's queue")
         old.spans.setdefault(span.incarnation, span)
         self._target.execute(
-            "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO unreported_loss VALUES (?, ?, ?, ?, ?)",
             (old.id, row["first"], row["last"], LossReason(row["reason"]), row["number"]),
         )
         return True
-
-    def _span_that_resigns(self, peer: int, old: _Recipient | None, place: Place) -> IncarnationSpan | None:
-        spans = list(self._stored_spans.get(peer, []))
-        if old is not None and old.present is not None:
-            spans.append(old.present)
-        return next((span for span in spans if span.base < place <= min(span.last, span.re_signed_upto)), None)
 
     def _of(self, signing_public: DeviceKey) -> _Recipient:
         recipient = self._recipients.get(signing_public)
@@ -188,12 +177,14 @@ class Queue:
             )
             for span in each.spans.values():
                 last = each.next_place - 1 if span.incarnation == self._incarnation else span.last
-                execute("INSERT INTO earlier VALUES (?, ?, ?, ?, 0)", (each.id, span.incarnation, span.base, last))
+                execute(
+                    "INSERT INTO incarnation_span VALUES (?, ?, ?, ?)", (each.id, span.incarnation, span.base, last)
+                )
         execute(
-            "UPDATE device SET next_seq = max(next_seq, ?), next_number = ?, "
+            "UPDATE device SET next_seq = max(next_seq, ?), next_batch = ?, "
             "queued_messages = (SELECT count(*) FROM outbox), "
             "queued_bytes = (SELECT coalesce(sum(size), 0) FROM outbox)",
-            (self._highest_seq + 1, self._next_number),
+            (self._highest_seq + 1, self._next_batch),
         )
         for kind, column in BYTES_OF_CLASS.items():
             total = "SELECT coalesce(sum(size), 0) FROM outbox WHERE class = ?"
@@ -208,7 +199,7 @@ class Queue:
         if missing <= 0 or recipient.present is None:
             return 0
         base, wanted = recipient.present.base, missing
-        above, number_above = recipient.next_place, self._next_number
+        above, number_above = recipient.next_place, self._next_batch
         held = self._target.execute(
             "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id DESC",
             (recipient.id << PLACE_BITS, recipient.id << PLACE_BITS | LAST_PLACE),
@@ -231,20 +222,15 @@ class Queue:
         """Note lost places; `number` is the telemetry number of the first, where that is known."""
         assert recipient.present is not None
         self._target.execute(
-            "INSERT OR IGNORE INTO untold_loss VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO unreported_loss VALUES (?, ?, ?, ?, ?)",
             (recipient.id, first, last, LossReason.DAMAGED, number),
         )
         self._target.execute(
-            "INSERT OR IGNORE INTO earlier VALUES (?, ?, ?, ?, 0)",
+            "INSERT OR IGNORE INTO incarnation_span VALUES (?, ?, ?, ?)",
             (recipient.id, incarnation, recipient.present.base, recipient.next_place - 1),
         )
 
 
 def _number(message: Message) -> int | None:
-    """Return a batch's number; one that an earlier Covey has queued has none."""
-    if message.type is not MessageType.TELEMETRY:
-        return None
-    try:
-        return split_number(message.body)[0]
-    except MalformedError:
-        return None
+    """Return a batch's number, None of any other message."""
+    return split_number(message.body)[0] if message.type is MessageType.TELEMETRY else None

@@ -82,14 +82,6 @@ class Source:
         if failure is not None:
             raise failure
 
-    def has(self, table: str, column: str) -> bool:
-        """Say whether a table has a column."""
-        with suppress(*UNREADABLE):
-            if self._database is not None:
-                self._database.execute(f"SELECT {column} FROM {table} LIMIT 0")  # noqa: S608 - our names
-                return True
-        return False
-
     def _between(self, query: str, first: int, last: int) -> Iterator[Row]:
         """Yield what can be read of a range of numbers: where it fails, of its halves."""
         if first > last or self._failures > _FAILURES:

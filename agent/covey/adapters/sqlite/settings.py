@@ -13,7 +13,7 @@ from covey.core.settings.ordered import HeldValue, OrderedSetting
 from covey.core.settings.states import KeptReport, SettingState
 from covey.limits.settings import MAXIMUM_SETTINGS_GONE_BACK
 
-_COLUMNS = "key, group_id, operation, author, state, held, former, code, why, tries, own"
+_COLUMNS = "key, group_id, operation, author, state, held, previous, code, why, tries, own"
 
 
 class OrderedSettingTable:
@@ -58,16 +58,14 @@ class OrderedSettingTable:
 
     def note_gone_back(self, operation: OperationId, code: str) -> None:
         """Remember that an order has gone back, and what stood against it; the oldest beyond the bound go."""
+        self._database.run("INSERT OR REPLACE INTO reverted_setting (operation, code) VALUES (?, ?)", (operation, code))
         self._database.run(
-            "INSERT OR REPLACE INTO setting_gone_back (operation, code) VALUES (?, ?)", (operation, code)
-        )
-        self._database.run(
-            "DELETE FROM setting_gone_back WHERE place <= (SELECT max(place) FROM setting_gone_back) - ?",
+            "DELETE FROM reverted_setting WHERE place <= (SELECT max(place) FROM reverted_setting) - ?",
             (MAXIMUM_SETTINGS_GONE_BACK,),
         )
 
     def gone_back(self, operation: OperationId) -> str | None:
-        row = self._database.first("SELECT code FROM setting_gone_back WHERE operation = ?", (operation,))
+        row = self._database.first("SELECT code FROM reverted_setting WHERE operation = ?", (operation,))
         return None if row is None else str(row[0])
 
 
@@ -110,7 +108,7 @@ def ordered_setting(row: dict[str, Any]) -> OrderedSetting:
         row["author"],
         SettingState(row["state"]),
         _held(row["held"]),
-        _held(row["former"]),
+        _held(row["previous"]),
         row["code"],
         row["why"],
         row["tries"],

@@ -125,7 +125,7 @@ class StateFile:
             return self._open(outbox_bytes, [], moves, reports)
 
     def _reserved(self) -> ReservedSpace:
-        return ReservedSpace(self.beside("-ballast"))
+        return ReservedSpace(self.beside("-reserved"))
 
     def _open(
         self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None, reports: list[Report]

@@ -70,7 +70,8 @@ PAGE_BYTES = 1_024
 """Of a new file. Each commit writes some pages whole of which it changes a few bytes (measured, docs/adr/0020)."""
 
 _LEANED_ON = (
-    "SELECT count(incarnation), count(next_place) FROM peer LEFT JOIN earlier ON earlier.peer = peer.id",
+    "SELECT count(next_place) FROM peer",
+    "SELECT count(last) FROM incarnation_span",
     "SELECT count(digest) FROM received",
     "SELECT count(length(raw)) FROM group_manifest WHERE state <> 2",
     "SELECT count(length(secret)) FROM epoch_secret",
@@ -198,7 +199,7 @@ class SqliteStore:
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         database = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000, cached_statements=64)
-        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # an older file keeps its own
+        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         return database
 
     def _prepare(self) -> int:

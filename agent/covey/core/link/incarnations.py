@@ -14,11 +14,10 @@ waited before keeps its place in the queue. Rules (docs/protocol.md, "Restored a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from covey.core.crypto import Identity
-from covey.core.ids import BatchNumber, Incarnation, LinkSeq, Place
-from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
+from covey.core.ids import BatchNumber, Incarnation, Place
+from covey.core.wire.message import Loss, LossReason
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.link import MAXIMUM_LOSS_RANGES
 
@@ -29,14 +28,12 @@ _BEFORE_THE_FIRST = Place(0)
 class IncarnationSpan:
     """The places `base` + 1 to `last` of one recipient's queue: its messages of one incarnation.
 
-    Places up to `re_signed_upto` hold messages that an earlier Covey signs once more, for an earlier incarnation.
     `rolled_back`: it ended because another life has used its numbers (rule 2).
     """
 
     incarnation: Incarnation
     base: int
     last: int
-    re_signed_upto: int = 0
     rolled_back: bool = False
 
     def places(self, received: SequenceSet) -> SequenceSet:
@@ -51,27 +48,6 @@ class IncarnationSpan:
     def covers_too_much(self, received: SequenceSet) -> bool:
         """Say whether an acknowledgement speaks of messages that were never queued here."""
         return self.base + received.highest() > self.last
-
-    def as_sent(self, place: Place, raw: bytes, identity: Identity) -> bytes:
-        """Return a queued message as it goes out (rule 1)."""
-        if place > self.re_signed_upto:
-            return raw
-        message = read_message(raw, verify=False)
-        body = message.body
-        if message.type is MessageType.LOSS:
-            loss = Loss.from_wire(body)
-            body = replace(loss, incarnation=loss.incarnation or message.incarnation).to_wire()
-        return write_message(
-            identity,
-            message.type,
-            message.recipient,
-            message.group_id,
-            self.incarnation,
-            message.seq,
-            LinkSeq(place - self.base),
-            message.sent_at_us,
-            body,
-        )
 
 
 def span_of(spans: Sequence[IncarnationSpan], place: Place) -> IncarnationSpan:

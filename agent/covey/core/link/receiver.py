@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def ready_in_order(
-    entries: Iterable[tuple[int, DeviceKey, int, Incarnation | None, LinkSeq | None]],
+    entries: Iterable[tuple[int, DeviceKey, int, Incarnation, LinkSeq]],
     complete: Mapping[tuple[DeviceKey, Incarnation], int],
 ) -> list[int]:
     """Return the ids of an inbox's blobs that may be shown in their senders' orders.
@@ -61,7 +61,7 @@ def ready_in_order(
     latest: dict[DeviceKey, int] = {}
     held: set[DeviceKey] = set()
     for identifier, author, seq, incarnation, link_seq in sorted(entries, key=lambda entry: (entry[1], entry[2])):
-        if incarnation is not None and link_seq is not None and link_seq > complete[author, incarnation]:
+        if link_seq > complete[author, incarnation]:
             held.add(author)
         if author not in held:
             latest[author] = max(latest.get(author, 0), identifier)

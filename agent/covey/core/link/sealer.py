@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
-from covey.core.link.incarnations import span_of
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.send_window import InFlight
 from covey.core.now import Now
@@ -93,10 +92,3 @@ class Sealer:
         """Return a signed message about a link, which no outbox keeps; `heads` is what it says of groups."""
         incarnation = incarnation or self._incarnations.present()
         return write_message(self._identity, kind, recipient, heads, incarnation, 0, LinkSeq(0), now.wall_us, body)
-
-    def as_sent(self, recipient: DeviceKey, rows: list[tuple[Place, bytes]]) -> list[tuple[Place, bytes]]:
-        """Return queued messages as they go out; each must be its place's own (`incarnations.py`, rule 2)."""
-        spans = self._incarnations.spans(recipient) if rows else []
-        if not any(span.re_signed_upto for span in spans):
-            return rows
-        return [(place, span_of(spans, place).as_sent(place, raw, self._identity)) for place, raw in rows]

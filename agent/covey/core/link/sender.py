@@ -64,7 +64,7 @@ class Sender:
         """Return what waits under some link sequences of a span, as it goes out: a window of it at most."""
         after, end = Place(span.base + first - 1), min(span.base + last, span.last)
         rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
-        return dict(self._sealer.as_sent(recipient, [row for row in rows if row[0] <= end]))
+        return {place: raw for place, raw in rows if place <= end}
 
     def envelopes(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         """Yield the messages to each wanted recipient in envelopes, control messages first; who is served comes last
@@ -96,7 +96,7 @@ class Sender:
         if wanted is not None:
             rows = outbox.queued(recipient, *wanted, lane=link.lane)
             elsewhere = self._windows.live(recipient) if link.lane is Lane.BULK else ()
-            link.offer(self._sealer.as_sent(recipient, rows), wanted, elsewhere)
+            link.offer(rows, wanted, elsewhere)
             if link.lane is Lane.LIVE and link.exhausted:
                 link.begin_after(self._last_place(recipient))  # what it is not to look through once more
         if link.lane is Lane.BULK:
@@ -107,8 +107,7 @@ class Sender:
 
     def waiting(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
         """Return the next (place, message) of a queue as they go out: a window of them."""
-        rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
-        return self._sealer.as_sent(recipient, rows)
+        return self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
 
     def exported(self, recipient: DeviceKey, after: Place) -> list[tuple[Place, bytes]]:
         """Return the next (place, envelope) of a recipient, for a carrier that is no relay: a window of them."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def give_up(membership: Membership, records: Records, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:
     """Do what is due, and yield what a person should know. Writes, so inside a transaction."""
     for recipient in filter(membership.groups.shares_nothing_with, membership.end_departures()):
-        _drop(recipient, "dropped_farewells", records, queue, but_telemetry=True)
+        _drop(recipient, "dropped_departures", records, queue, but_telemetry=True)
     _leave_to_members(membership.groups, records)
     groups = membership.groups
     former = {member.keys.signing_public for member in groups.left_behind()}

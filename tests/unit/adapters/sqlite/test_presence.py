@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -84,26 +81,6 @@ def test_the_classes_add_up_whatever_happens(tmp_path_factory: pytest.TempPathFa
             counted[MessageClass(kind)] += size
     assert store.outbox.bytes_by_class() == counted
     assert sum(counted.values()) == store.outbox.totals()[1]
-    store.close()
-
-
-def test_what_an_earlier_covey_has_queued_is_counted(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    with closing(sqlite3.connect(path)) as database:
-        scripts = sorted(
-            (each for each in resources.files("covey.adapters.sqlite.schema").iterdir() if each.name < "006"),
-            key=lambda each: each.name,
-        )
-        for script in scripts:
-            database.executescript(script.read_text() if script.name.endswith(".sql") else "")
-        database.executescript("PRAGMA user_version = 5; PRAGMA journal_mode = WAL;")
-        database.execute("INSERT INTO device (one, incarnation, queued_bytes) VALUES (1, ?, 30)", (bytes(8),))
-        database.execute("INSERT INTO peer (id, signing_public) VALUES (1, ?)", (BEN,))
-        for link_seq, kind in enumerate((0, 1, 1, 2)):
-            database.execute("INSERT INTO outbox VALUES (1, ?, 1, ?, ?, 5, x'00')", (link_seq, kind, 10 * 2**link_seq))
-        database.commit()
-    store = SqliteStore(path, Incarnation(b"incarnat"))
-    assert [*store.outbox.bytes_by_class().values()] == [10, 20 + 40, 80, 0]
     store.close()
 
 

@@ -88,20 +88,6 @@ def test_the_state_of_a_newer_covey_is_refused_and_left_alone(path: Path, tmp_pa
     assert main(["status", "--state", str(tmp_path / "device")]) == 78
 
 
-def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "covey.adapters.sqlite.migrations._statements", lambda _: iter(["CREATE TABLE half (one INTEGER)", "NONSENSE"])
-    )
-    with pytest.raises(StorageError):
-        SqliteStore(path, INCARNATION)
-    monkeypatch.undo()
-    store = SqliteStore(path, INCARNATION)
-    assert store.outbox.totals() == (0, 0)
-    with sqlite3.connect(path) as database:
-        assert database.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").fetchone() == (0,)
-    store.close()
-
-
 def _open_and_queue(path: Path, start: float) -> None:
     while time.time() < start:
         pass

@@ -69,12 +69,13 @@ def test_senders_do_not_wait_for_each_other(make: Make) -> None:
 
 
 def test_a_life_goes_before_the_next() -> None:
-    ann, old, new = DeviceKey(b"a" * 32), Incarnation(b"old-life"), Incarnation(b"new-life")
-    entries: list[tuple[int, DeviceKey, int, Incarnation | None, LinkSeq | None]] = [
+    ann, ben = DeviceKey(b"a" * 32), DeviceKey(b"b" * 32)
+    old, new = Incarnation(b"old-life"), Incarnation(b"new-life")
+    entries: list[tuple[int, DeviceKey, int, Incarnation, LinkSeq]] = [
         (1, ann, 9, new, LinkSeq(1)),
         (2, ann, 8, old, LinkSeq(4)),
         (3, ann, 7, old, LinkSeq(3)),
-        (4, DeviceKey(b"b" * 32), 1, None, None),
+        (4, ben, 1, old, LinkSeq(1)),
     ]
-    assert ready_in_order(entries, {(ann, old): 4, (ann, new): 1}) == [3, 2, 1, 4]
-    assert ready_in_order(entries, {(ann, old): 3, (ann, new): 1}) == [3, 4]
+    assert ready_in_order(entries, {(ann, old): 4, (ann, new): 1, (ben, old): 1}) == [3, 2, 1, 4]
+    assert ready_in_order(entries, {(ann, old): 3, (ann, new): 1, (ben, old): 1}) == [3, 4]

@@ -251,7 +251,7 @@ def test_a_removed_device_that_never_returns_is_given_up_after_a_stated_time(mak
     assert ann.store.outbox.totals()[0] == 2
     _later(ann, 600_000_000)
     assert ann.store.outbox.totals() == (0, 0)
-    assert ann.store.counters.values()["dropped_farewells"] == 2
+    assert ann.store.counters.values()["dropped_departures"] == 2
     assert ann.sends() == []
     _later(ann, 600_000_000)
     assert ann.node.next_deadline() is None, "nothing is retried any more"
@@ -296,7 +296,7 @@ def test_what_waits_in_another_group_outlives_a_departure(make: Make) -> None:
     carry(ann, ben)
     assert ben.inbox() == [b"of the other group"]
     assert [group.group_id for group in ben.node.groups.joined()] == [other_id]
-    assert "dropped_farewells" not in ann.store.counters.values()
+    assert "dropped_departures" not in ann.store.counters.values()
     _later(ann, 600_000_000)
     assert ann.store.outbox.totals()[0] == 0
     assert ann.store.departures.addresses() == []
