@@ -18,6 +18,7 @@ from covey.core.pairing.messages import (
     JoinerIntroduction,
     Password,
 )
+from covey.core.pairing.preview import GroupPreview
 from covey.errors import (
     RemoteError,
 )
@@ -29,6 +30,7 @@ from tests.fleet import identity
 
 ANN, BEN, EVE = (identity(name) for name in ("ann", "ben", "eve"))
 GROUP = GroupId(bytes(range(32)))
+SHOWN = GroupPreview("", 1, ())
 CODE = b"42-abandon-zoo"
 START_US = 5_000_000
 
@@ -38,7 +40,7 @@ def rng(seed: str) -> Callable[[int], bytes]:
 
 
 def inviter(name: str = "ann", code: bytes = CODE) -> Inviter:
-    own = InviterIntroduction(identity(name).keys, name, GROUP)
+    own = InviterIntroduction(identity(name).keys, name, GROUP, SHOWN)
     return Inviter(identity(name), own, {Password.CODE: code}, START_US + INVITE_US, rng(f"inviter {name}"))
 
 

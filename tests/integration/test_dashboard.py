@@ -133,7 +133,8 @@ def test_a_person_accepts_an_invitation(opens: Opens, fleet: CollectedFleet) -> 
     inviter, now_us = fleet.authors[3].identity, time.time_ns() // 1000
     group_id = GroupId(b"\x07" * 32)
     with open_device(fleet.folder) as device, device.store.transaction():
-        device.store.requests.save(GroupRequest(group_id, inviter.keys, bytes(32), now_us + 7_200_000_000, now_us))
+        request = GroupRequest(group_id, inviter.keys, bytes(32), now_us + 7_200_000_000, now_us, None)
+        device.store.requests.save(request)
     page = opens()
     invitations = page.get_by_role("list", name="Invitations")
     expect(invitations).to_contain_text("field-00003")

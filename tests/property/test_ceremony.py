@@ -15,6 +15,7 @@ from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
+from covey.core.pairing.preview import GroupPreview
 from covey.errors import RemoteError
 from covey.limits.pairing import INVITE_US, PAIRING_RESEND_US
 from tests.fleet import identity
@@ -36,7 +37,7 @@ _STEPS = st.lists(
 
 class _Pair:
     def __init__(self) -> None:
-        own = InviterIntroduction(ANN.keys, "ann", GROUP)
+        own = InviterIntroduction(ANN.keys, "ann", GROUP, GroupPreview("", 1, ()))
         self.inviting = Inviter(ANN, own, {Password.CODE: CODE}, INVITE_US, random.Random("ann").randbytes)
         theirs = JoinerIntroduction(BEN.keys, "ben", needs_credential=True)
         self.joining = Joiner(BEN, theirs, (Password.CODE, CODE), INVITE_US, random.Random("ben").randbytes)

@@ -148,22 +148,20 @@ class _Terminal:
         name: str,
         label: str,
         verifier: list[str],
-        group: PreviewedGroup | None,
+        group: PreviewedGroup,
         operators: tuple[PreviewedMember, ...],
     ) -> None:
         """Show who is there, which group it is to, the words to compare, and who may order this device then."""
         self._met = True
         if self._as_json:
-            shown = None if group is None else to_json(group)
-            named = [to_json(each) for each in operators]
+            shown, named = to_json(group), [to_json(each) for each in operators]
             print_json({"inviter": name, "label": label, "verifier": verifier, "group": shown, "operators": named})
             sys.stdout.flush()
         print(f"the other device: {labelled_name(name, label)}", file=sys.stderr)
-        if group is not None:
-            title = printable(group.title) or group.group_id[:8]
-            print(f"invites to:       {title}, {count(group.members, 'member')}", file=sys.stderr)
-            for each in group.shown:
-                print(f"  {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
+        title = printable(group.title) or group.group_id[:8]
+        print(f"invites to:       {title}, {count(group.members, 'member')}", file=sys.stderr)
+        for each in group.shown:
+            print(f"  {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
         self._compare(verifier, operators)
 
     def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:

@@ -132,7 +132,8 @@ def _requests() -> list[dict[str, Any]]:
 
 
 def _group_invites() -> list[dict[str, Any]]:
-    good = GroupInvite(_SECRET, ALICE.noise_public, _EXPIRES_US).to_wire()
+    shown = GroupPreview("Pumps", 40, ((ALICE.signing_public, "workshop"), (BOB.signing_public, "")))
+    good = GroupInvite(_SECRET, ALICE.noise_public, _EXPIRES_US, shown).to_wire()
     entries: list[dict[str, Any]] = [
         {
             "name": "an invitation",
@@ -140,27 +141,21 @@ def _group_invites() -> list[dict[str, Any]]:
             "secret": _SECRET.hex(),
             "noise_public": ALICE.noise_public.hex(),
             "expires_at_us": _EXPIRES_US,
+            "preview": {"title": "Pumps", "count": 40, "labels": ["workshop", ""]},
             "code": None,
         }
     ]
-    shown = GroupPreview("Pumps", 40, ((ALICE.signing_public, "workshop"), (BOB.signing_public, "")))
-    entries.append(
-        {
-            **entries[0],
-            "name": "with what it shows of the group",
-            "body": GroupInvite(_SECRET, ALICE.noise_public, _EXPIRES_US, shown).to_wire().hex(),
-            "preview": {"title": "Pumps", "count": 40, "labels": ["workshop", ""]},
-        }
-    )
+    preview = shown.to_wire()
     many = [[ALICE.signing_public, ""]] * (PREVIEWED_MEMBERS + 1)
     refused = [
         ("a title too long", "limit", cbor([_SECRET, ALICE.noise_public, 1, ["x" * 129, 1, []]])),
         ("too many members shown", "limit", cbor([_SECRET, ALICE.noise_public, 1, ["", 1_000, many]])),
         ("more members than a group has", "malformed", cbor([_SECRET, ALICE.noise_public, 1, ["", 1_001, []]])),
         ("cut", "malformed", good[:-1]),
-        ("secret of 17 bytes", "malformed", cbor([_SECRET + b"x", ALICE.noise_public, 1])),
-        ("key of zeros", "malformed", cbor([_SECRET, bytes(32), 1])),
-        ("expires before the epoch", "malformed", cbor([_SECRET, ALICE.noise_public, -1])),
+        ("without a preview", "malformed", cbor([_SECRET, ALICE.noise_public, 1])),
+        ("secret of 17 bytes", "malformed", cbor([_SECRET + b"x", ALICE.noise_public, 1, preview])),
+        ("key of zeros", "malformed", cbor([_SECRET, bytes(32), 1, preview])),
+        ("expires before the epoch", "malformed", cbor([_SECRET, ALICE.noise_public, -1, preview])),
         ("longer than any", "limit", bytes(4_096)),
     ]
     return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]

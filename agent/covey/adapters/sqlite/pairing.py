@@ -209,7 +209,7 @@ class GroupRequests:
                 request.secret,
                 request.expires_at_us,
                 request.received_at_us,
-                None if request.preview is None else cbor.encode(request.preview.to_wire()),
+                b"" if request.preview is None else cbor.encode(request.preview.to_wire()),
             ),
         )
 
@@ -242,9 +242,9 @@ def _keys(stored: bytes) -> tuple[DeviceKey, ...]:
     return tuple(DeviceKey(stored[at : at + KEY_BYTES]) for at in range(0, len(stored), KEY_BYTES))
 
 
-def _preview(stored: bytes | None) -> GroupPreview | None:
+def _preview(stored: bytes) -> GroupPreview | None:
     """Return what an inviter has said of a group; nothing where a worn card has changed it."""
     try:
-        return None if stored is None else GroupPreview.from_wire(cbor.decode(stored, PREVIEW_BYTES))
+        return GroupPreview.from_wire(cbor.decode(stored, PREVIEW_BYTES))
     except RemoteError:
         return None

@@ -42,5 +42,4 @@ def shown_operators(keys: Iterable[DeviceKey], labels: Mapping[DeviceKey, str]) 
 
 def labels_of(inviter: InviterIntroduction) -> dict[DeviceKey, str]:
     """Return the labels of those whom an inviter has spoken of, by its word."""
-    shown = () if inviter.preview is None else inviter.preview.members
-    return {**dict(shown), inviter.keys.signing_public: inviter.label}
+    return {**dict(inviter.preview.members), inviter.keys.signing_public: inviter.label}

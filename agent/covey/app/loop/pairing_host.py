@@ -210,11 +210,11 @@ class PairingHost:
         own = InviterIntroduction(node.identity.keys, self._facts.label, invite.group_id, preview, row.operators)
         return Inviter(node.identity, own, passwords, now.monotonic_us + left_us, self._rng)
 
-    def _preview(self, group_id: GroupId, node: Node) -> GroupPreview | None:
+    def _preview(self, group_id: GroupId, node: Node) -> GroupPreview:
         """Return what whoever proves to know the secret is shown of the group (003.14)."""
         group = next((each for each in node.groups.joined() if each.group_id == group_id), None)
         if group is None:
-            return None
+            return GroupPreview("", 0, ())
         return preview_of(group, node.history.profile(group_id).title)
 
     def _meet(self, room: _Room, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:

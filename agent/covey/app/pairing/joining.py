@@ -91,7 +91,7 @@ class Witness(Protocol):
         name: str,
         label: str,
         verifier: list[str],
-        group: PreviewedGroup | None,
+        group: PreviewedGroup,
         operators: tuple[PreviewedMember, ...],
     ) -> None:
         """The inviter is there: the person compares the verifier words, sees which group it is to, and who would order.
@@ -317,7 +317,7 @@ def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tu
             inviter = news.inviter
             inviters.append(inviter)
             name, words = device_name(inviter.keys.signing_public), words_at(news.verifier)
-            group = None if inviter.preview is None else previewed(inviter.group_id, inviter.preview)
+            group = previewed(inviter.group_id, inviter.preview)
             operators = shown_operators(inviter.operators, labels_of(inviter))
             witness.met(name, inviter.label, words, group, operators)
 

@@ -33,7 +33,6 @@ from covey.limits.pairing import (
 if TYPE_CHECKING:
     from covey.core.records.groups import RequestRecords
 
-_FIELDS = 3
 _INVITE_BYTES = 128 + PREVIEW_BYTES
 
 
@@ -44,13 +43,11 @@ class GroupInvite:
     secret: bytes = field(repr=False)
     noise_public: NoisePublic
     expires_at_us: int
-    preview: GroupPreview | None = None
-    """None where an earlier version sent it."""
+    preview: GroupPreview
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        shown = [] if self.preview is None else [self.preview.to_wire()]
-        return cbor.encode([self.secret, self.noise_public, self.expires_at_us, *shown])
+        return cbor.encode([self.secret, self.noise_public, self.expires_at_us, self.preview.to_wire()])
 
     @classmethod
     def from_wire(cls, body: bytes) -> GroupInvite:
@@ -59,12 +56,16 @@ class GroupInvite:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        fields = cbor.decode(body, _INVITE_BYTES)
-        shown = (GroupPreview.from_wire,) if isinstance(fields, list) and len(fields) > _FIELDS else ()
-        readers = cbor.octets(SECRET_BYTES), cbor.octets(KEY_BYTES), cbor.uint()
-        secret, noise_public, *rest = cbor.record(fields, "group invite", *readers, *shown)
+        secret, noise_public, expires_at_us, preview = cbor.record(
+            cbor.decode(body, _INVITE_BYTES),
+            "group invite",
+            cbor.octets(SECRET_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.uint(),
+            GroupPreview.from_wire,
+        )
         crypto.check_noise_key(noise_public)
-        return cls(secret, noise_public, *rest)
+        return cls(secret, noise_public, expires_at_us, preview)
 
 
 def may_invite(groups: Groups, author: DeviceKey) -> None:

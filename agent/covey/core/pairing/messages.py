@@ -34,7 +34,7 @@ WORD_BITS = 11
 _VERSION = 1
 _DOMAIN = b"covey/1 pairing"
 _INTRODUCTION_BYTES = 512 + PREVIEW_BYTES + OPERATORS_BYTES
-_INVITER_FIELDS = 4
+_INVITER_FIELDS = 5
 
 
 class Password(IntEnum):
@@ -303,17 +303,16 @@ class InviterIntroduction:
     keys: DeviceKeys
     label: str
     group_id: GroupId
-    preview: GroupPreview | None = None
-    """What the inviter says of the group; earlier versions say nothing."""
+    preview: GroupPreview
+    """What the inviter says of the group."""
     operators: tuple[DeviceKey, ...] = ()
-    """Whom the joiner is to obey, if its person agrees; nobody without a preview."""
+    """Whom the joiner is to obey, if its person agrees."""
 
     def to_wire(self) -> bytes:
         """Return the content of a welcome."""
-        shown: list[object] = [] if self.preview is None else [self.preview.to_wire()]
-        if shown and self.operators:
-            shown.append(list(self.operators))
-        return cbor.encode([self.keys.signing_public, self.keys.noise_public, self.label, self.group_id, *shown])
+        keys, operators = [self.keys.signing_public, self.keys.noise_public], [list(self.operators)]
+        named = operators if self.operators else []
+        return cbor.encode([*keys, self.label, self.group_id, self.preview.to_wire(), *named])
 
     @classmethod
     def from_wire(cls, raw: bytes) -> InviterIntroduction:
@@ -323,19 +322,19 @@ class InviterIntroduction:
             RemoteError: malformed or beyond a bound.
         """
         fields = cbor.decode(raw, _INTRODUCTION_BYTES)
-        more: tuple[cbor.Read[Any], ...] = (GroupPreview.from_wire, read_operators)
-        shown = more[: max(0, len(fields) - _INVITER_FIELDS)] if isinstance(fields, list) else ()
-        signing, noise, label, group_id, *previews = cbor.record(
+        named = (read_operators,) if isinstance(fields, list) and len(fields) > _INVITER_FIELDS else ()
+        signing, noise, label, group_id, preview, *operators = cbor.record(
             fields,
             "inviter",
             cbor.octets(KEY_BYTES),
             cbor.octets(KEY_BYTES),
             cbor.text(MAXIMUM_LABEL_BYTES),
             cbor.octets(GROUP_ID_BYTES),
-            *shown,
+            GroupPreview.from_wire,
+            *named,
         )
         crypto.check_noise_key(noise)
-        return cls(DeviceKeys(signing, noise), label, group_id, *previews)
+        return cls(DeviceKeys(signing, noise), label, group_id, preview, *operators)
 
 
 @dataclass(frozen=True, slots=True)

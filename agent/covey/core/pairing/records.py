@@ -48,8 +48,8 @@ class GroupRequest:
     secret: bytes = field(repr=False)
     expires_at_us: int
     received_at_us: int
-    preview: GroupPreview | None = None
-    """What its inviter says of the group."""
+    preview: GroupPreview | None
+    """What its inviter says of the group; None where a worn card has changed it."""
 
 
 @dataclass(frozen=True, slots=True)

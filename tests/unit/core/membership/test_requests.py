@@ -11,6 +11,7 @@ from covey.core.membership.events import GroupInvited, JoinRefused
 from covey.core.membership.requests import GroupInvite, decline, unanswered
 from covey.core.now import Now
 from covey.core.pairing.invite import JoinRequest
+from covey.core.pairing.preview import GroupPreview
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import LocalError
@@ -55,7 +56,7 @@ def forge(author: Device, to: Device, number: LinkSeq, body: bytes, group_id: Gr
 
 
 def body(author: Device, expires_at_us: int) -> bytes:
-    return GroupInvite(bytes(16), author.identity.noise_public, expires_at_us).to_wire()
+    return GroupInvite(bytes(16), author.identity.noise_public, expires_at_us, GroupPreview("", 1, ())).to_wire()
 
 
 def codes(device: Device) -> list[str]:

@@ -34,7 +34,7 @@ from covey.limits.pairing import (
     PAIRING_RESEND_US,
     PAIRING_SILENCE_US,
 )
-from tests.meeting import ANN, BEN, CODE, EVE, GROUP, START_US, Meeting, admission, inviter, joiner, rng
+from tests.meeting import ANN, BEN, CODE, EVE, GROUP, SHOWN, START_US, Meeting, admission, inviter, joiner, rng
 
 
 def test_both_see_the_same_words_and_the_joiner_is_admitted(meeting: Meeting) -> None:  # accepts: 003.13
@@ -216,7 +216,7 @@ def test_so_are_the_inviters() -> None:
     proof = from_wire(raw)
     assert isinstance(proof, Proof)
     keys = CeremonyKeys.derive(pake.finish(proof.element), session, commitment)
-    sealed = keys.introduce(Side.INVITER, Welcome.KIND, InviterIntroduction(EVE.keys, "", GROUP).to_wire(), EVE)
+    sealed = keys.introduce(Side.INVITER, Welcome.KIND, InviterIntroduction(EVE.keys, "", GROUP, SHOWN).to_wire(), EVE)
     with pytest.raises(InviteError, match="bound to"):
         joining.receive_message(to_wire(Welcome(session, keys.confirmation(Side.INVITER), sealed)), START_US)
     assert (joining.ending, joining.next_event()) == (None, None)

@@ -24,7 +24,7 @@ from covey.limits.pairing import (
     INVITE_US,
     MAXIMUM_RENDEZVOUS_BYTES,
 )
-from tests.meeting import ANN, CODE, GROUP, START_US, Meeting, admission, inviter, joiner, rng
+from tests.meeting import ANN, CODE, GROUP, SHOWN, START_US, Meeting, admission, inviter, joiner, rng
 
 
 def test_replays_and_reflections_change_nothing(meeting: Meeting) -> None:
@@ -43,9 +43,8 @@ def test_replays_and_reflections_change_nothing(meeting: Meeting) -> None:
 
 def test_an_earlier_ceremony_replayed_is_a_wrong_try(meeting: Meeting) -> None:
     meeting.met()
-    later = Inviter(
-        ANN, InviterIntroduction(ANN.keys, "ann", GROUP), {Password.CODE: CODE}, START_US + INVITE_US, rng("later")
-    )
+    own = InviterIntroduction(ANN.keys, "ann", GROUP, SHOWN)
+    later = Inviter(ANN, own, {Password.CODE: CODE}, START_US + INVITE_US, rng("later"))
     replayed = Meeting(later, joiner("carol"))
     for raw in meeting.seen:
         replayed.to_inviter(raw)

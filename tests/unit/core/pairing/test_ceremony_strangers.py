@@ -32,7 +32,7 @@ from covey.limits.pairing import (
     PAIRING_TRIES,
     PAIRING_TRY_US,
 )
-from tests.meeting import ANN, BEN, CODE, GROUP, START_US, Meeting, inviter, joiner, proof_of, rng
+from tests.meeting import ANN, BEN, CODE, GROUP, SHOWN, START_US, Meeting, inviter, joiner, proof_of, rng
 
 
 def test_a_wrong_code_costs_a_try_and_no_more() -> None:
@@ -102,7 +102,7 @@ def test_a_guesser_has_few_tries_in_a_codes_life() -> None:
 
 @pytest.mark.slow
 def test_who_has_the_uri_waits_for_no_guesser() -> None:
-    own = InviterIntroduction(ANN.keys, "ann", GROUP)
+    own = InviterIntroduction(ANN.keys, "ann", GROUP, SHOWN)
     secrets = {Password.CODE: CODE, Password.URI: bytes(range(16))}
     inviting = Inviter(ANN, own, secrets, START_US + INVITE_US, rng("both"))
     proof = from_wire(proof_of(inviting, "eve", b"42-abandon-able"))
