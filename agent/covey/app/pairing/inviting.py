@@ -10,6 +10,7 @@ from enum import Enum
 from importlib.util import find_spec
 
 from covey.adapters.mqtt.settings import parse_url
+from covey.app.device.carriage import check_room
 from covey.app.device.device import Device
 from covey.app.device.pins import NOBODY
 from covey.app.device.relay_access import has_authority, require_relay
@@ -166,6 +167,7 @@ def open_invitation(
     """
     require_relay(device)
     manifest = device.pick_group(group)
+    check_room(device, manifest)
     group_id, named = manifest.group_id, named_keys(device, manifest, operators)
     with device.store.transaction():
         now_us = device.now().wall_us
@@ -276,6 +278,7 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
     """
     require_relay(device)
     manifest = device.pick_group(group)
+    check_room(device, manifest)
     group_id = manifest.group_id
     found = {
         member.keys.signing_public: member

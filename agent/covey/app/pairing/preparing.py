@@ -15,6 +15,7 @@ from pathlib import Path
 
 from covey.adapters.broker.authority import authority
 from covey.adapters.keys.key_file import private_folder
+from covey.app.device.carriage import check_room
 from covey.app.device.device import Device
 from covey.app.device.relay_access import has_authority, require_relay
 from covey.app.loop.pairing_host import host_facts
@@ -64,6 +65,7 @@ def prepare(
     manifest = device.pick_group(group)
     if len(manifest.members) + len(labels) > MAXIMUM_MEMBERS:
         raise LocalError(f"the group has {len(manifest.members)} members of {MAXIMUM_MEMBERS}: too little room")
+    check_room(device, manifest, len(labels))
     paths = _paths(labels, folder)
     private_folder(folder)
     files = _open(device, manifest, labels, lifetime_us, capabilities, named_keys(device, manifest, operators))

@@ -20,7 +20,14 @@ from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.records import MessageClass
 from covey.core.wire.message import Message, MessageType
-from covey.limits.history import BUNDLE_OPERATION_BYTES, BUNDLE_OPERATIONS
+from covey.limits.history import (
+    BUNDLE_OPERATION_BYTES,
+    BUNDLE_OPERATIONS,
+    MAXIMUM_OPERATION_BODY_BYTES,
+    MAXIMUM_OPERATION_BYTES,
+)
+
+_AROUND_BODY = MAXIMUM_OPERATION_BYTES - MAXIMUM_OPERATION_BODY_BYTES
 
 if TYPE_CHECKING:
     from covey.core.records import Records
@@ -90,6 +97,17 @@ class HistoryAnswering:
     def fits_a_relay(self, operations: int, length: int) -> bool:
         """Say whether one message carries some operations, which are `length` bytes together."""
         return bundle_payload_bytes(operations, length) <= self._carriage.maximum_payload
+
+    def largest_body(self) -> int:
+        """Return how large the body of an operation may be, in bytes, so that a relay of this device carries it."""
+        fitting, too_large = 0, MAXIMUM_OPERATION_BODY_BYTES + 1
+        while too_large - fitting > 1:  # padding makes the size of a message a staircase
+            middle = (fitting + too_large) // 2
+            if self.fits_a_relay(1, middle + _AROUND_BODY):
+                fitting = middle
+            else:
+                too_large = middle
+        return fitting
 
     def _count_missing(self, group_id: GroupId, pull: HistoryPull) -> int:
         """Return how many operations come after the ends of logs, those that were forgotten among them."""

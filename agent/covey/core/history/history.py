@@ -174,11 +174,20 @@ class History:
         """Add an operation of this device to a group's history, and queue it for the members.
 
         Raises:
-            LocalError: it is too large, or this device has written as much as others keep of it; or the outbox is full.
+            LocalError: it is too large for an operation, or for every relay of this device, after which no member
+                would get anything else that this device writes; or this device has written as much as others keep of
+                it; or the outbox is full.
             UnknownGroupError: this device is not in the group.
         """
-        if len(body.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
+        size = len(body.to_wire())
+        if size > MAXIMUM_OPERATION_BODY_BYTES:
             raise LocalError(f"an operation holds at most {MAXIMUM_OPERATION_BODY_BYTES} bytes")
+        most = self.exchange.answering.largest_body()
+        if size > most:
+            raise LocalError(
+                f"no relay of this device carries {size} bytes, only {most} at once; nothing was written",
+                hint="what is longer goes as a file: covey put FILE; or have the relay take larger messages",
+            )
         newest = self._newest_manifest(group_id)
         return self._write(self._manifest_of_last(newest) or newest, newest, body, now)
 

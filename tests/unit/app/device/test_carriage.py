@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.state_folder import StateFolder
+from covey.app.device.carriage import check_room
 from covey.app.device.device import open_device
+from covey.errors import LocalError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 
 SITE, CLOUD = "mqtts://site.example", "mqtts://cloud.example"
@@ -32,3 +34,16 @@ def test_a_command_writes_for_the_relays_that_the_agent_has_reached(
     with open_device(folder) as device:
         assert device.node.state.carriage.maximum_payload == most
         assert device.make_node().state.carriage.maximum_payload == most
+
+
+@pytest.mark.parametrize(("payload", "room"), [(1_500, 1), (4_000, 10), (200_000, 500)])
+def test_nobody_is_invited_into_a_manifest_that_no_relay_carries(tmp_path: Path, payload: int, room: int) -> None:
+    folder = StateFolder.at(tmp_path / "state")
+    folder.create({"relay.url": SITE})
+    with open_device(folder) as device:
+        with device.store.transaction():
+            group = device.node.membership.create("hub", (), 1)
+            device.store.conditions.set("payload site.example:8883", str(payload), 1)
+        check_room(device, group, room)
+        with pytest.raises(LocalError, match=f"what the relay takes: {payload} bytes"):
+            check_room(device, group, 2 * room + 2)

@@ -8,7 +8,7 @@ import pytest
 
 from covey.core.events import EnvelopeDropped, HistoryForked, HistoryGrew
 from covey.core.group.manifest import BOARD, Member, Mode
-from covey.core.history.bodies import GroupProfile
+from covey.core.history.bodies import GroupProfile, Note
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId, Place
@@ -296,3 +296,24 @@ def test_a_fork_is_reported_when_it_comes_and_not_again(make: Make) -> None:
         send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, bundle_of(one, other))
     assert [each for each in ann.events() if isinstance(each, HistoryForked)] == [HistoryForked(group_id, ben.key)]
     assert ann.store.operations.forks(group_id) == {ben.key: 1}
+
+
+@pytest.mark.parametrize("payload", [1_800, 3_000, 10_240, 65_000])
+def test_what_no_relay_carries_is_refused_where_it_is_written(make: Make, payload: int) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    write_note(ann, group_id, "before")
+    carry(ann, ben)
+    ann.node.state.carriage.maximum_payload = payload
+    with pytest.raises(LocalError, match=r"no relay of this device carries \d+ bytes, only (\d+) at once") as refused:
+        write_note(ann, group_id, "n" * min(payload, MAXIMUM_OPERATION_BODY_BYTES - 100))
+    most = int(str(refused.value).split("only ")[1].split()[0])
+    longest = "n" * (most - len(Note("text/plain", b"").to_wire()) - 4)  # a byte string says its own length
+    write_note(ann, group_id, longest)
+    write_note(ann, group_id, "after")
+    for outgoing in ann.sends():
+        assert len(outgoing.envelope) <= payload
+        ben.receive(outgoing.envelope)
+    carry(ann, ben)  # its acknowledgement
+    maintain(ann, ben)
+    assert read_notes(ben, group_id) == ["before", longest, "after"]
