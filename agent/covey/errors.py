@@ -178,6 +178,13 @@ class DamagedFileError(LocalError):
         )
 
 
+class TimeUpError(LocalError):
+    """What was waited for has not come in the time that the caller gave; 124 as of timeout(1)."""
+
+    code = "time_up"
+    exit_code = 124
+
+
 class UsageError(LocalError):
     """The command line is wrong."""
 

@@ -43,6 +43,8 @@ def test_what_is_wrong_is_told_once_and_its_end(new_gateway: Callable[[str], Gat
         hub.ok("config", "set", key, value)
     for key, value in {"label": "orchard", "presence.interval_seconds": "1"}.items():
         device.ok("config", "set", key, value)
+    assert hub.json("alert", "list")["watched"] is False
+    assert "nobody watches: covey alert watch does" in hub.covey("alert", "list").stderr
     hub.ok("group", "create", "--capability", "collector")
     assert "program: " in hub.covey("alert", "test").stdout
     (tmp_path / "told").mkdir()
@@ -57,6 +59,7 @@ def test_what_is_wrong_is_told_once_and_its_end(new_gateway: Callable[[str], Gat
     wait_until(lambda: "1 here" in hub.json("fleet")["summary"], "the device is seen to be there")
     watcher.start("alert", "watch", "--interval", "0.1")
     try:
+        wait_until(lambda: hub.json("alert", "list")["watched"])
         _goes_and_comes_back(hub, device, tmp_path)
     finally:
         watcher.kill()

@@ -127,7 +127,7 @@ def test_what_is_sent_is_handed_over_in_one_step(fleet: list[Gateway]) -> None: 
     assert taken == [f"word {number}" for number in range(4)]
     shed.kill()
     post.kill()
-    said = shed.fails("send", "--text", "nobody is there", "--hand-over", "--wait", "0.1", code=1)
+    said = shed.fails("send", "--text", "nobody is there", "--hand-over", "--wait", "0.1", code=124)
     assert "no mailbox has answered yet for" in said
 
 

@@ -33,6 +33,8 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json(to_json(found))
         return 0
+    if not found.watched:
+        print("nobody watches: covey alert watch does; what follows is from its last look", file=sys.stderr)
     if found.alerts:
         rows = [
             (

@@ -13,7 +13,7 @@ from covey.app.wording import count
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option, key_option, seconds_option
 from covey.cli.progress_line import ProgressLine
-from covey.cli.terminal import print_json
+from covey.cli.terminal import TIME_UP, print_json
 from covey.errors import UsageError
 from covey.limits.telemetry import MAXIMUM_PUBLISH_BYTES
 
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
         "--batch", type=int, metavar="N", help="readings in one message (default: telemetry.batch_readings)"
     )
     key_option(parser)
-    seconds_option(parser, "--wait", "wait until the collector has landed all of it")
+    seconds_option(parser, "--wait", f"wait until the collector has landed all of it; exit code {TIME_UP} if not")
     json_option(parser)
 
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if waiting:
         print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)
         print("hint: they stay queued; 'covey run' delivers them", file=sys.stderr)
-        return 1
+        return TIME_UP
     if options.wait is not None:
         print("landed by the collector", file=sys.stderr)
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option, seconds_option
-from covey.cli.terminal import print_json
+from covey.cli.terminal import TIME_UP, print_json
 
 if TYPE_CHECKING:
     from covey.client import Blob
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    seconds_option(parser, "--wait", "wait for a blob if there is none", 0.0)
+    seconds_option(parser, "--wait", f"wait for a blob if there is none; exit code {TIME_UP} if none comes", 0.0)
     parser.add_argument("--all", action="store_true", help="take all that is there, one after the other")
     parser.add_argument(
         "--in-order", action="store_true", help="each sender's blobs in its order: one waits for those sent before it"
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
                 break
     if not taken:
         print("nothing has arrived", file=sys.stderr)
-    return 0 if taken or options.all else 1
+    return 0 if taken or options.all else TIME_UP if options.wait else 1
 
 
 def _print(blob: Blob, *, as_json: bool) -> None:

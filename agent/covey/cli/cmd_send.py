@@ -11,7 +11,7 @@ from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, group_option, json_option, key_option, seconds_option
 from covey.cli.handing_over import WAIT_S, hand_over, report_handed_over
 from covey.cli.quantities import read_us
-from covey.cli.terminal import print_json
+from covey.cli.terminal import TIME_UP, print_json
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 
@@ -38,7 +38,7 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="wait until a mailbox has all that waits: this device goes away",
     )
-    seconds_option(parser, "--wait", "wait until every member has acknowledged, or for mailboxes")
+    seconds_option(parser, "--wait", f"wait until all have acknowledged, or for mailboxes; exit code {TIME_UP} if not")
     json_option(parser)
 
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if waiting:
         print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)
         print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows for whom", file=sys.stderr)
-        return 1
+        return TIME_UP
     if options.wait is not None:
         print("acknowledged by every member", file=sys.stderr)
     return 0

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from covey.app.device.device import Device
 from covey.app.device.known_labels import named_selector, namer
+from covey.app.loop.relay_loop import wait_until
 from covey.app.orders import setting_orders
 from covey.app.orders.operators import OrderEntry, judged
 from covey.app.orders.program_settings import ordered_settings
 from covey.app.wording import count
-from covey.cli.command_view import lacking
+from covey.cli.command_view import lacking, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
+from covey.cli.interruption import explained_interruption
+from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
-from covey.cli.terminal import one_line_less, print_json, print_table, read_secret, read_text_file
+from covey.cli.terminal import TIME_UP, one_line_less, print_json, print_table, read_secret, read_text_file
 from covey.config.ordered import APPLICATION_PREFIX
 from covey.config.settings import nearest, settings, toml_value
 from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
 
 _ACTIONS = ("set", "unset", "get", "diff", "history")
 _SHOWN = 40
@@ -43,6 +50,8 @@ def add_arguments(parser: Parser) -> None:
     get = actions.add("get", on_device(_get), "show what operators have set on this device", also=["list", "ls"])
     diff = actions.add("diff", on_device(_diff), "show what devices were told to use, and what they say")
     history = actions.add("history", on_device(_history), "show who set what for whom, and when")
+    for action in (set_, unset):
+        wait_options(action)
     for action in (set_, unset, history):
         action.add_argument("setting", metavar="SETTING", help="a setting, or a program's own: app.NAME")
     set_.add_argument(
@@ -68,20 +77,19 @@ def add_arguments(parser: Parser) -> None:
         json_option(action)
 
 
-def _set(device: Device, options: argparse.Namespace) -> None:
+def _set(device: Device, options: argparse.Namespace) -> int:
     if options.value not in {None, "-"} and options.file is not None:
         raise UsageError("a value is given once", hint="VALUE, or --from FILE")
     if options.secret:
-        _set_secret(device, options)
-        return
+        return _set_secret(device, options)
     file = options.file or ("-" if options.value == "-" else None)
     if file is None and options.value is None:
         raise UsageError("there is no value", hint="covey setting set SETTING VALUE, or --from FILE")
     text = options.value if file is None else one_line_less(read_text_file(file))
-    _give(device, options, setting_orders.read_value(options.setting, text))
+    return _give(device, options, setting_orders.read_value(options.setting, text))
 
 
-def _set_secret(device: Device, options: argparse.Namespace) -> None:
+def _set_secret(device: Device, options: argparse.Namespace) -> int:
     if options.value not in {None, "-"}:
         raise UsageError(
             "a secret on the command line stands in the list of processes and in the shell's history",
@@ -92,17 +100,54 @@ def _set_secret(device: Device, options: argparse.Namespace) -> None:
     operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
     if not options.json:
         print("who joins later cannot read it: set it again for them")
-    _show_order(options, judged(device, manifest, operation), devices)
+    return _ordered(device, manifest, options, judged(device, manifest, operation), devices)
 
 
-def _unset(device: Device, options: argparse.Namespace) -> None:
-    _give(device, options, None)
+def _unset(device: Device, options: argparse.Namespace) -> int:
+    return _give(device, options, None)
 
 
-def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> None:
+def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> int:
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_setting(device, manifest, options.setting, value, options.selector)
-    _show_order(options, judged(device, manifest, operation), devices)
+    return _ordered(device, manifest, options, judged(device, manifest, operation), devices)
+
+
+def _ordered(
+    device: Device, manifest: GroupManifest, options: argparse.Namespace, order: OrderEntry, devices: int
+) -> int:
+    """Show an order, and wait for what becomes of it where that is wanted; return the exit code."""
+    if not (options.json and options.wait):
+        _show_order(options, order, devices)
+    return _wait(device, manifest, options, order) if options.wait else 0
+
+
+def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, order: OrderEntry) -> int:
+    """Wait until every device has said what it makes of a setting, and show what; return the exit code."""
+
+    def found() -> list[setting_orders.SettingDifference]:
+        every = setting_orders.differences(device, manifest, options.selector, options.setting)
+        own = order.author  # who gave it and obeys nobody is not meant
+        return [each for each in every if each.operation == order.id and (each.device != own or each.state)]
+
+    def finished() -> bool:
+        rows = found()
+        settled = sum(each.settled for each in rows)
+        line.show(f"{settled} of {count(len(rows), 'device')} settled", last=settled == len(rows))
+        return settled == len(rows)
+
+    stands = "the order stands: 'covey setting diff' shows what becomes of it"
+    with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
+        in_time = wait_until(device, finished, options.timeout)
+    rows = found()
+    if options.json:
+        print_json({"id": order.id, "devices": [asdict(each) for each in rows]})
+    else:
+        _show_differences([each for each in rows if not each.agrees])
+        print(f"{sum(each.agrees for each in rows)} of {len(rows)} agree")
+    if not in_time:
+        return TIME_UP
+    return 0 if rows and all(each.agrees for each in rows) else 1
 
 
 def _show_order(options: argparse.Namespace, order: OrderEntry, devices: int) -> None:
@@ -151,6 +196,12 @@ def _diff(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json([asdict(each) for each in shown])
         return
+    _show_differences(shown)
+    agree = sum(each.agrees for each in found)
+    print(f"{agree} of {len(found)} agree" if found else "nothing is set for these devices")
+
+
+def _show_differences(shown: list[setting_orders.SettingDifference]) -> None:
     if shown:
         rows = [
             (
@@ -163,8 +214,6 @@ def _diff(device: Device, options: argparse.Namespace) -> None:
             for each in shown
         ]
         print_table(["device", "setting", "wanted", "state", "why"], rows)
-    agree = sum(each.agrees for each in found)
-    print(f"{agree} of {len(found)} agree" if found else "nothing is set for these devices")
 
 
 def _history(device: Device, options: argparse.Namespace) -> None:

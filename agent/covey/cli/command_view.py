@@ -18,7 +18,7 @@ from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
 from covey.cli.status_view import duration
-from covey.cli.terminal import print_fields, print_json, print_table
+from covey.cli.terminal import PARTLY, TIME_UP, print_fields, print_json, print_table
 from covey.core.ids import labelled_name, printable
 from covey.limits.actions import MAXIMUM_RESULT_WHY_BYTES
 
@@ -28,20 +28,15 @@ if TYPE_CHECKING:
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
 
-TIME_UP = 124
-"""The exit code where the time to wait is over, as of timeout(1)."""
-
 _REFRESH_S = 5.0
 _DAY_US = 86_400_000_000
 
 
 def wait_options(parser: Parser) -> None:
     """Add --wait, and for how long."""
-    parser.add_argument(
-        "--wait", action="store_true", help="wait for all devices: exit code 0 if all have done it, else 1"
-    )
-    over = f"how long to wait (default: 600); exit code {TIME_UP} where that is over"
-    seconds_option(parser, "--timeout", over, 600.0)
+    codes = f"exit code 0 if all did it, 1 if one failed, {PARTLY} if some obey no operator, {TIME_UP} if time is up"
+    parser.add_argument("--wait", action="store_true", help=f"wait for all devices: {codes}")
+    seconds_option(parser, "--timeout", "with --wait: how long (default: 600)", 600.0)
 
 
 def print_ordered(given: OrderedCommand) -> None:
@@ -82,7 +77,9 @@ def wait_for_devices(device: Device, manifest: GroupManifest, order: str, second
     show_command(report, device.clock.wall_us(), as_json=as_json)
     if not report.finished:
         return TIME_UP
-    return 0 if report.succeeded else 1
+    if report.failed or not report.devices:
+        return 1
+    return PARTLY if report.undone else 0
 
 
 def _command(device: Device, manifest: GroupManifest, order: str) -> CommandReport:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.cli.interruption import explained_interruption
-from covey.cli.terminal import print_json
+from covey.cli.terminal import TIME_UP, print_json
 from covey.core.ids import labelled_name
 
 if TYPE_CHECKING:
@@ -39,4 +39,4 @@ def report_handed_over(
         names = ", ".join(labelled_name(name, labels.get(name, "")) for name in found.open)
         print(f"error: no mailbox has answered yet for: {names}", file=sys.stderr)
         print("hint: it stays queued, and goes on; is the relay reached? covey status", file=sys.stderr)
-    return 1 if found.open else 0
+    return TIME_UP if found.open else 0

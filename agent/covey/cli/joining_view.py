@@ -12,7 +12,7 @@ from covey.app.groups.previews import PreviewedMember
 from covey.app.history.writing import group_profile
 from covey.app.pairing.joining import await_group
 from covey.cli.group_view import group_as_json, show_group
-from covey.cli.terminal import print_json
+from covey.cli.terminal import TIME_UP, print_json
 from covey.core.ids import GroupId, printable
 
 
@@ -34,7 +34,7 @@ def wait_for_group(device: Device, group_id: GroupId, seconds: float, *, as_json
     if manifest is None:
         print("error: no answer yet", file=sys.stderr)
         print("hint: the request is kept; 'covey run' goes on with it while the invite is valid", file=sys.stderr)
-        return 1
+        return TIME_UP
     if as_json:
         print_json(group_as_json(manifest, group_profile(device, manifest), labels_in(device, manifest)))
     else:

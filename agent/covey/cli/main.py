@@ -101,8 +101,8 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
         prog="covey",
         description="End-to-end encrypted sync and telemetry for fleets of small devices.",
         epilog="covey COMMAND --help says more.\n\n"
-        "Exit codes: 0 done, 1 failed, 2 wrong usage, 78 wrong configuration, 130 Ctrl-C,\n"
-        "141 nobody reads on (| head).",
+        "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some devices obey no operator and did nothing (--wait),\n"
+        "78 wrong configuration, 124 the time to wait is over, 130 Ctrl-C, 141 nobody reads on (| head).",
     )
     parser.add_argument("--version", action="version", version=f"covey {_version(first)}", help="print the version")
     kind: Any = partial(_command_parser, chosen)

@@ -7,7 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from covey.errors import LocalError, UsageError
+from covey.errors import LocalError, TimeUpError, UsageError
+
+TIME_UP = TimeUpError.exit_code
+"""The exit code where the time to wait is over."""
+
+PARTLY = 3
+"""The exit code where nothing failed, but some of the devices meant obey no operator and did nothing."""
 
 
 def print_json(value: object) -> None:

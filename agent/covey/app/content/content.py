@@ -36,6 +36,7 @@ from covey.errors import (
     DiskFullError,
     LocalError,
     StorageError,
+    TimeUpError,
     UsageError,
 )
 
@@ -175,7 +176,7 @@ def fetch_file(
             hint="ask who has put it to put it again",
         )
     if found is not ContentState.HERE:
-        raise LocalError(
+        raise TimeUpError(
             f"'{offer.file.name}' has not come yet",
             hint="it is asked for still, and goes on where it is: 'covey content waiting' shows it",
         )

@@ -11,14 +11,9 @@ from covey.core.group.messages import payload_bytes
 from covey.core.ids import DeviceKey
 from covey.core.membership.agreement import Agreement, SaidHeads
 from covey.core.wire.topics import inbox_topic
-from covey.errors import LocalError
-
-_MEMBER_BYTES = 240
-"""Of a member in a manifest: two keys, a label, a role and two capabilities take less."""
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
-    from covey.app.device.device import Device
     from covey.config.schema import RelayConfig
     from covey.core.group.manifest import GroupManifest
 
@@ -28,22 +23,6 @@ def announced_payloads(relay: RelayConfig, store: SqliteStore) -> dict[str, int]
     conditions = store.conditions.values()
     noted = {place(url): conditions.get(f"payload {place(url)}", ("",))[0] for url in (relay.url, *relay.also) if url}
     return {name: int(payload) for name, payload in noted.items()} if all(noted.values()) else {}
-
-
-def check_room(device: Device, group: GroupManifest, newcomers: int = 1) -> None:
-    """Refuse to invite more devices than leave a manifest that a relay of this device carries.
-
-    Raises:
-        LocalError: the manifest would be larger; then no member would hear of any further change of the group.
-    """
-    payloads = announced_payloads(device.config.relay, device.store)
-    size = device.store.groups.largest_manifest(group.group_id) + newcomers * _MEMBER_BYTES
-    if payloads and payload_bytes([size]) > max(payloads.values()):
-        raise LocalError(
-            f"with {len(group.members) + newcomers} members the group's manifest is larger than what "
-            f"{'the relay takes' if len(payloads) == 1 else 'any relay takes'}: {max(payloads.values())} bytes",
-            hint="have the relay take larger messages (mosquitto: max_packet_size), or make another group",
-        )
 
 
 def fits(store: SqliteStore, group: GroupManifest, most: int) -> bool:

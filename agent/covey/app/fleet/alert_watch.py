@@ -56,8 +56,9 @@ class AlertTargetEntry:
 
 @dataclass(frozen=True, slots=True)
 class AlertList:
-    """What is wrong now, and whom it is told."""
+    """What was wrong at the last look, whom it is told, and whether `covey alert watch` runs here and looks again."""
 
+    watched: bool
     alerts: tuple[AlertEntry, ...]
     targets: tuple[AlertTargetEntry, ...]
 
@@ -88,6 +89,7 @@ def list_alerts(folder: StateFolder) -> AlertList:
     )
     queues = ((name, book.queue(name)) for name in targets)
     return AlertList(
+        folder.locks.alerts_are_watched(),
         tuple(sorted(alerts, key=lambda each: each.since_us)),
         tuple(
             AlertTargetEntry(name, len(each.waiting), each.dropped, each.attempts, each.error) for name, each in queues

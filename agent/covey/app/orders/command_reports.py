@@ -93,9 +93,15 @@ class CommandReport:
         return not any(self.outcomes[each] for each in _OPEN)
 
     @property
-    def succeeded(self) -> bool:
-        """Whether every device has done it that can, one at least."""
-        return 0 < self.outcomes["done"] == len(self.devices) - self.outcomes["excluded"]
+    def failed(self) -> bool:
+        """Whether a device refused it, failed, or cannot know what it did."""
+        return any(self.outcomes[each] for each in ("failed", "refused", "unknown"))
+
+    @property
+    def undone(self) -> int:
+        """How many devices it is for have not done it; one that obeys no commands and gave it itself is no target."""
+        exempt = any(each.outcome == "excluded" and each.device == self.order.author for each in self.devices)
+        return len(self.devices) - self.outcomes["done"] - exempt
 
 
 def command_report(device: Device, manifest: GroupManifest, name: str) -> CommandReport | OrderEntry:

@@ -57,6 +57,11 @@ class SettingDifference:
     reported_at_us: int | None
     agrees: bool
 
+    @property
+    def settled(self) -> bool:
+        """Whether it has done what is wanted, or never will."""
+        return self.agrees or self.state in {"refused", REVERTED}
+
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:

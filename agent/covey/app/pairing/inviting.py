@@ -10,7 +10,7 @@ from enum import Enum
 from importlib.util import find_spec
 
 from covey.adapters.mqtt.settings import parse_url
-from covey.app.device.carriage import check_room
+from covey.app.device.carriage import announced_payloads
 from covey.app.device.device import Device
 from covey.app.device.pins import NOBODY
 from covey.app.device.relay_access import has_authority, require_relay
@@ -22,6 +22,7 @@ from covey.app.pairing.first_contact import RelayPatience
 from covey.app.pairing.joining import pairing_error
 from covey.app.relays.broker_access import known_enrolment_password
 from covey.core.group.manifest import GroupManifest, Member
+from covey.core.group.messages import payload_bytes
 from covey.core.ids import DeviceKey, GroupId, device_name, key_from_text, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
@@ -36,6 +37,8 @@ _DELIVERY_S = 10.0
 _TLS_PORT = 8883
 _SIGNING_KEY = "covey-sign-"
 """How a signing key begins, as people write it."""
+_MEMBER_BYTES = 240
+"""Of a member in a manifest: two keys, a label, a role and two capabilities take less."""
 _TYPED = re.compile(r"[a-z0-9]{1,64}")
 
 
@@ -145,6 +148,22 @@ class OpenInvitation:
 def codes_can_be_drawn() -> bool:
     """Say whether the packages are there that a code needs; without them, the URI has to do."""
     return find_spec("spake2") is not None and find_spec("mnemonic") is not None
+
+
+def check_room(device: Device, group: GroupManifest, newcomers: int = 1) -> None:
+    """Refuse to invite more devices than leave a manifest that a relay of this device carries.
+
+    Raises:
+        LocalError: the manifest would be larger; then no member would hear of any further change of the group.
+    """
+    payloads = announced_payloads(device.config.relay, device.store)
+    size = device.store.groups.largest_manifest(group.group_id) + newcomers * _MEMBER_BYTES
+    if payloads and payload_bytes([size]) > max(payloads.values()):
+        raise LocalError(
+            f"with {len(group.members) + newcomers} members the group's manifest is larger than what "
+            f"{'the relay takes' if len(payloads) == 1 else 'any relay takes'}: {max(payloads.values())} bytes",
+            hint="have the relay take larger messages (mosquitto: max_packet_size), or make another group",
+        )
 
 
 def open_invitation(

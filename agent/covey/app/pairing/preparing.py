@@ -15,12 +15,11 @@ from pathlib import Path
 
 from covey.adapters.broker.authority import authority
 from covey.adapters.keys.key_file import private_folder
-from covey.app.device.carriage import check_room
 from covey.app.device.device import Device
 from covey.app.device.relay_access import has_authority, require_relay
 from covey.app.loop.pairing_host import host_facts
 from covey.app.pairing.invite_file import SUFFIX, InviteFile
-from covey.app.pairing.inviting import named_keys
+from covey.app.pairing.inviting import check_room, named_keys
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.pairing.ceremony import Ending

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.state_folder import StateFolder
-from covey.app.device.carriage import check_room
 from covey.app.device.device import open_device
+from covey.app.pairing.inviting import check_room
 from covey.errors import LocalError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 
