@@ -22,14 +22,15 @@ def climate_chip(kind):
 ROM = b"\x28\xff\x64\x1e\x0f\x00\x00\x1a"
 WANTED = (
     ["bme280", {"name": "attic"}],
-    ["bme280", {"address": 0x77}],
-    ["sht3x", {"address": 0x45}],
+    ["bme280", {"name": "cellar", "address": 0x77}],
+    ["sht3x", {"name": "attic", "address": 0x45}],  # as the first: it is refused
+    ["sht3x", {"name": "hall", "address": 0x45}],
     ["sht4x", {}],
-    ["scd4x", {"id": None}],
+    ["scd4x", {"name": "room", "id": None}],
     ["ina219", {"shunt_milliohms": 10}],
     ["ds18b20", {"pin": 22}],
-    ["dht", {"pin": 15}],
-    ["pulses", {"pin": 14, "name": "water", "unit": "m3", "scale": 3, "bounce_ms": 0}],
+    ["dht", {"pin": 15, "name": "bath"}],
+    ["pulses", {"pin": 14, "name": "gas", "unit": "m3", "scale": 3, "bounce_ms": 0}],
 )
 
 

@@ -445,9 +445,9 @@ def _write_with_influxdata_own_client(path: Path) -> list[tuple[str, int, float 
             influx.write_api(SYNCHRONOUS).write("any", record="no line")
     at_us = 1_790_000_000_000_000
     return [
-        ("heat_pump/room:plant__2_b/flow", at_us + 1_000_000, 7.0),
-        ("heat_pump/room:plant__2_b/ok", at_us + 1_000_000, True),
-        ("heat_pump/says", at_us + 2_000_000, 'a "word", \\ and more'),
+        ("heat_x20_pump/room:plant_x2C20_2_x3D_b/flow", at_us + 1_000_000, 7.0),
+        ("heat_x20_pump/room:plant_x2C20_2_x3D_b/ok", at_us + 1_000_000, True),
+        ("heat_x20_pump/says", at_us + 2_000_000, 'a "word", \\ and more'),
         ("tank/level", at_us + 3_000_000, -1.5e-3),
         *(("tank/level", at_us + (100 + number) * 1_000_000, float(number)) for number in range(10)),
     ]

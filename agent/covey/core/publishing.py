@@ -65,3 +65,8 @@ class Publishing:
         self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now)
         self._records.counters.count("published_readings", readings)
         self._records.counters.count("published_messages")
+
+    def count_replaced_times(self, readings: int) -> None:
+        """Count readings whose time was not believed, so that they got the time of their arrival."""
+        if readings:
+            self._records.counters.count("published_times_replaced", readings)

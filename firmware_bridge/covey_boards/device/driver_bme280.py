@@ -19,7 +19,9 @@ class Bme280:
     and appendix 8.1 of BST-BME280-DS002).
     """
 
-    def __init__(self, name="air", address=0x76, **pins):
+    NAME = "air"
+
+    def __init__(self, name=NAME, address=0x76, **pins):
         self._name, self._address, self._bus = name, address, bus(**pins)
         [kind] = self._read(0xD0, 1)
         if kind not in (_BMP280, _BME280):

@@ -4,7 +4,9 @@
 class Dht:
     """`{"pin": 15, "name": "air", "model": 22}`. It measures every two seconds at most; a reading takes 25 ms."""
 
-    def __init__(self, pin, name="air", model=22):
+    NAME = "air"
+
+    def __init__(self, pin, name=NAME, model=22):
         import dht
         from machine import Pin
 

@@ -7,9 +7,14 @@ _NEVER_MEASURED = 850_000  # what the chip says between its power and its first 
 
 
 class Ds18b20:
-    """`{"pin": 22, "name": "water"}`: all on the pin, of which each but a single one has its number in its name."""
+    """`{"pin": 22, "name": "water"}`: all on the pin, each with its number in its name, as `water/28ff641e8416035c`.
 
-    def __init__(self, pin, name="water"):
+    A single one has it too: else its name would be another one's at a start at which that one alone answers.
+    """
+
+    NAME = "water"
+
+    def __init__(self, pin, name=NAME):
         from ds18x20 import DS18X20
         from machine import Pin
         from onewire import OneWire
@@ -18,8 +23,7 @@ class Ds18b20:
         found = self._chips.scan()
         if not found:
             raise ValueError("none on pin %s" % pin)
-        single = len(found) == 1
-        self._names = [(rom, name if single else name + "/" + _hex(rom)) for rom in sorted(map(bytes, found))]
+        self._names = [(rom, name + "/" + _hex(rom)) for rom in sorted(map(bytes, found))]
         self._last = {}
         self.prepare()
 

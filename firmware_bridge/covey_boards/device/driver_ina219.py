@@ -12,7 +12,9 @@ class Ina219:
     The chip's own calibration is not used: it would give what is reckoned here, with fewer digits.
     """
 
-    def __init__(self, name="supply", address=0x40, shunt_milliohms=100, **pins):
+    NAME = "supply"
+
+    def __init__(self, name=NAME, address=0x40, shunt_milliohms=100, **pins):
         self._name, self._address, self._bus = name, address, bus(**pins)
         self._shunt_milliohms = shunt_milliohms
         self._register(0)

@@ -15,7 +15,9 @@ _READ = b"\xec\x05"
 class Scd4x:
     """`{"name": "air", "address": 98}`, and the bus's pins."""
 
-    def __init__(self, name="air", address=0x62, **pins):
+    NAME = "air"
+
+    def __init__(self, name=NAME, address=0x62, **pins):
         self._name, self._address, self._bus = name, address, bus(**pins)
         try:
             self._bus.writeto(address, _START)

@@ -11,7 +11,9 @@ _MEASURE = b"\x24\x00"  # once, with high repeatability, without stretching the 
 class Sht3x:
     """`{"name": "air", "address": 68}`, and the bus's pins."""
 
-    def __init__(self, name="air", address=0x44, **pins):
+    NAME = "air"
+
+    def __init__(self, name=NAME, address=0x44, **pins):
         self._name, self._address, self._bus = name, address, bus(**pins)
         self.prepare()
 

@@ -6,7 +6,9 @@ import sys
 class Temperature:
     """The processor's own temperature: an RP2040's or RP2350's through its ADC, an ESP32's through `esp32`."""
 
-    def __init__(self, name="board:temperature"):
+    NAME = "board:temperature"
+
+    def __init__(self, name=NAME):
         self._name = name
         if sys.platform == "rp2":
             from machine import ADC

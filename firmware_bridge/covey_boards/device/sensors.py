@@ -18,7 +18,9 @@ import gc
 class Counter:
     """Counts its own readings: a gap in it is a gap on the way."""
 
-    def __init__(self, name="board:counter"):
+    NAME = "board:counter"
+
+    def __init__(self, name=NAME):
         self._name = name
         self.kept = 0  # through a deep sleep
 
@@ -31,7 +33,9 @@ class Counter:
 class Memory:
     """Free bytes of the heap."""
 
-    def __init__(self, name="board:memory"):
+    NAME = "board:memory"
+
+    def __init__(self, name=NAME):
         self._name = name
 
     def read(self):

@@ -10,12 +10,23 @@ except ImportError:
 
 
 def open_sensors(wanted):
-    """Return the sensors of a list of [kind, {argument: value}] that can be opened, and why others cannot, as lines."""
-    opened, failed = [], []
+    """Return the sensors of a list of [kind, {argument: value}] that can be opened, and why others cannot, as lines.
+
+    Of two that would give readings of one name, the first alone is opened, and keeps the name where it cannot be opened:
+    the values of two sensors must not become one series.
+    """
+    opened, failed, names = [], [], []
     for entry in wanted:
         try:
-            name, arguments = entry
-            opened.append(_kind(name)(**arguments))
+            kind, arguments = entry
+            found = _kind(kind)
+            name = arguments.get("name", getattr(found, "NAME", None))
+            if name is not None:
+                for other in names:
+                    if (name + "/").startswith(other + "/") or (other + "/").startswith(name + "/"):
+                        raise ValueError("another sensor is named " + other)
+                names.append(name)
+            opened.append(found(**arguments))
         except MemoryError:
             raise
         except Exception as error:  # no such kind or argument, not on this board, or not connected

@@ -7,10 +7,14 @@ from 0 to 1 ("/"), which the registry prefers to "%". Counters (bytes read, rece
 from __future__ import annotations
 
 import math
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from covey.adapters.sensors.hwmon import temperatures_of
+from covey.adapters.sensors.system_folders import SystemFolder
+from covey.core.telemetry.names import segment
+from covey.errors import SensorError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +27,7 @@ MAXIMUM_INTERFACES = 8
 MAXIMUM_TEMPERATURES = 16  # a server has one for each core; a Pi one or two
 
 _NETWORK = Path("/sys/class/net")
-_not_in_names = re.compile(r"[^A-Za-z0-9\-.:_]+").sub
+_MONITORS = Path("/sys/class/hwmon")
 
 
 class HostSensors:
@@ -120,21 +124,14 @@ class HostSensors:
         counters = psutil.net_io_counters(pernic=True)
         devices = [name for name in sorted(counters) if (_NETWORK / name / "device").exists()]
         for name in devices[:MAXIMUM_INTERFACES]:
-            yield f"net/{_segment(name)}/received", "B", counters[name].bytes_recv
-            yield f"net/{_segment(name)}/sent", "B", counters[name].bytes_sent
+            yield f"net/{segment(name)}/received", "B", counters[name].bytes_recv
+            yield f"net/{segment(name)}/sent", "B", counters[name].bytes_sent
 
     def _temperatures(self) -> Iterator[Sample]:
-        import psutil
-
-        found: dict[str, float] = {}
-        for chip, readings in sorted(psutil.sensors_temperatures().items()):
-            for number, reading in enumerate(readings, 1):
-                name = f"temperature/{_segment(chip)}/{_segment(reading.label) or number}"
-                found[f"{name}:{number}" if name in found else name] = reading.current
-        for name in list(found)[:MAXIMUM_TEMPERATURES]:
-            yield name, "Cel", found[name]
-
-
-def _segment(text: str) -> str:
-    """Make text of the kernel part of a SenML name."""
-    return _not_in_names("_", text.strip())[:32]
+        """Give what the kernel's hardware monitors say, each under where its chip is: `hwmon` names it."""
+        try:
+            measured = SystemFolder("chip", str(_MONITORS), (), temperatures_of).read()
+        except SensorError:  # a machine without a thermometer lacks nothing
+            return
+        for each in list(measured.readings)[:MAXIMUM_TEMPERATURES]:
+            yield f"temperature/{each.name}", each.unit, float(each.value)

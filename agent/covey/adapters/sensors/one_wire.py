@@ -6,12 +6,10 @@ thermometer's checksum is wrong or nobody answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.sensors.system_folders import Channel, Channels, SystemFolder, line_of
-from covey.core.telemetry.names import segment
+from covey.adapters.sensors.system_folders import Channel, KernelDevice, SystemFolder, line_of
 
 if TYPE_CHECKING:
     from covey.config.sensors import OneWire
@@ -21,15 +19,14 @@ def open_one_wire(options: OneWire) -> SystemFolder:
     """Return the sensor; one thermometer that is named stands for the sensor itself."""
     alone = len(options.devices) == 1
 
-    def channels(device: Path) -> Channels:
-        path = device / "temperature"
-        return device.name if path.exists() else "", _temperature(path, "" if alone else segment(device.name))
+    def device(path: Path) -> KernelDevice | None:
+        file = path / "temperature"
+        if not file.exists():
+            return None
+        channel = Channel("temperature", "Cel", lambda: _celsius(line_of(file)))
+        return KernelDevice(path.name, "", [channel], in_names=not alone)
 
-    return SystemFolder("thermometer", options.folder, options.devices, channels)
-
-
-def _temperature(path: Path, name: str) -> Iterator[Channel]:
-    yield f"{name}/temperature" if name else "temperature", "Cel", lambda: _celsius(line_of(path))
+    return SystemFolder("thermometer", options.folder, options.devices, device)
 
 
 def _celsius(text: str) -> float:

@@ -130,7 +130,7 @@ class ProgramSensor:
 
     def _parsed(self, printed: bytes) -> Measurement:
         if self._options.format != _SENML:
-            lines = read_lines(printed, "ns")
+            lines = read_lines(printed, "ns", below=True)
             return Measurement(lines.readings, lines.reasons[0] if lines.reasons else "")
         readings: list[Reading] = []
         failure = ""

@@ -1,45 +1,96 @@
 """What the sensors that the kernel shows as files (`hwmon`, `iio`, `w1`) have in common.
 
-A file that says an error is one channel's failure: the others are read.
+1. A file that says an error is one channel's failure: the others are read.
+2. A device is called what its driver calls it, and where it is: `bme280/1-0076`, the second on another bus
+   `bme280/3-0076`. The kernel's own numbers (`hwmon2`, `iio:device1`) follow from the order in which drivers were
+   loaded, so no name has them. Where two devices have one name and no address, neither is read.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from covey.core.telemetry.names import segment
 from covey.core.telemetry.senml import Reading
 from covey.errors import SensorError
 from covey.limits.sensors import MAXIMUM_SENSOR_VALUES
 from covey.ports import Measurement
 
-Channel = tuple[str, str, Callable[[], float]]
-"""What a reading is called below the sensor, its unit, and what reads it; which may raise OSError or ValueError."""
-
 _MOST_BYTES = 4096
+_address = re.compile(
+    r"[0-9]+-[0-9a-f]{4}"  # I2C: bus and address
+    r"|spi[0-9]+\.[0-9]+"
+    r"|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"  # PCI
+    r"|[0-9]+-[0-9.]+:[0-9]+\.[0-9]+"  # USB: port and interface
+).fullmatch
+_KERNELS_OWN = re.compile(r"hwmon[0-9]*|iio:device[0-9]+|nvme[0-9]+")
+
+
+class Channel(NamedTuple):
+    """What a reading is called below its device, its unit, and what reads it; which may raise OSError or ValueError."""
+
+    name: str
+    unit: str
+    read: Callable[[], float]
+
+
+class KernelDevice(NamedTuple):
+    """A device: what its driver calls it, where it is (empty: nobody says), and its channels.
+
+    `in_names`: whether its readings are called after it.
+    """
+
+    name: str
+    address: str
+    channels: Iterable[Channel]
+    in_names: bool = True
+
+    @property
+    def segments(self) -> str:
+        """How the names of its readings begin."""
+        return "/".join(map(segment, filter(None, [self.name, self.address])))
+
+    def named(self, channel: Channel) -> str:
+        """Return what a channel's reading is called below the sensor."""
+        return f"{self.segments}/{channel.name}" if self.in_names else channel.name
 
 
 class SystemFolder:
     """A sensor whose channels are files, found anew at each look: what is plugged in later is read, too."""
 
-    def __init__(self, what: str, folder: str, wanted: Iterable[str], channels: Callable[[Path], Channels]) -> None:
+    def __init__(
+        self, what: str, folder: str, wanted: Iterable[str], device: Callable[[Path], KernelDevice | None]
+    ) -> None:
         self._what = what
         self._folder = Path(folder)
         self._wanted = frozenset(wanted)
-        self._channels = channels
+        self._device = device
 
     def read(self) -> Measurement:
         """Read every channel that there is."""
         try:
-            found = self._found()
+            devices = list(self._wanted_devices())
         except OSError as error:
             raise SensorError(f"{self._folder} cannot be read: {error.strerror}: is the driver loaded?") from error
-        readings, failures = [], []
-        for name, unit, read in found:
-            try:
-                readings.append(Reading(name, unit, None, read()))
-            except (OSError, ValueError) as error:
-                failures.append(f"{name}: {error}")
+        readings: list[Reading] = []
+        failures: list[str] = []
+        left_out = 0
+        for each in self._distinct(devices, failures):
+            for channel in each.channels:
+                if len(readings) + len(failures) >= MAXIMUM_SENSOR_VALUES:
+                    left_out += 1
+                    continue
+                name = each.named(channel)
+                try:
+                    readings.append(Reading(name, channel.unit, None, channel.read()))
+                except (OSError, ValueError) as error:
+                    failures.append(f"{name}: {error}")
+        if left_out:
+            failures.append(f"{left_out} values beyond {MAXIMUM_SENSOR_VALUES} are not read: name the devices to read")
         if not readings:
             raise SensorError(failures[0] if failures else f"no {self._what} to read in {self._folder}")
         return Measurement(readings, failures[0] if failures else "")
@@ -47,41 +98,43 @@ class SystemFolder:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _found(self) -> list[Channel]:
-        """Return the channels of the devices that are wanted; two devices of one name get numbers."""
-        found: list[Channel] = []
-        seen: dict[str, int] = {}
-        missing = set(self._wanted)
-        for device in sorted(self._folder.iterdir()):
-            name, channels = self._channels(device)
-            if not name or (self._wanted and name not in self._wanted):
-                continue
-            missing.discard(name)
-            seen[name] = seen.get(name, 0) + 1
-            number = f":{seen[name]}" if seen[name] > 1 else ""
-            found += [(f"{where.format(number)}", unit, read) for where, unit, read in channels]
-        if missing:
-            found.append((min(missing), "", _gone))
-        return found[:MAXIMUM_SENSOR_VALUES]
+    def _wanted_devices(self) -> Iterator[KernelDevice]:
+        for path in sorted(self._folder.iterdir()):
+            found = self._device(path)
+            if found is not None and (not self._wanted or self._wanted & {found.name, f"{found.name}/{found.address}"}):
+                yield found
+
+    def _distinct(self, devices: list[KernelDevice], failures: list[str]) -> Iterator[KernelDevice]:
+        """Yield the devices that have a name of their own; say which have not, and which are wanted and not there."""
+        times = Counter(each.segments for each in devices)
+        failures += [
+            f"{number} devices are called {name}, and nothing tells them apart"
+            for name, number in times.items()
+            if number > 1
+        ]
+        there = {name for each in devices for name in (each.name, f"{each.name}/{each.address}")}
+        failures += [f"{each}: is not there" for each in sorted(self._wanted - there)]
+        yield from (each for each in devices if times[each.segments] == 1)
 
 
-Channels = tuple[str, Iterator[Channel]]
-"""A device's name, empty where it is none, and its channels; `{}` in a name is where a number may stand."""
-
-
-def _gone() -> float:
-    raise OSError("is not there")
+def address_of(device: Path) -> str:
+    """Return where a device is: the nearest address on a bus above it, else what the kernel has it below."""
+    real = device.resolve()
+    if not device.is_symlink():
+        return ""
+    above = [each.name for each in real.parents if each.name and not _KERNELS_OWN.fullmatch(each.name)]
+    return next(filter(_address, above), above[0] if above else "")
 
 
 def line_of(path: Path) -> str:
     """Return what a file of the kernel says; it says an error in the kernel's words."""
     with path.open("rb") as file:
-        return file.read(_MOST_BYTES).decode(errors="replace").strip()
+        return file.read(_MOST_BYTES).decode(errors="surrogateescape").strip()
 
 
 def text_of(path: Path) -> str:
-    """Return what a file says, or nothing where there is none."""
+    """Return what a file says, or nothing where there is none; one that cannot be read is an OSError."""
     try:
         return line_of(path)
-    except OSError:
+    except FileNotFoundError:
         return ""

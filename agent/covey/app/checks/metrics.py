@@ -84,6 +84,7 @@ def families(status: Status) -> Iterator[Family]:
         ("lost_messages", "Messages that senders have admitted to have lost"),
         ("published_messages", "Telemetry batches queued"),
         ("published_readings", "Readings queued"),
+        ("published_times_replaced", "Those that came with a time that cannot be, and got the time of their arrival"),
         ("landed_messages", "Messages that this collector has put into its vault"),
     ):
         yield Family(f"covey_{name}", "counter", meaning, [({}, counters.get(name, 0))])

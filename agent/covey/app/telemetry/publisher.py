@@ -15,6 +15,7 @@ from covey.core.ids import GroupId
 from covey.core.node import Node
 from covey.core.now import ABSOLUTE_US, Now
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
+from covey.core.telemetry.times import is_believable
 from covey.errors import LocalError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, PUBLISH_BATCHES
 from covey.ports import Clock, Report, Transactions
@@ -52,20 +53,24 @@ class Publisher:
         self._asserted = BatchBuilder()
         self._closed: list[tuple[bytes, int]] = []
         self._opened_us: int | None = None
+        self._replaced_times = 0
 
     def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
         """Take one reading; return whether enough batches are full to want `flush`.
 
-        `time_us` None means now; a time that SenML calls relative is this device's monotonic clock's.
+        `time_us` None means now; a time that SenML calls relative is this device's monotonic clock's. One that cannot
+        be (`times.is_believable`) becomes now, and is counted.
 
         Raises:
             ReadingError: no table could hold it; nothing was taken.
         """
-        if time_us is None:
+        replaced = time_us is not None and not is_believable(time_us, self._clock.wall_us(), self._clock.synchronised)
+        if time_us is None or replaced:
             builder, time_us = self._timed_here, self._clock.monotonic_us()
         else:
             builder = self._timed_here if time_us < ABSOLUTE_US else self._asserted
         builder.add(name, unit, time_us, value)
+        self._replaced_times += replaced
         if self._opened_us is None:
             self._opened_us = self._clock.monotonic_us()
         if builder.count >= self.batch_readings or builder.full:
@@ -100,12 +105,14 @@ class Publisher:
             group_id = self._group(node)
             for body, count in self._closed:
                 node.telemetry.send(group_id, body, count, now)
+            node.telemetry.count_replaced_times(self._replaced_times)
             return self.waiting
 
         with self._store.transaction():
             readings = once(queue)
         self._closed = []
         self._opened_us = None
+        self._replaced_times = 0
         return readings
 
     def _close(self, builder: BatchBuilder) -> None:

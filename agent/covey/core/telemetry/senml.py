@@ -7,7 +7,8 @@ Rules:
     2. Names are checked after the base name is put before them: section 4.5.1's characters, a letter or digit
        first, at most MAXIMUM_NAME_BYTES.
     3. A time (base and own, added) below 2**28 seconds counts from `now` (section 4.5.3). Where `now` is None,
-       "about now" stays None, for whoever stamps it later; any other relative time is refused.
+       "about now" stays None, for whoever stamps it later; any other relative time is refused. A time before 1970 or
+       after 9999, as Unix milliseconds are, is `times.UNUSABLE_US`: it must not cost the value.
     4. Times are added as whole microseconds, never as floats. A JSON number or double is exact to the
        microsecond until the year 2242.
     5. A record has exactly one value: v, vs, vb or vd. Numbers are finite doubles, or whole and below
@@ -34,6 +35,7 @@ from typing import Any, NoReturn, cast
 
 from covey.core.now import ABSOLUTE_US
 from covey.core.telemetry.batch import EXACT, WHOLE
+from covey.core.telemetry.times import UNUSABLE_US
 from covey.errors import ReadingError
 from covey.limits.telemetry import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES, MAXIMUM_UNIT_BYTES
 
@@ -46,7 +48,8 @@ class Reading:
 
     name: str
     unit: str
-    time_us: int | None  # Unix microseconds
+    time_us: int | None
+    """Unix microseconds; below `now.ABSOLUTE_US` this device's monotonic clock; `times.UNUSABLE_US`."""
     value: Value
 
 
@@ -207,9 +210,7 @@ def _absolute(since_us: int, now_us: int | None) -> int | None:
                 return None
             raise ReadingError("the time counts from now, and nobody knows the time", hint="give Unix seconds")
         since_us += now_us
-    if not 0 <= since_us < _END_US:
-        raise ReadingError("the time is not between 1970 and 9999", hint="t and bt are seconds")
-    return since_us
+    return since_us if 0 <= since_us < _END_US else UNUSABLE_US
 
 
 def _microseconds(seconds: object, what: str) -> int:
@@ -224,8 +225,10 @@ def _microseconds(seconds: object, what: str) -> int:
         exact = seconds
     else:
         raise ReadingError(f"{what} is not a number")
-    if not exact.is_finite() or not -_END_US < exact < _END_US:  # 1E+999999 would take for ever to multiply out
+    if not exact.is_finite():
         raise ReadingError(f"{what} is not a time")
+    if not -_END_US < exact < _END_US:  # 1E+999999 would take for ever to multiply out
+        return 2_000_000 * (_END_US if exact > 0 else -_END_US)
     return round(exact * 1_000_000)
 
 

@@ -52,7 +52,12 @@ def _found(topic: Topic, where: str, payload: object) -> list[tuple[str, object]
             {"method": "NotifyStatus", "params": {"ts": 1631186545.04, "switch:0": {"id": 0, "apower": 8.9}}},
             ("shellyplus1pm-a8032ab12345/power", 8.9),
         ),
-        (Topic("doors/+", "", "", "", "", ("OPEN",), ("CLOSED",)), "doors/küche nord", b"OPEN", ("k_che_nord", True)),
+        (
+            Topic("doors/+", "", "", "", "", ("OPEN",), ("CLOSED",)),
+            "doors/küche nord",
+            b"OPEN",
+            ("k_xC3BC_che_x20_nord", True),
+        ),
         (Topic("alone/level", name="level"), "alone/level", b"7", ("level", 7)),
     ],
 )

@@ -128,6 +128,30 @@ def test_several_ds18b20_on_a_pin_have_their_numbers_as_names() -> None:
     assert "none on pin 23" in _failure("ds18b20", {}, pin=23)
 
 
+def test_a_single_ds18b20_is_called_as_it_is_beside_another_one() -> None:
+    chips.thermometers[22] = {driver_runner.ROM: 21.0625}
+    assert [name for name, *_ in _read("ds18b20", {}, pin=22)] == ["water/28ff641e0f00001a"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        (["bme280", {}], ["bme280", {"address": 0x77}], "air"),
+        (["bme280", {}], ["sht4x", {}], "air"),
+        (["bme280", {"address": 0x70}], ["bme280", {"address": 0x77}], "air"),  # the first is not there
+        (["bme280", {"name": "a"}], ["pulses", {"pin": 14, "name": "a/temperature"}], "a"),
+        (["counter", {}], ["counter", {}], "board:counter"),
+    ],
+)
+def test_two_sensors_never_have_one_name(first: list[Any], second: list[Any], named: str) -> None:
+    _start({address: driver_runner.climate_chip(0x60) for address in (0x76, 0x77)})
+    _, alone = open_sensors([first])
+    opened, failed = open_sensors([first, second])
+    assert len(opened) == 1 - len(alone)
+    assert f"another sensor is named {named}" in failed[-1]
+    assert open_sensors([["bme280", {"name": "in"}], ["bme280", {"name": "out", "address": 0x77}]])[1] == []
+
+
 def test_a_ds18b20_that_lost_its_power_says_85_degrees_and_is_not_believed() -> None:
     chips.thermometers[22] = held = {driver_runner.ROM: 20.0}
     _start({})
@@ -135,7 +159,7 @@ def test_a_ds18b20_that_lost_its_power_says_85_degrees_and_is_not_believed() -> 
     assert [value for *_, value in sensor.read()] == [200_000]
     held[driver_runner.ROM] = 85.0
     sensor.prepare()
-    with pytest.raises(ValueError, match="water has not measured"):
+    with pytest.raises(ValueError, match="water/28ff641e0f00001a has not measured"):
         list(sensor.read())
     for degrees in (83.5, 85.0):  # who comes close to it is there
         held[driver_runner.ROM] = degrees
