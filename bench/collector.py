@@ -49,9 +49,9 @@ from covey.app.device.device import open_device
 from covey.app.groups.groups import create_group
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import EpochId, NodeId
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.vault.documents import open_segment
 from covey.core.vault.keys import KeyRing
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, Trouble, VaultReader
 from covey.core.wire.message import MessageType, read_message
 from demo.device import Device

@@ -18,8 +18,8 @@ from bench.readings import readings
 from covey.core.crypto import Identity, Secret
 from covey.core.group.manifest import Member
 from covey.core.ids import KEY_BYTES, BatchNumber, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
-from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import KeptKey, LinkKey, open_envelope
+from covey.core.link.queued import Lane
 from covey.core.link.send_window import SendLink
 from covey.core.telemetry.batch import BOOT_ID_BYTES, BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.wire.envelope import TAG_BYTES, seal, seal_by_link

@@ -20,7 +20,7 @@ from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey, Incarnation, Place
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import KIB, MIB
 

@@ -17,7 +17,7 @@ from bench.manifests import crowd
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.node import Node
 from covey.limits.units import MIB
 from tests.fleet import NodeMaker

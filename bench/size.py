@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from covey.adapters.state_folder import StateFolder
 from covey.core.ids import DeviceKey
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.errors import TransientError
 from demo.device import Device
 from demo.fleet import Fleet

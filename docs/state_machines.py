@@ -11,7 +11,7 @@ from pathlib import Path
 
 from covey.adapters.mqtt.states import CONNECTION
 from covey.core.link.send_window import MESSAGE
-from covey.core.mailbox.states import SESSION
+from covey.core.mailbox.client import SESSION
 from covey.core.pairing import inviter, joiner
 from covey.core.transitions import Event, Transitions
 from covey_boards.shared import link_machine

@@ -19,7 +19,7 @@ from covey.adapters.sqlite.salvage_report import SalvageReport
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, LinkSeq
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.wire.message import MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError

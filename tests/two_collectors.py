@@ -10,10 +10,10 @@ from covey.app.telemetry.node_keys import NodeKeys
 from covey.core import crypto
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import node_id
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.limits.relay import COLLECTOR_CHECK_US, COLLECTOR_SILENT_US

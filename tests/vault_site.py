@@ -8,11 +8,11 @@ from pathlib import Path
 from covey.app.telemetry.collector import Collector
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.ids import VaultId, node_id
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import read_message
 from covey.errors import ConflictError, StorageError

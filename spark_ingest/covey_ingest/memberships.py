@@ -19,7 +19,7 @@ from covey.core.history.bodies import read_profile
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
 from covey.core.ids import printable
-from covey.core.landed_records import read_landed_manifest
+from covey.core.vault.landed_records import read_landed_manifest
 
 TABLE = "memberships"
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from covey.core.history.operation import read_operation
 from covey.core.ids import printable
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentRecord
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.segments import OpenedSegment
 from covey.core.wire.message import NO_GROUP, Loss, MessageType, read_message
 from covey.errors import MalformedError, RemoteError

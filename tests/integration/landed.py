@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 from covey.adapters.objects.folder import DirectoryStore
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.vault import documents
 from covey.core.vault.key_file import KeyFile
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.wire.message import read_message
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.integration.gateway import Gateway

@@ -15,7 +15,7 @@ from playwright.sync_api import Error as BrowserError
 from covey.app.device.device import open_device
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, Incarnation
-from covey.core.pairing.records import GroupRequest
+from covey.core.pairing.pending import GroupRequest
 from covey.core.wire.sequences import SequenceSet
 from tests.browser import is_readable
 from tests.collected_fleet import CollectedFleet

@@ -11,9 +11,9 @@ import pytest
 
 from covey.adapters.doors.home_assistant import HomeAssistantDoor
 from covey.config.doors import HomeAssistant
-from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind
+from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
 from covey.errors import ConfigurationError, DoorError
 from covey.limits.doors import DOOR_SERIES_OF_DEVICE
 from tests.house_broker import HouseBroker

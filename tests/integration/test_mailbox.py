@@ -22,8 +22,7 @@ from covey.adapters.mailbox_wakes import WakeCaller
 from covey.client import Client as Covey
 from covey.client_async import AsyncClient
 from covey.core.ids import DeviceKey
-from covey.core.mailbox.messages import Hook
-from covey.core.mailbox.records import WakeHook
+from covey.core.mailbox.messages import Hook, WakeHook
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
 from tests.integration.mqtt_client import Client

@@ -25,8 +25,8 @@ _LINK = (
 )
 _MACHINES = (
     *(*_LINK, "covey.core.membership", "covey.core.presence", "covey.core.history", "covey.core.content"),
-    *("covey.core.mailbox", "covey.core.mailboxes"),
-    *("covey.core.routing", "covey.core.collectors", "covey.core.orders", "covey.core.settings", "covey.core.actions"),
+    "covey.core.mailbox",
+    *("covey.core.routing", "covey.core.orders", "covey.core.settings", "covey.core.actions"),
 )
 _SUBJECTS = (
     *("device", "loop", "relays", "groups", "history", "telemetry", "content", "orders", "boards", "pairing"),
@@ -47,14 +47,16 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.group": (*_WIRE, "covey.core.group"),
     "covey.core.pairing": (*_WIRE, "covey.core.pairing"),
     "covey.core.telemetry": (*_WIRE, "covey.core.telemetry"),
+    "covey.core.vault.landed_records": (*_WIRE, "covey.core.group", "covey.core.history.operation"),
+    "covey.core.vault.erasing": (*_WIRE, "covey.core.telemetry", "covey.core.vault"),
     "covey.core.vault": (*_WIRE, "covey.core.vault"),
     "covey.core.link": _LINK,
     "covey.core.records": _MACHINES,  # rows of all subjects; it is named in annotations alone, and never loaded
+    "covey.core.membership.actions": (*_LINK, "covey.core.membership", "covey.core.history"),
     "covey.core.membership": (*_LINK, "covey.core.membership"),
     "covey.core.ephemeral": (*_LINK, "covey.core.membership", "covey.core.ephemeral"),
     "covey.core.content": (*_LINK, "covey.core.membership", "covey.core.history", "covey.core.content"),
     "covey.core.mailbox": (*_LINK, "covey.core.membership", "covey.core.mailbox"),
-    "covey.core.mailboxes": (*_LINK, "covey.core.membership", "covey.core.mailbox"),
     "covey.core.presence": (*_LINK, "covey.core.membership", "covey.core.presence"),
     "covey.core.history": (
         *_LINK,
@@ -75,7 +77,6 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("covey.core.membership", "covey.core.history", "covey.core.orders", "covey.core.actions"),
     ),
     "covey.core.routing": (*_LINK, "covey.core.membership", "covey.core.routing"),
-    "covey.core.collectors": (*_LINK, "covey.core.membership", "covey.core.records"),
     "covey.core": _CORE,
     "covey.ports": _CORE,
     "covey.config": (*_CORE, "covey.config"),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from covey.adapters.sqlite.mailbox import MailboxTables
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.mailbox.messages import Push
-from covey.core.mailbox.records import Kept
+from covey.core.mailbox.messages import Kept, Push
 from tests.fleet import open_store
 
 _DEVICES = [DeviceKey(bytes([number]) * 32) for number in range(3)]

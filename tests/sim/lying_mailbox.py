@@ -12,8 +12,7 @@ from typing import Any
 
 from covey.adapters.sqlite.mailbox import MailboxTables
 from covey.core.ids import DeviceKey
-from covey.core.mailbox.messages import BlobEntry, Push
-from covey.core.mailbox.records import BlobRefusal, InboxState, Kept
+from covey.core.mailbox.messages import BlobEntry, BlobRefusal, InboxState, Kept, Push
 from covey.core.wire.sequences import Range
 from covey.limits.mailbox import MAXIMUM_CURSOR_GAP
 

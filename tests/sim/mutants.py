@@ -21,9 +21,6 @@ from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
 from covey.app.telemetry import collector as collector_module
 from covey.app.telemetry.collector import Collector
-from covey.core import group_messages as group_messages_module
-from covey.core import receiver as receiver_module
-from covey.core.acknowledgements import Acknowledgements
 from covey.core.crypto import Secret
 from covey.core.group import policy as policy_module
 from covey.core.group import resolver as resolver_module
@@ -35,14 +32,13 @@ from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
 from covey.core.group.revocation import Revoke
 from covey.core.group.trust import GroupTrust
-from covey.core.group_actions import GroupActions
 from covey.core.ids import DeviceKey, NoisePublic, Place
-from covey.core.link import lanes as lanes_module
+from covey.core.link import queued as lanes_module
 from covey.core.link import sealer as sealer_module
 from covey.core.link import send_queue as send_queue_module
 from covey.core.link.incarnations import IncarnationSpan
-from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import LinkKey, SendingLinks
+from covey.core.link.queued import Lane
 from covey.core.link.receiver import Arrival, ReceiveLink
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
@@ -52,16 +48,20 @@ from covey.core.link.windows import Windows
 from covey.core.membership import authorisation
 from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
+from covey.core.membership.actions import GroupActions
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.gathering import Gathering
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import OpenInvite
 from covey.core.membership.spreading import Spreading
 from covey.core.node import Node
 from covey.core.now import Now
+from covey.core.pairing.pending import OpenInvite
+from covey.core.receiving import group_messages as group_messages_module
+from covey.core.receiving import receiver as receiver_module
+from covey.core.receiving.acknowledgements import Acknowledgements
 from covey.core.vault.key_file import KeyFile
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal

@@ -21,10 +21,10 @@ from covey.app.orders.command_role import PinnedCommands
 from covey.app.orders.ordered_actions import OrderedActions
 from covey.app.relays.export_files import export_files, import_files
 from covey.config.schema import Config, OperationsConfig
+from covey.core.actions.commands import ObeyedSince
 from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition, Invocation
 from covey.core.actions.execution import Execution
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import ObeyedSince
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, sign_operation

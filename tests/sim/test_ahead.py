@@ -16,10 +16,10 @@ import pytest
 from covey.adapters.sqlite.groups import MessagesAhead
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.group.policy import Action
-from covey.core.group_messages import GroupMessages
 from covey.core.membership.former_members import FormerMembers
 from covey.core.now import Now
-from covey.core.outcome import HandlerOutcome
+from covey.core.receiving.group_messages import GroupMessages
+from covey.core.receiving.outcome import HandlerOutcome
 from covey.core.wire.message import Message
 from tests.examples import parameters
 from tests.fleet import Device, admit, carry

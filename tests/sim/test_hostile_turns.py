@@ -23,7 +23,6 @@ from covey.app.loop.deliveries import Deliveries
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
 from covey.core import crypto
-from covey.core import receiver as receiver_module
 from covey.core.crypto import Identity, NoiseKeys
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link import rates as rates_module
@@ -32,6 +31,7 @@ from covey.core.link.link_keys import KeptKey, Opened, open_envelope
 from covey.core.link.rates import ReceivingRates, TokenBucket
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
+from covey.core.receiving import receiver as receiver_module
 from covey.core.wire import cbor
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import (

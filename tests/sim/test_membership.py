@@ -17,7 +17,7 @@ from covey.core.membership import maintenance
 from covey.core.membership.events import RemovedFromGroup
 from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.public_joins import PublicJoins
-from covey.core.pairing.group_uri import GroupUri
+from covey.core.pairing.uri import GroupUri
 from covey.core.wire.heads import HeadsReport
 from covey.core.wire.message import NO_GROUP, MessageType
 from covey.errors import LocalError, RemoteError

@@ -15,10 +15,10 @@ import pytest
 from covey.app.telemetry.collector import Collector
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.ids import GroupId, node_id
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.link.sealer import Outgoing
 from covey.core.telemetry.batch import split_number
 from covey.core.vault.documents import VaultManifest, entry_key, open_segment
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.vault import SEGMENT_US

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from covey.core.ids import EpochId, GroupId, VaultId, node_id
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
 from covey.core.vault.key_file import KeyFile
 from covey.core.vault.key_object import key_object_key, seal_key_object
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 from tests.fleet import identity

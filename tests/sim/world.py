@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
-from covey.core.link import lanes, send_window
-from covey.core.link.lanes import Lane
+from covey.core.link import queued, send_window
+from covey.core.link.queued import Lane
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.limits.link import LINK_WINDOW_LIVE_MESSAGES
@@ -388,5 +388,5 @@ def run_seed(seed: int, trace: Callable[[str], None] | None = None) -> Summary:
 def _windows(seed: int) -> Iterator[None]:
     narrow = _NARROW if seed % _NARROW_EACH == _IS_NARROW else {}
     a_backlog = narrow.get(Lane.LIVE, LINK_WINDOW_LIVE_MESSAGES)
-    with patch.dict(lanes._WINDOWS, narrow), patch.object(send_window, "LINK_WINDOW_LIVE_MESSAGES", a_backlog):
+    with patch.dict(queued._WINDOWS, narrow), patch.object(send_window, "LINK_WINDOW_LIVE_MESSAGES", a_backlog):
         yield

@@ -15,7 +15,6 @@ from covey.app.telemetry.erasing import Erased, Eraser
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.app.telemetry.node_vault import NodeVault
 from covey.core.crypto import Identity
-from covey.core.erasing import ErasureDue
 from covey.core.ids import GroupId, Incarnation, LinkSeq, VaultId, node_id
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
 from covey.core.vault.documents import (
@@ -30,6 +29,7 @@ from covey.core.vault.documents import (
     seal_segment,
     seal_vault_manifest,
 )
+from covey.core.vault.erasing import ErasureDue
 from covey.core.vault.key_file import KeyFile
 from covey.core.vault.keys import VaultKey
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, write_message

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from covey.core.erasing import ErasureDue
 from covey.core.group.manifest import Member, Mode, genesis, secret_id, sign_manifest
 from covey.core.ids import GroupId
 from covey.core.telemetry.batch import ClockKind
 from covey.core.vault.documents import Erasure, rewritten_manifest
+from covey.core.vault.erasing import ErasureDue
 from covey.core.wire.message import Loss, LossReason, MessageType
 from covey_ingest.deleting import delete, of_author
 from covey_ingest.deletions import Deletions

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from covey.core.group.manifest import Member, genesis, secret_id, sign_manifest
-from covey.core.landed_records import landed_manifest
 from covey.core.telemetry.batch import ClockKind
+from covey.core.vault.landed_records import landed_manifest
 from covey_ingest.deleting import delete, of_author
 from covey_ingest.deletions import Deletions
 from covey_ingest.views import Engine, views

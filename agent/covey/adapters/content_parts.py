@@ -12,7 +12,7 @@ from queue import Queue
 from typing import Any
 
 from covey.adapters.content_files import ContentFiles
-from covey.core.content.records import WantedFile
+from covey.core.content.messages import WantedFile
 from covey.core.crypto import blake3_hasher, same
 from covey.core.ids import ContentHash
 from covey.errors import StorageError

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covey.core.ids import DeviceKey
-    from covey.core.mailbox.records import WakeHook
+    from covey.core.mailbox.messages import WakeHook
     from covey.ports import Report
 
 _SECONDS = HELLO_US / 1e6

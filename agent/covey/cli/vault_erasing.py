@@ -19,7 +19,7 @@ from covey.config.ingest_options import read_days, read_one_author
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
-    from covey.core.erasing import ErasureDue
+    from covey.core.vault.erasing import ErasureDue
 
 
 def add_erasing(actions: Actions) -> tuple[Parser, Parser]:

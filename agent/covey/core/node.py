@@ -13,26 +13,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from covey.core.acknowledgements import Acknowledgements
 from covey.core.actions.probing import Probes
 from covey.core.actions.received import ReceivedResults
 from covey.core.actions.reporting import ResultReporting
 from covey.core.checkpoints.newcomers import Newcomers, nobody_pinned
-from covey.core.collectors import Collectors
 from covey.core.content.exchange import ContentExchange
 from covey.core.content.secrets import EpochSecrets
 from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
-from covey.core.export import Export
-from covey.core.group_actions import GroupActions
-from covey.core.group_messages import GroupMessages
 from covey.core.history.exchange import HistoryExchange
 from covey.core.history.history import History
-from covey.core.history_import import HistoryImport
-from covey.core.history_messages import HistoryMessages
+from covey.core.history.importing import HistoryImport
 from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
-from covey.core.landing import TelemetryLanding
 from covey.core.link.imprints import Imprints
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.sealer import Outgoing, Sealer
@@ -40,7 +33,8 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, Jitter
 from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
-from covey.core.mailboxes import Mailboxes
+from covey.core.mailbox.mailboxes import Mailboxes
+from covey.core.membership.actions import GroupActions
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.expiry import LeftGroups, give_up, is_departure_notice
 from covey.core.membership.groups import Groups
@@ -50,13 +44,17 @@ from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.now import Now
-from covey.core.order_messages import OrderMessages
 from covey.core.orders.authority import Pins
 from covey.core.orders.reports import Reports
-from covey.core.outcome import Handler, Seen
 from covey.core.presence.heartbeat import Heartbeat, LastWill
-from covey.core.publishing import Publishing
-from covey.core.receiver import Receiver, ReceivingParts
+from covey.core.receiving.acknowledgements import Acknowledgements
+from covey.core.receiving.export import Export
+from covey.core.receiving.group_messages import GroupMessages
+from covey.core.receiving.history_messages import HistoryMessages, OrderMessages
+from covey.core.receiving.landing import TelemetryLanding
+from covey.core.receiving.outcome import Handler, Seen
+from covey.core.receiving.receiver import Receiver, ReceivingParts
+from covey.core.routing.collectors import Collectors, Publishing
 from covey.core.routing.forwarding import (
     KEPT_OF_ONE,
     BoardRoutes,

@@ -21,8 +21,8 @@ from unittest.mock import patch
 import pytest
 
 from covey.adapters.content_files import ContentFiles
+from covey.core.content.messages import WantedFile
 from covey.core.content.progress import FileProgress
-from covey.core.content.records import WantedFile
 from covey.core.crypto import blake3_hash
 from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash, DeviceKey, GroupId

@@ -11,8 +11,7 @@ import pytest
 
 from covey.adapters.mailbox_wakes import WakeCaller
 from covey.core.ids import DeviceKey
-from covey.core.mailbox.messages import Hook
-from covey.core.mailbox.records import WakeHook
+from covey.core.mailbox.messages import Hook, WakeHook
 from covey.errors import ConfigurationError
 from tests.dripping_server import dripping_server
 from tests.waiting import wait_until

@@ -30,10 +30,10 @@ from covey.adapters.slot_installer import SlotInstaller
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app import shipped_files
 from covey.core.actions import results
+from covey.core.actions.commands import Moment
 from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition, Ends
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import Installed, InstallerStep, Installing, StepBegun
-from covey.core.actions.records import Moment
 from covey.core.actions.results import CommandState, End
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.errors import CoveyError

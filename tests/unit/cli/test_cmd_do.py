@@ -12,7 +12,7 @@ import pytest
 
 from covey.adapters.clock import SystemClock
 from covey.app.device.device import find_state, open_device
-from covey.core.actions.records import CommandRecord, GivenCommand
+from covey.core.actions.commands import CommandRecord, GivenCommand
 from covey.core.actions.results import LATE, TIME, CommandState, OrderResult, as_remembered
 from covey.core.actions.secrets import SealedArguments
 from covey.core.crypto import Identity

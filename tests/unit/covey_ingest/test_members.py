@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from covey.core.landed_records import landed_manifest
 from covey.core.vault.documents import SegmentRecord
+from covey.core.vault.landed_records import landed_manifest
 from covey_ingest.members import MEMBERS, ROWS, path_in, spans, update
 from covey_ingest.memberships import TABLE
 from covey_ingest.rows import Origin, Verify, record_rows

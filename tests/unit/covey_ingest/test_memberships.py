@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from covey.core.landed_records import landed_manifest
 from covey.core.vault.documents import SegmentRecord
+from covey.core.vault.landed_records import landed_manifest
 from tests.group_manifests import ANN, BEN, NOON_US, first, with_ben
 from tests.vectors import load
 

@@ -11,7 +11,7 @@ from covey.core.group.manifest import secret_id
 from covey.core.group.messages import SECRET_BYTES
 from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
 from covey.core.ids import ContentHash, DeviceKey, GroupId, NoisePublic
-from covey.core.orders.file_secrets import seal_file_secret
+from covey.core.orders.sealing import seal_file_secret
 from covey.limits.content import (
     CHUNK_BYTES,
     CONTENT_PULL_BYTES,

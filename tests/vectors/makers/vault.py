@@ -11,12 +11,12 @@ from covey.core.crypto import Identity
 from covey.core.history.bodies import GroupProfile
 from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import LinkSeq, VaultId, node_id
-from covey.core.landed_records import landed_manifest
 from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.vault import documents, merging, segments
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.landed_records import landed_manifest
 from covey.core.vault.merging import Replaced
 from covey.core.wire import columns
 from covey.core.wire.deflate import deflate

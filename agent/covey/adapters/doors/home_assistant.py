@@ -1,4 +1,4 @@
-"""Last values to Home Assistant, by its MQTT discovery (`core/door_discovery.py` says what a series is there).
+"""Last values to Home Assistant, by its MQTT discovery (`core/telemetry/door_discovery.py` has the documents).
 
 1. Configurations are retained, as are values, which the broker lets go of when they are none any more.
 2. An entity is available while this door is connected (a will says when not) and its device is there.
@@ -19,7 +19,7 @@ from covey.adapters.doors.http_post import secret_text
 from covey.adapters.doors.mqtt_publisher import MqttPublisher, Publication
 from covey.adapters.mqtt.settings import is_nearby, tls_context
 from covey.adapters.web_address import web_address
-from covey.core.door_discovery import (
+from covey.core.telemetry.door_discovery import (
     EntitySeries,
     SeriesRhythm,
     config_document,
@@ -34,8 +34,8 @@ from covey.limits.doors import DOOR_SERIES, DOOR_SERIES_OF_DEVICE
 
 if TYPE_CHECKING:
     from covey.config.doors import HomeAssistant
-    from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
     from covey.core.ids import DeviceKey
+    from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
 
 _ONLINE, _OFFLINE = b"online", b"offline"
 _SETTLES_S = 3.0

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from covey.config.doors import DoorEntry
-    from covey.core.doors import DoorBatch, KnownDevice
     from covey.core.ids import DeviceKey
+    from covey.core.telemetry.doors import DoorBatch, KnownDevice
 
 
 class Door(Protocol):

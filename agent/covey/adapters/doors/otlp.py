@@ -19,8 +19,8 @@ from covey.core.ids import printable
 
 if TYPE_CHECKING:
     from covey.config.doors import Otlp
-    from covey.core.doors import DoorBatch, DoorReading, KnownDevice
     from covey.core.ids import DeviceKey
+    from covey.core.telemetry.doors import DoorBatch, DoorReading, KnownDevice
 
 _PATH = "/v1/metrics"
 _LATEST_US = (2**63 - 1) // 1_000

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from covey.config.doors import Webhook
-    from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
     from covey.core.ids import DeviceKey
+    from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
 
 _PREFIX = "whsec_"
 

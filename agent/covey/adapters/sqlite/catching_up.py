@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from covey.adapters.sqlite.database import Database
-from covey.core.history.records import OfferWait
+from covey.core.history.operation import OfferWait
 from covey.core.ids import DeviceKey, GroupId
 
 _HELD = "SELECT coalesce(sum(last), 0) FROM operation_log WHERE group_id = ?"

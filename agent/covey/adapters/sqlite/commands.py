@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from covey.adapters.sqlite.database import Database
-from covey.core.actions.records import CommandRecord, GivenCommand, ObeyedSince
+from covey.core.actions.commands import CommandRecord, GivenCommand, ObeyedSince
 from covey.core.actions.results import FINAL, CommandState, OrderResult
 from covey.core.actions.secrets import SealedArguments
 from covey.core.ids import DeviceKey, GroupId, OperationId

@@ -8,7 +8,7 @@ from enum import IntEnum
 from covey.adapters.content_files import ContentFiles
 from covey.adapters.content_parts import ContentParts
 from covey.adapters.sqlite.database import Database
-from covey.core.content.records import WantedFile
+from covey.core.content.messages import WantedFile
 from covey.core.history.files import HASH_BYTES, ContentReference
 from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
 from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from covey.adapters.files import remove_durably
 from covey.adapters.sqlite.database import Database, translated
-from covey.core.doors import DoorGap, LandedPosition, Plan
+from covey.core.telemetry.doors import DoorGap, LandedPosition, Plan
 from covey.errors import ConfigurationError, DamagedStateError
 from covey.limits.doors import DOOR_LOSSES_KEPT
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
-from covey.core.history.operation import ID_BYTES, Log, read_operation
-from covey.core.history.records import Held, OperationShape, Remains
+from covey.core.history.operation import ID_BYTES, Held, Log, OperationShape, Remains, read_operation
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.target import TARGETED, target_of
 

@@ -12,7 +12,7 @@ from itertools import chain, islice, pairwise
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import drop_oldest
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
-from covey.core.link.records import Imprint
+from covey.core.link.queued import Imprint
 from covey.core.wire.imprints import IMPRINT_BYTES
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.pairing.records import InvitedOperator
+from covey.core.pairing.pending import InvitedOperator
 
 
 class InvitedOperators:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, PLACE_BITS
 from covey.core.ids import DeviceKey, Place
-from covey.core.mailbox.messages import BlobEntry, Hook, Push
-from covey.core.mailbox.records import BlobRefusal, InboxState, Kept, WakeHook
+from covey.core.mailbox.messages import BlobEntry, BlobRefusal, Hook, InboxState, Kept, Push, WakeHook
 from covey.core.wire.sequences import Range
 from covey.limits.mailbox import (
     EXPIRED_BLOBS_AT_ONCE,

@@ -12,8 +12,18 @@ from covey.adapters.sqlite.order_index import OrderIndex
 from covey.adapters.sqlite.places import OperationPlaces
 from covey.adapters.sqlite.rows import PLACE_BITS
 from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
-from covey.core.history.operation import Log, Operation, operation_id, read_operation
-from covey.core.history.records import Behind, Held, LogEnd, OperationShape, StoredOperation, Totals
+from covey.core.history.operation import (
+    Behind,
+    Held,
+    Log,
+    LogEnd,
+    Operation,
+    OperationShape,
+    StoredOperation,
+    Totals,
+    operation_id,
+    read_operation,
+)
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.orders.nodes import OrderNode
 from covey.errors import DamagedStateError

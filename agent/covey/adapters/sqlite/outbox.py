@@ -19,8 +19,7 @@ from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
 from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
-from covey.core.link.lanes import Lane
-from covey.core.link.records import MessageClass, QueueSummary, TakenBack
+from covey.core.link.queued import Lane, MessageClass, QueueSummary, TakenBack
 from covey.core.wire.message import LossReason, Message, read_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError

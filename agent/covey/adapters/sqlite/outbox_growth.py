@@ -12,7 +12,7 @@ from collections import Counter
 
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.errors import DamagedStateError
 
 BYTES_OF_CLASS = {

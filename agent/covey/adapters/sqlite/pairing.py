@@ -7,9 +7,8 @@ import json
 from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId
-from covey.core.membership.records import OpenInvite, PendingJoin
+from covey.core.pairing.pending import GroupRequest, OpenInvite, Pairing, PendingJoin
 from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
-from covey.core.pairing.records import GroupRequest, Pairing
 from covey.core.wire import cbor
 from covey.errors import RemoteError
 from covey.limits.pairing import MAXIMUM_DECLINED_GROUPS

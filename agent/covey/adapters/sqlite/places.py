@@ -10,8 +10,7 @@ from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.order_index import OrderIndex
 from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
-from covey.core.history.operation import Log, Operation, read_operation
-from covey.core.history.records import Remains
+from covey.core.history.operation import Log, Operation, Remains, read_operation
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.target import target_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey
-from covey.core.link.records import Quarantined
+from covey.core.link.queued import Quarantined
 from covey.limits.storage import QUARANTINED_MESSAGES
 
 

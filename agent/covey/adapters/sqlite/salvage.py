@@ -35,8 +35,8 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.history.operation import read_operation
 from covey.core.ids import KEY_BYTES, Incarnation
-from covey.core.landed_records import RecordKind, record_kind, verify_record
 from covey.core.settings.states import SettingReport
+from covey.core.vault.landed_records import RecordKind, record_kind, verify_record
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, MalformedError, StorageError
 

@@ -12,7 +12,7 @@ from covey.adapters.sqlite.rows import LAST_PLACE, PLACE_BITS, check_digest, dig
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, DeviceKey, Incarnation, Place
 from covey.core.link.incarnations import IncarnationSpan
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import LossReason, Message, MessageType, read_message
 from covey.errors import MalformedError

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from covey.core.actions.results import KeptResult
     from covey.core.ephemeral.state import ReceivedEphemeral
     from covey.core.group.manifest import GroupManifest
-    from covey.core.history.records import StoredOperation
+    from covey.core.history.operation import StoredOperation
 
 
 FROM_THE_BEGINNING = "0"

@@ -20,8 +20,8 @@ from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES
 from covey.app.documents import to_json
 from covey.core.actions.results import IN_WORDS
 from covey.core.orders.attempts import CODES
-from covey.core.outcome import UNFORESEEN
 from covey.core.presence.status import CONDITIONS
+from covey.core.receiving.outcome import UNFORESEEN
 from covey.errors import UsageError
 
 Sample = tuple[dict[str, str], float]

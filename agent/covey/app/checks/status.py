@@ -36,7 +36,7 @@ from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
 from covey.core.ids import DeviceKey, device_name, printable
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition

@@ -29,7 +29,7 @@ from covey.core.history.files import (
     is_file_name,
 )
 from covey.core.ids import ContentHash, NoisePublic
-from covey.core.orders.file_secrets import FILE_SECRET_BYTES, seal_file_secret
+from covey.core.orders.sealing import FILE_SECRET_BYTES, seal_file_secret
 from covey.errors import (
     DamagedFileError,
     DecryptionError,

@@ -9,7 +9,7 @@ from covey.adapters.content_secrets import kept_secret, save_secret
 from covey.core.history.files import FileOffer, bound_to, content_key
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.orders.file_secrets import open_file_secret
+from covey.core.orders.sealing import open_file_secret
 from covey.errors import LocalError, RemoteError
 
 if TYPE_CHECKING:

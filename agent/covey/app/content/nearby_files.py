@@ -2,7 +2,7 @@
 
 1. Peers of this network come first, then the object store; members at a relay are asked where neither has a file.
    The first that delivers is kept until the file is here, or it fails (003.73). Of peers that all want a file which
-   none has, one asks at the relay, and gives the others what has come (`core/content/near_first.py`).
+   none has, one asks at the relay, and gives the others what has come (`core/content/nearer.py`).
 2. One file at a time, in a thread: the loop goes on meanwhile, and measures. What comes is verified and kept as what
    members send, so the next place goes on where the last one ended. Another file that is wanted meanwhile waits for its
    look a bounded time.
@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from covey.core.content.near_first import look_us
-from covey.core.content.nearer import NearEnd, read_from
+from covey.core.content.messages import WantedFile
+from covey.core.content.nearer import NearEnd, look_us, read_from
 from covey.core.content.progress import FileProgress
-from covey.core.content.records import WantedFile
 from covey.core.ids import ContentHash, DeviceKey
 from covey.core.node import Node
 from covey.core.now import Now

@@ -7,7 +7,7 @@ from typing import Any
 from covey.app.device.device import Device
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.ids import device_name, printable
-from covey.core.link.records import Quarantined
+from covey.core.link.queued import Quarantined
 from covey.core.wire.message import read_message
 from covey.errors import LocalError, OutboxFullError
 

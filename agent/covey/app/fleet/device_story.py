@@ -11,7 +11,7 @@ from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, OperationId, printable
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.limits.storage import EVENTS_KEPT
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.app.telemetry.newest_readings import LastValue
     from covey.core.ids import DeviceKey
-    from covey.core.link.records import QueueSummary
+    from covey.core.link.queued import QueueSummary
 
 HERE, SELF = "online", "itself"
 _LATE_US = 2 * PRESENCE_WRITE_US

@@ -27,8 +27,8 @@ from covey.core.ids import (
 )
 from covey.core.membership.invitations import check_capabilities
 from covey.core.membership.voting import VOTING_MODES
-from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite
+from covey.core.pairing.uri import GroupUri
 from covey.errors import ConfigurationError, LocalError, MalformedError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import MAXIMUM_CONTACTS

@@ -10,7 +10,7 @@ from covey.app.groups.previews import PreviewedMember, previewed
 from covey.core.ids import GroupId
 from covey.core.membership.events import InvitationState
 from covey.core.membership.requests import decline, unanswered
-from covey.core.pairing.records import GroupRequest
+from covey.core.pairing.pending import GroupRequest
 from covey.errors import LocalError, UsageError
 
 

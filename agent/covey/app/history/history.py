@@ -21,10 +21,9 @@ from covey.core.history.bodies import (
 from covey.core.history.checkpoint import CheckpointPart
 from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import ID_BYTES, Operation, read_operation
+from covey.core.history.operation import ID_BYTES, Operation, StoredOperation, read_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.history.personal import OwnGroup, Preference
-from covey.core.history.records import StoredOperation
 from covey.core.history.releases import ReleaseChange
 from covey.core.ids import GroupId, OperationId, device_name
 from covey.errors import LocalError

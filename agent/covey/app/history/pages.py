@@ -21,7 +21,7 @@ from covey.errors import UsageError
 if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
-    from covey.core.history.records import StoredOperation
+    from covey.core.history.operation import StoredOperation
 
 _PAGE_BYTES = 1024 * 1024
 """A page ends, too, when what it says has so many bytes: operations have 64 KiB each at their largest."""

@@ -12,8 +12,7 @@ from covey.app.history.history import every_operation
 from covey.core.checkpoints.forgetting import count_uncovered
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history.acceptance import Acceptance, Waits
-from covey.core.history.operation import Operation, read_operation
-from covey.core.history.records import StoredOperation
+from covey.core.history.operation import Operation, StoredOperation, read_operation
 from covey.core.ids import DeviceKey
 from covey.core.membership.replay import replayed
 from covey.errors import LocalError, RemoteError

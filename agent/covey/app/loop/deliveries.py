@@ -24,7 +24,7 @@ from covey.core.group.device_labels import DeviceLabels
 from covey.core.ids import DeviceKey
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.outcome import UNFORESEEN, Seen
+from covey.core.receiving.outcome import UNFORESEEN, Seen
 from covey.errors import StorageError
 from covey.limits.rate import DROPPED_LINE_US, DROPPED_LINES
 from covey.ports import Delivered, Report

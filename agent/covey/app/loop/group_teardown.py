@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, GroupId, Place
-from covey.core.link.lanes import Lane
+from covey.core.link.queued import Lane
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.wire.message import MessageType, read_message

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from covey.app.device.relay_access import has_authority
 from covey.core.ids import GroupId, device_name, labelled_name
-from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import preview_of
 from covey.core.node import Node
 from covey.core.now import Now
@@ -32,8 +31,8 @@ from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
+from covey.core.pairing.pending import OpenInvite, Pairing
 from covey.core.pairing.preview import GroupPreview
-from covey.core.pairing.records import Pairing
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import CoveyError, RemoteError

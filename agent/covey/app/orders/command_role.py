@@ -19,19 +19,18 @@ from covey.app.orders.kept_orders import KeptOrders
 from covey.app.orders.ordered_actions import OrderedActions, OrderedGroup
 from covey.app.orders.owners_actions import defined_action, owners_action
 from covey.config.actions import COVEY
+from covey.core.actions.commands import Halted, Moment, ObeyedSince
 from covey.core.actions.definition import ActionDefinition, Invocation, ProgramBounds
 from covey.core.actions.execution import Execution
 from covey.core.actions.given import GroupCommands, NewCommands
 from covey.core.actions.installation import Installation
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import Halted, Moment, ObeyedSince
 from covey.core.actions.results import NOT_FETCHED
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
-from covey.core.records.orders import CommandRecords
 from covey.errors import ActionError
 from covey.limits.units import MIB
 
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from covey.app.loop.runtime import AgentRole
     from covey.core.node import Node
     from covey.core.orders.authority import Pins
+    from covey.core.records.orders import CommandRecords
 
 
 _BOUNDS = ProgramBounds(time_us=600_000_000, memory_bytes=512 * MIB)

@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from covey.core.actions.commands import NOTHING_HALTED, CommandRecord, Halted, Moment, ObeyedSince
 from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.given import NewCommands
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import Installed, Installing, StepBegun
-from covey.core.actions.records import NOTHING_HALTED, CommandRecord, Halted, Moment, ObeyedSince
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
@@ -24,13 +24,13 @@ from covey.core.history.orders import Obeying
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId, Place
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.records.orders import CommandRecords
 from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
 from covey.limits.actions import CLOCK_SETTLES_US
 from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.core.records.orders import CommandRecords
 
 
 class Trials:

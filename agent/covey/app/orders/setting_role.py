@@ -22,7 +22,6 @@ from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.records.orders import OrderedSettingRecords
 from covey.core.settings.desired import GivenOrder, GroupSettings, desired
 from covey.core.settings.obedience import NOT_STARTED, RELAY_SILENT, Desired, Obedience, Objection
 from covey.core.settings.states import SettingState
@@ -33,6 +32,7 @@ from covey.ports import Report, Transactions
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
+    from covey.core.records.orders import OrderedSettingRecords
 
 
 _LOOK_US = 60_000_000

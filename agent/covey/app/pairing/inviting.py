@@ -26,7 +26,7 @@ from covey.core.group.messages import payload_bytes
 from covey.core.ids import DeviceKey, GroupId, device_name, key_from_text, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
-from covey.core.pairing.records import Pairing
+from covey.core.pairing.pending import Pairing
 from covey.errors import LocalError, MalformedError, RelayError, UsageError
 from covey.limits.pairing import INVITE_US, NAMED_OPERATORS, RENDEZVOUS_NUMBERS
 

@@ -24,11 +24,10 @@ from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet, RefusalReceived
-from covey.core.pairing.group_uri import GROUP_URI_PREFIX, GroupUri
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.joiner import Joiner, JoinerNews
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
-from covey.core.pairing.uri import URI_SCHEME
+from covey.core.pairing.uri import GROUP_URI_PREFIX, URI_SCHEME, GroupUri
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import ConfigurationError, LocalError, PairingError, RelayError

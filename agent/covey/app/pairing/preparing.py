@@ -23,7 +23,7 @@ from covey.app.pairing.inviting import check_room, named_keys
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.pairing.ceremony import Ending
-from covey.core.pairing.records import Pairing
+from covey.core.pairing.pending import Pairing
 from covey.errors import CoveyError, LocalError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_MEMBERS
 from covey.limits.pairing import MAXIMUM_PREPARED_INVITES, RENDEZVOUS_NUMBERS

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.journal import report
 from covey.adapters.mailbox_wakes import WakeCaller
 from covey.core.group.device_labels import DeviceLabels
-from covey.core.mailbox.messages import Hook
-from covey.core.mailbox.records import WakeHook
+from covey.core.mailbox.messages import Hook, WakeHook
 from covey.errors import ConfigurationError
 from covey.limits.mailbox import MAILBOX_LOOK_US, MAXIMUM_HOOK_BYTES
 from covey.limits.units import MIB

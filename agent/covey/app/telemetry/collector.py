@@ -26,15 +26,14 @@ from covey.app.telemetry.recall import recall
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import ORDER_KINDS
-from covey.core.history.operation import read_operation
-from covey.core.history.records import StoredOperation
+from covey.core.history.operation import StoredOperation, read_operation
 from covey.core.ids import GroupId
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 from covey.app.telemetry.node_vault import NodeVault
 from covey.app.telemetry.rewriting import NodeRewriting, Progress
-from covey.core import erasing
 from covey.core.ids import DeviceKey
-from covey.core.vault import documents, merging, segments
+from covey.core.vault import documents, erasing, merging, segments
 from covey.core.vault.documents import SegmentEntry, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.merging import Group

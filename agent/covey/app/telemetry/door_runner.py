@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covey.app.telemetry.landed_batches import Batch, LandedBatches
-from covey.core.doors import DoorBatch, DoorGap, KnownDevice, LandedPosition, Plan, batch_id
 from covey.core.ids import DeviceKey, printable
+from covey.core.telemetry.doors import DoorBatch, DoorGap, KnownDevice, LandedPosition, Plan, batch_id
 from covey.errors import CoveyError, DoorError, StorageError
 from covey.limits.doors import (
     DOOR_PATIENCE_US,

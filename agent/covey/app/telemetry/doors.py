@@ -17,9 +17,9 @@ from covey.app.telemetry.door_runner import DoorRunner, Survey
 from covey.app.telemetry.landed_batches import LandedBatches
 from covey.app.telemetry.vault import VaultWriter, vault_nodes, vault_reader, vault_writers
 from covey.core.crypto import digest
-from covey.core.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
 from covey.core.presence.status import condition
 from covey.core.telemetry.batch import ClockKind
+from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
 from covey.errors import ConfigurationError, CoveyError, LocalError, UsageError
 
 if TYPE_CHECKING:

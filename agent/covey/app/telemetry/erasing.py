@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 from covey.app.telemetry.node_vault import NodeVault
 from covey.app.telemetry.rewriting import NodeRewriting, Progress
 from covey.app.telemetry.vault import alone, node_vault
-from covey.core import erasing
-from covey.core.erasing import ErasureDue
 from covey.core.ids import KEY_BYTES, DeviceKey, OperationId, from_hex
-from covey.core.vault import documents, segments
+from covey.core.vault import documents, erasing, segments
 from covey.core.vault.documents import Erasure, SegmentEntry, VaultManifest
+from covey.core.vault.erasing import ErasureDue
 from covey.core.vault.merging import Group
 from covey.core.vault.segments import OpenedSegment
 from covey.errors import LimitError, MalformedError, RemoteError, UsageError

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from covey.core.doors import DoorGap, DoorMessage, DoorReading, LandedPosition, Plan
 from covey.core.ids import NodeId
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.telemetry.doors import DoorGap, DoorMessage, DoorReading, LandedPosition, Plan
 from covey.core.vault.documents import SegmentEntry, SegmentRecord, VaultManifest, open_segment
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, Trouble, VaultReader
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError

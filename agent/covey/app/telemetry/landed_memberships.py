@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.landed_records import landed_manifest
 from covey.core.node import Node
 from covey.core.now import Now
+from covey.core.vault.landed_records import landed_manifest
 from covey.limits.vault import LANDED_MANIFEST_US
 
 if TYPE_CHECKING:

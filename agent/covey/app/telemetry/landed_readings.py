@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from covey.app.telemetry.landed_batches import LandedBatches
 from covey.app.telemetry.vault import known_nodes, vault_nodes, vault_reader
-from covey.core.doors import DoorGap, DoorMessage, LandedPosition
 from covey.core.group.device_labels import DeviceLabels
+from covey.core.telemetry.doors import DoorGap, DoorMessage, LandedPosition
 from covey.core.vault.reading import Floor, Trouble
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from typing import NamedTuple
 from covey.adapters.sqlite.fleet_table import FleetTable, SaidSummary
 from covey.core import crypto
 from covey.core.ids import DeviceKey, NodeId, printable
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import Batch, ClockKind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentEntry, SegmentRecord, open_segment
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, Trouble, VaultReader
 from covey.core.wire.message import Loss, LossReason, Message, MessageType, read_message
 from covey.errors import RemoteError

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.telemetry.node_vault import NodeVault
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.link.records import Imprint
+from covey.core.link.queued import Imprint
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, VaultManifest
 from covey.core.wire.imprints import imprint_of

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from covey.core.ids import NodeId, VaultId
-from covey.core.landed_records import verify_record
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, VaultManifest
 from covey.core.vault.key_object import key_object_key
 from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.vault.landed_records import verify_record
 from covey.core.vault.reading import Floor, Trouble, VaultReader, listed_nodes
 from covey.errors import LimitError, RemoteError
 from covey.limits.vault import MAXIMUM_KEY_OBJECT_BYTES, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES

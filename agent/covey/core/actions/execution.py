@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from covey.core.actions import results
+from covey.core.actions.commands import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.actions.secrets import redacted
 from covey.core.crypto import NoiseKeys

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covey.core.actions.records import NOTHING_HALTED, GivenCommand, Halted, Moment, ObeyedSince
+from covey.core.actions.commands import NOTHING_HALTED, GivenCommand, Halted, Moment, ObeyedSince
 from covey.core.actions.secrets import SealedArguments
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.bodies import read_body

@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from covey.core.actions.commands import CommandRecord, Moment
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.installation import Installation, InstallationPhase
-from covey.core.actions.records import CommandRecord, Moment
 from covey.core.actions.results import NOT_FETCHED, NOT_ROLLED_BACK, ROLLED_BACK, WITHDRAWN, CommandState, End
 from covey.core.ids import OperationId
 from covey.errors import ActionError

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from covey.core.actions.commands import CommandRecord
 from covey.core.actions.received import ReceivedResults
-from covey.core.actions.records import CommandRecord
 from covey.core.actions.results import OrderResult, as_remembered
 from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.ids import DeviceKey, GroupId, OperationId
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.now import Now
 from covey.core.orders.nodes import Lacked, Subject
 from covey.core.orders.reports import Report, Reports

@@ -24,7 +24,7 @@ from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import followed_by
 from covey.core.checkpoints.state import CheckpointState, GraphForm
 from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
-from covey.core.history.records import OperationShape
+from covey.core.history.operation import OperationShape
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
 

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from covey.core import crypto
 from covey.core.history.checkpoint import DIGEST_BYTES
 from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import ID_BYTES, Log
-from covey.core.history.records import OperationShape, Remains
+from covey.core.history.operation import ID_BYTES, Log, OperationShape, Remains
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, GroupId, OperationId
 from covey.core.orders.target import TARGETED, OrderTarget
 from covey.core.wire import cbor

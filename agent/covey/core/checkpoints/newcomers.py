@@ -29,9 +29,8 @@ from covey.core.history.checkpoint import DIGEST_BYTES, CheckpointPart, state_di
 from covey.core.history.history import History, Taken
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull
-from covey.core.history.operation import Operation, read_operation
+from covey.core.history.operation import OfferWait, Operation, Remains, read_operation
 from covey.core.history.orders import Approval
-from covey.core.history.records import OfferWait, Remains
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 from covey.core.content.events import FileArrived, FileRefused
 from covey.core.content.fetch import Fetch
-from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull
+from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull, WantedFile
 from covey.core.content.progress import FileProgress
-from covey.core.content.records import WantedFile
 from covey.core.content.secrets import EpochSecrets, SecretProgress
 from covey.core.crypto import has_blake3
 from covey.core.group.manifest import COLLECTOR

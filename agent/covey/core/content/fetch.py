@@ -18,8 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from covey.core.content.messages import ContentPart, ContentPull
-from covey.core.content.records import WantedFile
+from covey.core.content.messages import ContentPart, ContentPull, WantedFile
 from covey.core.ids import ContentHash, DeviceKey
 from covey.core.now import Now
 from covey.errors import WrongContentError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from covey.core.history.files import HASH_BYTES, TAG_BYTES
-from covey.core.ids import ContentHash
+from covey.core.ids import ContentHash, DeviceKey, GroupId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.content import CHUNK_BYTES, CONTENT_PULL_BYTES, MAXIMUM_CONTENT_BYTES
@@ -90,3 +90,14 @@ class ContentAcknowledgement:
         """
         fields = cbor.record(cbor.decode(body, _PULL_BODY_BYTES), "content acknowledgement", cbor.octets(HASH_BYTES))
         return cls(*fields)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """A file that this device asks for: `sealed_size` bytes, offered in a group by `author`."""
+
+    hash: ContentHash
+    index: ContentHash
+    sealed_size: int
+    group_id: GroupId
+    author: DeviceKey

@@ -3,16 +3,25 @@
 Such a place is asked for a range, and what it gives is cut into chunks, of which each is verified before it is kept.
 It gives no more than it was asked for; one byte that is not of the file ends its turn. What comes as whole
 chunks is not copied: it is hashed and written from where it came.
+
+`look_us` says when members are asked at a relay for a file that places nearby may have:
+
+1. While a file is looked for nearby no member is asked for it, from the moment on that it is wanted.
+2. Where there are peers, or they are still being looked for, that lasts a bounded while, although none of them has the
+   file. How long follows from this device's key and the file's hash. So of many devices that begin to want a file at
+   once one is through first; the others look again meanwhile, see that it asks at the relay, and wait for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from enum import Enum
 
 from covey.core.content.progress import FileProgress
-from covey.core.ids import ContentHash
+from covey.core.ids import ContentHash, DeviceKey
 from covey.errors import CoveyError, WrongContentError
+from covey.limits.content import NEAR_LOOK_SPREAD_US, NEAR_LOOK_US
 
 Reader = Callable[[ContentHash, int, int], Iterable[bytes | memoryview] | None]
 """Gives the bytes of what has a hash, from one position to another one; None where that is not there. Each piece holds
@@ -81,3 +90,14 @@ def _take(
         if not is_wanted():
             return NearEnd.STOPPED
     return NearEnd.BROKEN
+
+
+_DRAWN_BYTES = 8
+
+
+def look_us(own: DeviceKey, content: ContentHash, *, has_peers: bool) -> int:
+    """Return how long a device looks for a file nearby before it asks members, in microseconds."""
+    if not has_peers:
+        return 0
+    drawn = hashlib.blake2b(own + content, digest_size=_DRAWN_BYTES).digest()
+    return NEAR_LOOK_US + int.from_bytes(drawn, "big") % NEAR_LOOK_SPREAD_US

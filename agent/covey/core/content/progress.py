@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from covey.core.content.records import WantedFile
+from covey.core.content.messages import WantedFile
 from covey.core.crypto import blake3_hash, blake3_hasher, same
 from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash

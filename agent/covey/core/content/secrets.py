@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.core.content.records import WantedFile
+from covey.core.content.messages import WantedFile
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.group.messages import SECRET_BYTES
 from covey.core.history.files import FileOffer

@@ -3,7 +3,7 @@
 The file is sealed once, for all who hold the secret of an epoch, and known by the BLAKE3 hash of the sealed bytes
 (002.20). Its key is derived from the epoch's secret and an id of its own (002.22), so nobody outside the group can
 tell which file it is, and two files never share a key. One that is for some of them alone has a secret of its own in
-the place of the epoch's, sealed for these (`core/orders/file_secrets.py`).
+the place of the epoch's, sealed for these (`core/orders/sealing.py`).
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ from covey.core.history.bodies import Body, GroupProfile, Merge, read_profile
 from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
-from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.history.records import Held, Remains
+from covey.core.history.operation import Held, Log, Operation, Remains, read_operation, sign_operation
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups

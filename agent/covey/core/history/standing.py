@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covey.core.history.records import OperationShape
+from covey.core.history.operation import OperationShape
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 
 if TYPE_CHECKING:

@@ -5,5 +5,6 @@ incarnation, places in a queue are counted on through all of them (`incarnations
 
 Sending: `send_queue.py` (into the store), `windows.py` and `send_window.py` (what is in flight), `sealer.py`
 (envelopes), `sender.py` (out of the store). Receiving: `receiver.py`. Both: `link_keys.py`. What outlives a failed
-commit: `state.py`, and what waits for one: `after_commit.py`. `records.py` says what of the store they need.
+commit: `state.py`, and what waits for one: `after_commit.py`. `queued.py` has the classes and lanes of what
+waits.
 """

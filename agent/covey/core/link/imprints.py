@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
+from covey.core.link.queued import Imprint
 from covey.core.link.receiver import ReceiveLink
-from covey.core.link.records import Imprint
 from covey.core.wire.imprints import NOTHING, UNKNOWN, imprint_of
 from covey.core.wire.message import Acknowledgement, Message
 from covey.core.wire.sequences import SequenceSet

@@ -15,7 +15,7 @@ from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.records import class_of
+from covey.core.link.queued import class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered

@@ -44,7 +44,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from covey.core.ids import DeviceKey, Place
-from covey.core.link.lanes import Lane
+from covey.core.link.queued import Lane
 from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import IncarnationSpan
-from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import SendingLinks
+from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing, Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import SendLink

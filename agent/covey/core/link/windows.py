@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 
 from covey.core.ids import DeviceKey, Place
-from covey.core.link.lanes import Lane
+from covey.core.link.queued import Lane
 from covey.core.link.send_window import InFlight, Jitter, SendLink
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet

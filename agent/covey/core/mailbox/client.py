@@ -9,11 +9,16 @@
    mailbox, and is asked for again when a group has changed, or after a while.
 5. A mailbox that calls itself another state, or whose last cursor lies below what was dealt with, was restored: it is
    asked from the first cursor on.
+
+A mailbox that does not answer in `HELLO_US` is greeted again after a pause that doubles. The state of a session is in
+memory alone: after a start it begins anew, and nothing is lost by that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, GroupId
@@ -27,9 +32,8 @@ from covey.core.mailbox.messages import (
     Pull,
     PullResponse,
 )
-from covey.core.mailbox.states import SESSION, Asking, Away, Closed, Greeting, Open, Pulling, SessionEvent, State
 from covey.core.now import Now
-from covey.core.transitions import follow
+from covey.core.transitions import Transitions, follow
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError, MalformedError, RemoteError
 from covey.limits.mailbox import (
@@ -43,6 +47,106 @@ from covey.limits.mailbox import (
 
 if TYPE_CHECKING:
     from covey.core.records.content import MailboxRecords
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The mailbox does not know of this device; it is greeted when the time has come."""
+
+    greet_at_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """It was greeted, and has not answered yet."""
+
+    since_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """It has answered; it is greeted again when the time has come."""
+
+    greet_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What follows a cursor is to be asked for."""
+
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pulling:
+    """What follows a cursor was asked for, and has not come yet."""
+
+    after: int
+    since_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """No group names the mailbox any more."""
+
+
+State = Away | Greeting | Open | Asking | Pulling | Closed
+
+
+class SessionEvent(Enum):
+    """What happens to a session."""
+
+    GREETED = "it is greeted"
+    WELCOMED = "it answers, and nothing waits"
+    WAITS = "it says that something waits"
+    ASKED = "it is asked for what follows a cursor"
+    MORE = "it gives a part"
+    EMPTY = "it gives the last part"
+    SILENT = "no answer in time"
+    ENDED = "it has forgotten the session, or lies, or the connection was lost"
+    DROPPED = "no group names it any more"
+
+
+SESSION: Transitions[SessionEvent] = {
+    Away: {
+        SessionEvent.GREETED: Greeting,
+        SessionEvent.ENDED: Away,
+        SessionEvent.WAITS: Away,
+        SessionEvent.DROPPED: Closed,
+    },
+    Greeting: {
+        SessionEvent.WELCOMED: Open,
+        SessionEvent.WAITS: Asking,
+        SessionEvent.SILENT: Away,
+        SessionEvent.ENDED: Away,
+        SessionEvent.DROPPED: Closed,
+    },
+    Open: {
+        SessionEvent.GREETED: Greeting,
+        SessionEvent.WELCOMED: Open,
+        SessionEvent.WAITS: Asking,
+        SessionEvent.ENDED: Away,
+        SessionEvent.DROPPED: Closed,
+    },
+    Asking: {
+        SessionEvent.ASKED: Pulling,
+        SessionEvent.WAITS: Asking,
+        SessionEvent.WELCOMED: Asking,
+        SessionEvent.ENDED: Away,
+        SessionEvent.DROPPED: Closed,
+    },
+    Pulling: {
+        SessionEvent.MORE: Asking,
+        SessionEvent.EMPTY: Open,
+        SessionEvent.WAITS: Pulling,
+        SessionEvent.WELCOMED: Pulling,
+        SessionEvent.SILENT: Away,
+        SessionEvent.ENDED: Away,
+        SessionEvent.DROPPED: Closed,
+    },
+    Closed: {},
+}
+
 
 _EMPTY_PULLS = 128
 """Parts without a blob in a row, each a gap of expired cursors, before the rest waits for the next greeting."""

@@ -2,44 +2,111 @@
 
 Nothing of it is queued: what is lost is said anew. What is wrong is answered with an ERROR, by its code; an ERROR is
 not.
+
+After each welcome a mailbox is told how this device wants to be woken (002.15, 002.16). First in each run it is told to
+forget all earlier hooks, by an UNREGISTER_PUSH without a target.
+
+Mailboxes hear of removals at once: REVOKE_DEVICE with the signed manifest, until DEVICE_REVOKED comes (002.13). The
+manifest also goes to a mailbox as to every member, and that is what counts: nothing is lost where a REVOKE_DEVICE is.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import MAILBOX
+from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey, GroupId, truncate_utf8
 from covey.core.link.carriage import Carriage
 from covey.core.link.windows import Windows
 from covey.core.mailbox.client import MailboxSession
-from covey.core.mailbox.hooks import HookRegistration
 from covey.core.mailbox.messages import (
     DeviceRevoked,
     Error,
+    Hook,
     MailboxMessage,
     MailboxWelcome,
     Notify,
     PullResponse,
     PushAck,
+    RegisterPush,
+    RevokeDevice,
+    UnregisterPush,
+    WakeHook,
     read_mailbox_message,
 )
 from covey.core.mailbox.pushing import Pushing
-from covey.core.mailbox.records import WakeHook
-from covey.core.mailbox.revoking import Revoking
 from covey.core.mailbox.service import MailboxService
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.message import Message
 from covey.errors import MailboxSessionError, NotAMemberError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
-from covey.limits.mailbox import ANSWERS_WAITING, MAILBOXES_GREETED, MAXIMUM_ERROR_BYTES, WAKES_WAITING
+from covey.limits.mailbox import ANSWERS_WAITING, HELLO_US, MAILBOXES_GREETED, MAXIMUM_ERROR_BYTES, WAKES_WAITING
 
 if TYPE_CHECKING:
     from covey.core.records import Records
+
+_TRIES = 3
+
+
+class Revoking:
+    """The removals that this device has issued in this run, and which mailboxes have not confirmed yet."""
+
+    def __init__(self, own: DeviceKey, groups: Groups) -> None:
+        self._own = own
+        self._groups = groups
+        self._members: dict[GroupId, frozenset[DeviceKey]] = {}
+        self._open: dict[tuple[DeviceKey, DeviceKey], tuple[GroupId, int, int]] = {}
+        """By mailbox and device: the group, how often it was said, and when it is to be said next."""
+
+    def follow(self, mailboxes: Collection[DeviceKey]) -> None:
+        """Look at who is gone from groups by this device's own word."""
+        for group in self._groups.joined():
+            members = frozenset(each.keys.signing_public for each in group.members)
+            before = self._members.get(group.group_id, members)
+            self._members[group.group_id] = members
+            if group.issuer == self._own:
+                for device in before - members:
+                    self._open.update(
+                        {(mailbox, device): (group.group_id, 0, 0) for mailbox in mailboxes if mailbox in members}
+                    )
+        self._open = {pair: each for pair, each in self._open.items() if pair[0] in mailboxes}
+
+    def due(self, is_open: Callable[[DeviceKey], bool], now: Now) -> Iterator[tuple[DeviceKey, GroupId, RevokeDevice]]:
+        """Yield (mailbox, group, message) of what is to be said."""
+        for (mailbox, device), (group_id, times, at_us) in list(self._open.items()):
+            group = next((each for each in self._groups.joined() if each.group_id == group_id), None)
+            if group is None or times >= _TRIES or group.member(device) is not None:
+                del self._open[mailbox, device]
+            elif now.monotonic_us >= at_us and is_open(mailbox):
+                yield mailbox, group_id, RevokeDevice(device, Bundle((group.raw,)).to_wire())
+                self._open[mailbox, device] = group_id, times + 1, now.monotonic_us + HELLO_US
+
+    def done(self, mailbox: DeviceKey, device: DeviceKey) -> bool:
+        """Note that a mailbox takes nothing of a device any more; return whether it was told."""
+        return self._open.pop((mailbox, device), None) is not None
+
+
+class HookRegistration:
+    """The hooks that are wanted, and after which of its welcomes each mailbox was told."""
+
+    def __init__(self) -> None:
+        self.wanted: tuple[WakeHook, ...] = ()
+        self._reported: dict[DeviceKey, int] = {}
+
+    def due(self, mailbox: DeviceKey, welcomes: int) -> Iterator[RegisterPush | UnregisterPush]:
+        """Yield what a mailbox is to be told."""
+        if mailbox not in self._reported:
+            yield UnregisterPush(Hook.MQTT, "")
+        if self._reported.get(mailbox, 0) < welcomes:
+            for hook in self.wanted:
+                yield RegisterPush(hook.kind, hook.target)
+            self._reported[mailbox] = welcomes
+
 
 Said = tuple[DeviceKey, GroupId, MailboxMessage]
 

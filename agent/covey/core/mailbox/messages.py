@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -316,3 +316,41 @@ def read_mailbox_message(body: bytes) -> MailboxMessage:
     if isinstance(message, Hello | MailboxWelcome) and message.version != VERSION:
         raise LimitError(f"version {message.version} of mailboxes: a newer Covey?")
     return message
+
+
+class BlobRefusal(Enum):
+    """Why a mailbox does not keep a blob."""
+
+    INBOX_FULL = "the inbox is full"
+    SENDER_FULL = "one sender has filled its share of the inbox"
+    FULL = "the mailbox is full"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A blob as a mailbox keeps it; `is_new`: since this PUSH."""
+
+    cursor: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InboxState:
+    """How one device's inbox stands: the last cursor that was given, and how much waits in it."""
+
+    max_cursor: int = 0
+    blobs: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WakeHook:
+    """How a device wants to be woken."""
+
+    kind: Hook
+    target: str
+
+    @property
+    def by_topic(self) -> bool:
+        """Whether it is a publish at the mailbox's own relays."""
+        return self.kind is Hook.MQTT

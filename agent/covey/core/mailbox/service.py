@@ -28,6 +28,7 @@ from covey.core.link.carriage import Carriage
 from covey.core.link.rates import TokenBucket
 from covey.core.mailbox.messages import (
     VERSION,
+    BlobRefusal,
     Delete,
     DeviceRevoked,
     Hello,
@@ -41,9 +42,9 @@ from covey.core.mailbox.messages import (
     RegisterPush,
     RevokeDevice,
     UnregisterPush,
+    WakeHook,
     fits_relay,
 )
-from covey.core.mailbox.records import BlobRefusal, WakeHook
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.message import Message

@@ -10,9 +10,9 @@ from covey.core.group.manifest import read_manifest
 from covey.core.group.messages import Bundle
 from covey.core.membership.membership import Membership
 from covey.core.membership.public_joins import check_visit
-from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import may_invite
 from covey.core.pairing.invite import NO_INVITE, JoinRequest
+from covey.core.pairing.pending import OpenInvite
 from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.errors import NotAMemberError, UnknownGroupError
 

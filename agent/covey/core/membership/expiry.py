@@ -14,28 +14,38 @@
    what waits in it for the others goes with them.
 5. The news that two devices share a group no more waits though no relay is large enough for it, until rule 1 ends it:
    it would count as known if it were set aside.
+
+Where the secrets of a left group are erased, so are those that wait in the outbox (`withdraw_secrets`):
+
+6. A GROUP_MANIFEST that waits with the secret of an epoch that this device was in goes without it: a member gives it to
+   whoever needs it. The manifests go, as they show what the notice of the leaving follows.
+7. The secret of an epoch that this device is not in goes with the notice: the device that leaves draws it for those
+   that stay.
+8. What waits behind one that is sent anew so is sent anew as well: all come in the order in which they were issued.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from covey.core.group.manifest import GroupManifest
+from covey.core.group.manifest import GroupManifest, read_manifest, secret_id
+from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey, GroupId, ManifestHash
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue, groups_of_waiting
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
-from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import PendingJoin
 from covey.core.now import Now
+from covey.core.pairing.pending import PendingJoin
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.limits.pairing import JOIN_GRACE_US, JOIN_MEMORY_US
 
 if TYPE_CHECKING:
     from covey.core.records import Records
+    from covey.core.records.link import OutboxRecords
 
 
 def give_up(membership: Membership, records: Records, queue: SendQueue, now: Now) -> Iterator[JoinExpired]:
@@ -180,3 +190,30 @@ def _withdraw_request(pending: PendingJoin, groups: Groups, records: Records, qu
             queue.withdraw(inviter, place, now, "expired", notify=notify)
             return True
     return False
+
+
+def withdraw_secrets(own: DeviceKey, group_id: GroupId, outbox: OutboxRecords, queue: SendQueue, now: Now) -> None:
+    """Have a group's manifests that wait go without the secrets of epochs that `own` was in. Writes."""
+    for recipient in outbox.recipients():
+        is_rewritten = False
+        for place, raw in outbox.control_messages(recipient):
+            message = read_message(raw, verify=False)
+            if message.type is not MessageType.GROUP_MANIFEST or message.group_id != group_id:
+                continue
+            bundle = Bundle.from_wire(message.body)
+            bare = replace(bundle, secrets=_secrets_without(own, bundle))
+            if bare != bundle:
+                queue.remove(recipient, place)
+                queue.queue(recipient, message.type, group_id, bare.to_wire(), now, beyond=True)
+                is_rewritten = True
+            elif is_rewritten:
+                queue.requeue(recipient, place, now)
+
+
+def _secrets_without(own: DeviceKey, bundle: Bundle) -> tuple[bytes, ...]:
+    """Return the secrets of a bundle of epochs that a device is not in, as its manifests say."""
+    if not bundle.secrets:
+        return ()
+    manifests = [read_manifest(raw, verify=False) for raw in bundle.manifests]
+    without = {each.epoch_id for each in manifests if each.member(own) is None}
+    return tuple(each for each in bundle.secrets if secret_id(each) in without)

@@ -19,9 +19,9 @@ from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import GroupSend
 from covey.core.ids import DeviceKey, EpochId, GroupId
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import OpenInvite
 from covey.core.now import Now
 from covey.core.pairing.invite import JoinRequest
+from covey.core.pairing.pending import OpenInvite
 from covey.core.wire.message import Message
 from covey.errors import LocalError
 from covey.limits.pairing import GATHER_QUIET_US, GATHER_US

@@ -30,7 +30,7 @@ from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.pacing import HeadsPacing
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.link.send_queue import groups_of_waiting
 from covey.core.link.send_window import Jitter
 from covey.core.membership.former_members import FormerMembers

@@ -9,9 +9,9 @@ from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.membership.records import OpenInvite, PendingJoin
-from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import SECRET_BYTES, Invite, JoinRequest, hash_secret
+from covey.core.pairing.pending import OpenInvite, PendingJoin
+from covey.core.pairing.uri import GroupUri
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
 from covey.limits.group import MAXIMUM_CAPABILITIES, MAXIMUM_CAPABILITY_BYTES, MAXIMUM_MEMBERS

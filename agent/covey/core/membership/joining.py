@@ -16,9 +16,9 @@ from covey.core.group.messages import GroupSend
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.invitations import check_may_let_in
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import OpenInvite
-from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import Invite, JoinRequest
+from covey.core.pairing.pending import OpenInvite
+from covey.core.pairing.uri import GroupUri
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LocalError
 from covey.limits.pairing import ADMISSION_US, INVITE_US

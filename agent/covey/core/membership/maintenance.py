@@ -29,7 +29,7 @@ from covey.core.group.policy import may_renew
 from covey.core.group.resolver import GroupState
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.link.send_queue import groups_of_waiting
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups

@@ -49,9 +49,9 @@ from covey.core.membership.events import (
 from covey.core.membership.groups import Groups
 from covey.core.membership.invitations import Invitations, check_capabilities
 from covey.core.membership.public_joins import PublicJoins
-from covey.core.membership.records import PendingJoin
 from covey.core.membership.replay import Offered, offer_all, reopened
 from covey.core.membership.spreading import Spreading
+from covey.core.pairing.pending import PendingJoin
 from covey.core.wire.message import Message, MessageType
 from covey.errors import AheadError, InviteError, LocalError, RemoteError
 from covey.limits.group import MAXIMUM_GROUPS, VOID_DEVICES

@@ -18,8 +18,8 @@ from covey.core.membership.events import GroupInvited
 from covey.core.membership.groups import Groups
 from covey.core.membership.joining import Joining
 from covey.core.pairing.invite import SECRET_BYTES, Invite
+from covey.core.pairing.pending import GroupRequest
 from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
-from covey.core.pairing.records import GroupRequest
 from covey.core.wire import cbor
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LimitError, LocalError, NotAMemberError

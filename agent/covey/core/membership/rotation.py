@@ -27,10 +27,10 @@ from covey.core.crypto import Identity, digest
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
 from covey.core.ids import GroupId, NoisePublic
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.records import OpenInvite
+from covey.core.pairing.pending import OpenInvite
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, ROTATION_PACE_US

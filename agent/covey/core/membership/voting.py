@@ -1,12 +1,15 @@
-"""Collecting admins' votes until they decide, in the modes that know admins (003.34; the rules: `group/policy.py`)."""
+"""Collecting admins' votes until they decide, in the modes that know admins (003.34; the rules: `group/policy.py`).
+
+Ending a ban lets the device in again, as it was (003.45): its record is in the manifests before the ban.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, Member, Mode
+from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import (
     Action,
@@ -22,12 +25,11 @@ from covey.core.ids import DeviceKey, EpochId
 from covey.core.membership.events import VoteCast
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.readmission import readmitting
 from covey.core.wire.message import Message, MessageType
 from covey.errors import AheadError, LocalError, VoteError
 
 if TYPE_CHECKING:
-    from covey.core.records.groups import VoteRecords
+    from covey.core.records.groups import GroupRecords, VoteRecords
 
 VOTING_MODES = frozenset({Mode.ADMIN_INVITES, Mode.PUBLIC})
 
@@ -132,3 +134,28 @@ def own_votes(groups: Groups, records: VoteRecords, own: DeviceKey) -> list[Vote
             if voted_for(state, epoch, *about, [ours]):
                 found.append(VoteCast(*about, own, len(voted_for(state, epoch, *about, kept)), majority(state)))
     return found
+
+
+def former_member(records: GroupRecords, group: GroupManifest, target: DeviceKey) -> Member | None:
+    """Return the record that a banned device had last, where this device knows it.
+
+    The newest key of a device that rotated after its ban is not known to the group: then an invite has to help.
+    """
+    ban = group.ban(target)
+    if ban is None:
+        return None
+    found = None
+    for raw in records.manifests_from(group.group_id, 1, -1):
+        manifest = read_manifest(raw, verify=False)
+        if manifest.version < ban.since:
+            found = manifest.member(target) or found
+    return found
+
+
+def readmitting(draft: GroupManifest, former: Member | None) -> GroupManifest:
+    """Return the draft with a former member in it, if there is one.
+
+    Raises:
+        LocalError: the group is full, or another member has its noise key.
+    """
+    return draft if former is None else draft.adding(replace(former, since=draft.version))

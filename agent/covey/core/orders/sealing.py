@@ -5,6 +5,10 @@
 2. Each sealing draws an ephemeral key and a content key, which are used for nothing else.
 3. It opens with the binding that it was sealed with only: a text says what for, the rest of which order.
 4. How long it is shows as a bucket only; who its recipients are, by their number only.
+
+A file that only some devices can open (docs/protocol.md, "Content", *For some alone*) has a secret of its own, in place
+of the epoch's. It is sealed in the same way, and opens only as what it was given for: in that group, of that author,
+for that file.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Callable, Collection
 
 from covey.core import crypto
 from covey.core.crypto import NoiseKeys
-from covey.core.ids import KEY_BYTES, NoisePublic
+from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.wire import cbor
 from covey.errors import DecryptionError, LimitError, LocalError, MalformedError
 from covey.limits.group import MAXIMUM_MEMBERS
@@ -97,3 +101,36 @@ def _unpadded(content: bytes) -> bytes:
     if not plain.endswith(_END):
         raise MalformedError("a sealed value without an end")
     return plain[: -len(_END)]
+
+
+FILE_SECRET_BYTES = 32
+
+
+def seal_file_secret(
+    secret: bytes,
+    readers: Collection[NoisePublic],
+    group_id: GroupId,
+    author: DeviceKey,
+    file_id: bytes,
+    rng: Callable[[int], bytes],
+) -> bytes:
+    """Return what stands in an offer, that only these readers can open."""
+    assert len(secret) == FILE_SECRET_BYTES
+    return seal(secret, readers, _binding(group_id, author, file_id), rng)
+
+
+def open_file_secret(sealed: bytes, group_id: GroupId, author: DeviceKey, file_id: bytes, keys: NoiseKeys) -> bytes:
+    """Return a file's secret.
+
+    Raises:
+        DecryptionError: it is not for these keys, or was sealed for another file.
+        RemoteError: malformed, or beyond a bound.
+    """
+    secret = open_sealed(sealed, _binding(group_id, author, file_id), keys)
+    if len(secret) != FILE_SECRET_BYTES:
+        raise MalformedError("a file's secret of another length")
+    return secret
+
+
+def _binding(group_id: GroupId, author: DeviceKey, file_id: bytes) -> bytes:
+    return cbor.encode(["covey/1 file", group_id, author, file_id])

@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode
-from covey.core.group_actions import GroupActions
 from covey.core.history.history import History
 from covey.core.history.personal import Holding, OwnGroup
 from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.membership.actions import GroupActions
 from covey.core.membership.groups import Groups
-from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import unanswered
 from covey.core.now import Now
 from covey.core.own.state import KnownGroup, PersonalState, personal_state
+from covey.core.pairing.pending import OpenInvite
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS_OF_ONE
 from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US, LISTED_IN_VAIN_US, UNANSWERED_US

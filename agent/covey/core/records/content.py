@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from covey.core.content.records import WantedFile
+from covey.core.content.messages import WantedFile
 from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId, Place
-from covey.core.mailbox.messages import BlobEntry, Push
-from covey.core.mailbox.records import BlobRefusal, InboxState, Kept, WakeHook
+from covey.core.mailbox.messages import BlobEntry, BlobRefusal, InboxState, Kept, Push, WakeHook
 from covey.core.wire.sequences import Range
 
 

@@ -8,8 +8,7 @@ from typing import Protocol
 from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation, ManifestHash, NoisePublic, OperationId
 from covey.core.membership.agreement import SaidHeads
 from covey.core.membership.events import GroupEvent, InvitationState, VoteCast
-from covey.core.membership.records import OpenInvite, PendingJoin
-from covey.core.pairing.records import GroupRequest, Pairing
+from covey.core.pairing.pending import GroupRequest, OpenInvite, Pairing, PendingJoin
 from covey.core.wire.message import Message
 
 

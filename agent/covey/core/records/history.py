@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from covey.core.history.operation import Log, Operation
-from covey.core.history.records import Behind, Held, LogEnd, OfferWait, OperationShape, Remains, StoredOperation, Totals
+from covey.core.history.operation import (
+    Behind,
+    Held,
+    Log,
+    LogEnd,
+    OfferWait,
+    Operation,
+    OperationShape,
+    Remains,
+    StoredOperation,
+    Totals,
+)
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.orders.nodes import OrderNode
 

@@ -7,9 +7,8 @@ from typing import Protocol
 
 from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, NoisePublic, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
-from covey.core.link.lanes import Lane
 from covey.core.link.link_keys import KeptKey
-from covey.core.link.records import Imprint, MessageClass, TakenBack
+from covey.core.link.queued import Imprint, Lane, MessageClass, TakenBack
 from covey.core.presence.status import PeerPresence
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import Range, SequenceSet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
+from covey.core.actions.commands import CommandRecord, ObeyedSince
 from covey.core.actions.installation import Installation
-from covey.core.actions.records import CommandRecord, ObeyedSince
 from covey.core.actions.results import KeptResult, OrderResult
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.orders.nodes import Lacked, SentReport, Subject

@@ -11,7 +11,7 @@ node's segments; it is signed by the node and sealed with the vault key. Whoever
     5. Segment numbers ascend from 1 without a gap, so that a position is one number. A merged segment stands for all
        positions of those that it replaces (`vault/merging.py`).
     6. It says what was erased, on whose word, and up to which position; a thinned segment, of which something was
-       erased, stands nowhere else (`core/erasing.py`).
+       erased, stands nowhere else (`core/vault/erasing.py`).
 
 A manifest lists its newest segments one by one. The older ones stand in sealed, immutable ranges of 1,000, each named
 by first and last number and hash (004.11), so that a manifest stays small however long a node writes. Tombstones name

@@ -15,9 +15,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from covey.adapters.doors.otlp import OtlpDoor
 from covey.config.doors import Otlp
-from covey.core.doors import DoorBatch, DoorMessage, DoorReading
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind
+from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading
 from covey.errors import DoorError
 from tests.receiver import Post, Receiver, receiver
 

@@ -13,9 +13,9 @@ from standardwebhooks.webhooks import WebhookVerificationError
 
 from covey.adapters.doors.webhook import WebhookDoor
 from covey.config.doors import Webhook
-from covey.core.doors import DoorBatch, DoorMessage, DoorReading
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind
+from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading
 from covey.errors import ConfigurationError, DoorError
 from tests.dripping_server import dripping_server
 from tests.receiver import Receiver, receiver

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from covey.adapters.lan.tags import tag_of
-from covey.core.content.near_first import look_us
+from covey.core.content.nearer import look_us
 from covey.core.ids import ContentHash, DeviceKey
 from tests.vectors import vectors
 

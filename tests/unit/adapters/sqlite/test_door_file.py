@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.door_file import DoorFile, set_aside
-from covey.core.doors import DoorGap, LandedPosition, Plan
+from covey.core.telemetry.doors import DoorGap, LandedPosition, Plan
 from covey.errors import ConfigurationError
 from covey.limits.doors import DOOR_LOSSES_KEPT
 

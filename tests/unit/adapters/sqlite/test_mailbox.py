@@ -9,8 +9,7 @@ import pytest
 
 from covey.adapters.sqlite.salvage import finish, salvage
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.mailbox.messages import Hook, Push
-from covey.core.mailbox.records import BlobRefusal, Kept, WakeHook
+from covey.core.mailbox.messages import BlobRefusal, Hook, Kept, Push, WakeHook
 from covey.limits.mailbox import SENDER_SHARE
 from covey.limits.storage import OUTBOX_BYTES
 from tests.fleet import identity, open_store

@@ -10,7 +10,7 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation, Place
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import OutboxFullError
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import MIB
 from tests.examples import examples

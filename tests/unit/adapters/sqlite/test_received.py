@@ -12,7 +12,7 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
-from covey.core.link.records import Imprint
+from covey.core.link.queued import Imprint
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR

@@ -15,7 +15,7 @@ import pytest
 from covey.adapters.sqlite.store import SqliteStore
 from covey.cli.main import main
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import ConfigurationError, DiskFullError, OutboxFullError, StorageError

@@ -15,7 +15,7 @@ from covey.adapters.sqlite.high_water_file import HighWaterFile
 from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import MIB

@@ -257,8 +257,8 @@ def test_where_peers_are_near_members_are_not_asked_before_these_were_looked_at_
 
 
 def test_that_ends_and_then_members_are_asked(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("covey.core.content.near_first.NEAR_LOOK_US", 200_000)
-    monkeypatch.setattr("covey.core.content.near_first.NEAR_LOOK_SPREAD_US", 1)
+    monkeypatch.setattr("covey.core.content.nearer.NEAR_LOOK_US", 200_000)
+    monkeypatch.setattr("covey.core.content.nearer.NEAR_LOOK_SPREAD_US", 1)
     pair.around.has_peers = True
     pair.look()
     carry(pair.ann, pair.ben)

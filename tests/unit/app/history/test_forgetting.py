@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from covey.app.device.device import find_state, open_device
+from covey.core.actions.commands import CommandRecord, GivenCommand, Moment, ObeyedSince
 from covey.core.actions.given import GroupCommands
-from covey.core.actions.records import CommandRecord, GivenCommand, Moment, ObeyedSince
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.history.orders import Obeying
 from covey.core.ids import OperationId

@@ -27,7 +27,7 @@ from covey.core.pairing.messages import (
     from_wire,
     to_wire,
 )
-from covey.core.pairing.records import Pairing
+from covey.core.pairing.pending import Pairing
 from covey.errors import ConfigurationError, RemoteError
 from covey.limits.pairing import (
     ACCOUNT_WAIT_US,

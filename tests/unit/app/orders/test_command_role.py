@@ -11,7 +11,7 @@ from covey.app import shipped_files
 from covey.app.device.device import open_device
 from covey.app.orders.command_role import OwnerActions, end_obeying
 from covey.config.actions import read_action
-from covey.core.actions.records import ObeyedSince
+from covey.core.actions.commands import ObeyedSince
 from covey.core.actions.results import NOT_ALLOWED, NOT_DEFINED
 from covey.core.ids import GroupId, OperationId
 from covey.errors import ActionError

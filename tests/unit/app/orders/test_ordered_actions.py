@@ -22,7 +22,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.history.orders import CommandOrder, OperatorChange
 from covey.core.ids import EpochId, GroupId, Incarnation, OperationId
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.errors import ActionError, OutboxFullError

@@ -9,8 +9,7 @@ import pytest
 
 from covey.app.relays.mailbox_role import BeingWoken, MailboxRole
 from covey.core.ids import DeviceKey
-from covey.core.mailbox.messages import VERSION, Hello, Hook, Push
-from covey.core.mailbox.records import WakeHook
+from covey.core.mailbox.messages import VERSION, Hello, Hook, Push, WakeHook
 from covey.core.wire.topics import wake_topic
 from covey.limits.mailbox import MAILBOX_LOOK_US
 from covey.limits.units import MIB

@@ -15,7 +15,7 @@ from covey.app.telemetry import door_runner, landed_batches
 from covey.app.telemetry.door_runner import DoorRunner, Survey
 from covey.app.telemetry.landed_batches import LandedBatches
 from covey.config.doors import read_doors
-from covey.core.doors import KnownDevice
+from covey.core.telemetry.doors import KnownDevice
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError

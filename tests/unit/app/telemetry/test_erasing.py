@@ -9,10 +9,10 @@ import pytest
 from covey.app.telemetry.compactor import Compactor
 from covey.app.telemetry.erasing import Erased, Eraser
 from covey.app.telemetry.node_vault import NodeVault
-from covey.core.erasing import ErasureDue
 from covey.core.ids import OperationId, node_id
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
+from covey.core.vault.erasing import ErasureDue
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import Floor, VaultReader
 from tests.fleet import Device, admit, carry

@@ -9,9 +9,9 @@ import pytest
 from covey.adapters.objects.folder import DirectoryStore
 from covey.app.telemetry import landed_batches
 from covey.app.telemetry.landed_batches import Batch, LandedBatches
-from covey.core.doors import DoorGap, DoorMessage, LandedPosition, Plan, batch_id
-from covey.core.landed_records import landed_manifest
+from covey.core.telemetry.doors import DoorGap, DoorMessage, LandedPosition, Plan, batch_id
 from covey.core.vault.keys import KeyRing
+from covey.core.vault.landed_records import landed_manifest
 from covey.core.vault.reading import VaultReader
 from tests.group_manifests import first, profile
 from tests.spark.fleet import Author, Collector

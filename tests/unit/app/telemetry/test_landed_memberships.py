@@ -10,7 +10,7 @@ import pytest
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import GroupProfile
 from covey.core.history.operation import read_operation
-from covey.core.landed_records import RecordKind, read_landed_manifest, record_kind
+from covey.core.vault.landed_records import RecordKind, read_landed_manifest, record_kind
 from covey.limits.vault import LANDED_MANIFEST_US
 from tests.fleet import carry
 from tests.vault_site import Site

@@ -8,7 +8,7 @@ import pytest
 
 from covey.adapters.objects.folder import DirectoryStore
 from covey.app.telemetry.landed_readings import Unread, each_message
-from covey.core.doors import DoorMessage
+from covey.core.telemetry.doors import DoorMessage
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from tests.spark.fleet import Author, Collector

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from covey.core.ids import node_id
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.vault import documents
 from covey.core.vault.documents import SegmentRecord
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.wire.message import Message, read_message
 from covey.errors import StorageError
 from tests.fleet import admit, carry

@@ -12,10 +12,10 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions import results
+from covey.core.actions.commands import CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.definition import ActionDefinition, Ends, Integer, LimitedText
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.installing import Installing
-from covey.core.actions.records import CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End
 from covey.core.actions.secrets import SealedArguments, seal_arguments
 from covey.core.crypto import NoiseKey, NoiseKeys

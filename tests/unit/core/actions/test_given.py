@@ -9,8 +9,8 @@ import pytest
 
 from covey.adapters.sqlite.store import empty_history
 from covey.core.actions import given as given_module
+from covey.core.actions.commands import Moment, ObeyedSince
 from covey.core.actions.given import GroupCommands
-from covey.core.actions.records import Moment, ObeyedSince
 from covey.core.group.manifest import sign_manifest
 from covey.core.history.operation import Operation, sign_operation
 from covey.core.history.orders import Obeying

@@ -11,11 +11,11 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions import results
+from covey.core.actions.commands import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition, Ends
 from covey.core.actions.execution import Execution
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import NOT_YET, Installed, InstallerStep, Installing, StepBegun
-from covey.core.actions.records import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.content import ContentTable
+from covey.core.content.messages import WantedFile
 from covey.core.content.progress import FileProgress
-from covey.core.content.records import WantedFile
 from covey.core.crypto import blake3_hash
 from covey.core.ids import ContentHash, DeviceKey, GroupId
 from covey.errors import WrongContentError

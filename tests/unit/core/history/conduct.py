@@ -9,7 +9,7 @@ from covey.core.history.bodies import Note, read_body
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.ids import GroupId, Incarnation, Place
-from covey.core.link.lanes import Lane
+from covey.core.link.queued import Lane
 from covey.core.wire.message import MessageType
 from covey.limits.history import (
     ANNOUNCE_US,

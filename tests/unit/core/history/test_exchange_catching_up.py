@@ -175,9 +175,9 @@ def test_an_answer_holds_so_much_and_says_how_much_more_there_is(
     raws = [write_note(ann, group_id, f"note {number}").raw for number in range(5)]
     length = sum(map(len, raws[:3]))
     if bound == "operations":
-        monkeypatch.setattr("covey.core.history.answering.BUNDLE_OPERATIONS", 3)
+        monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATIONS", 3)
     elif bound == "bytes":
-        monkeypatch.setattr("covey.core.history.answering.BUNDLE_OPERATION_BYTES", length)
+        monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATION_BYTES", length)
     else:
         ann.node.state.carriage.maximum_payload = bundle_payload_bytes(3, length)
     with ben.store.transaction():

@@ -12,7 +12,7 @@ from covey.core.history.bodies import GroupProfile, Note
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId, Place
-from covey.core.link.lanes import Lane
+from covey.core.link.queued import Lane
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError, UnknownGroupError
 from covey.limits.history import (

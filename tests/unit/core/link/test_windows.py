@@ -8,7 +8,7 @@ import pytest
 
 from covey.core.history.bodies import Note
 from covey.core.ids import DeviceKey
-from covey.core.link.lanes import Lane
+from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing
 from covey.core.link.windows import Windows
 from tests.fleet import Device, carry, found

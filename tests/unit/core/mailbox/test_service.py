@@ -25,9 +25,9 @@ from covey.core.mailbox.messages import (
     RegisterPush,
     RevokeDevice,
     UnregisterPush,
+    WakeHook,
 )
 from covey.core.mailbox.pushing import blob_id_of
-from covey.core.mailbox.records import WakeHook
 from covey.limits.mailbox import (
     BLOB_TTL_S,
     GREETING_US,

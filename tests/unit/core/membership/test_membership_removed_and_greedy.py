@@ -12,7 +12,7 @@ from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.group.messages import Bundle, pull_to_wire
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.link_keys import LinkKey
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.membership.events import RemovedFromGroup
 from covey.core.presence.status import Presence, State
 from covey.core.wire.envelope import seal

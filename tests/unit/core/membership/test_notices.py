@@ -8,7 +8,7 @@ from covey.core.group.manifest import Mode
 from covey.core.group.messages import GroupSend, pull_to_wire
 from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Place
-from covey.core.pairing.group_uri import GroupUri
+from covey.core.pairing.uri import GroupUri
 from covey.core.wire.message import MessageType, read_message
 from tests.fleet import Device, Make, admit, carry, found
 

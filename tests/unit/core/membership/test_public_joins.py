@@ -15,7 +15,7 @@ from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.events import GroupChanged
 from covey.core.now import Now
-from covey.core.pairing.group_uri import GroupUri
+from covey.core.pairing.uri import GroupUri
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from covey.limits.group import PUBLIC_JOIN_US, PUBLIC_JOINS_AT_ONCE, SELF_JOINED_MEMBERS

@@ -6,7 +6,7 @@ import pytest
 
 from covey.core.events import EnvelopeDropped
 from covey.core.ids import GroupId, Incarnation, LinkSeq
-from covey.core.link.records import MessageClass
+from covey.core.link.queued import MessageClass
 from covey.core.membership.events import GroupInvited, JoinRefused
 from covey.core.membership.requests import GroupInvite, decline, unanswered
 from covey.core.now import Now

@@ -12,8 +12,8 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.loop.key_reload import KeyReload
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
-from covey.core.group_actions import GroupActions
 from covey.core.ids import GroupId
+from covey.core.membership.actions import GroupActions
 from covey.core.membership.rotation import control_waits
 from covey.errors import LocalError, StorageError
 from covey.limits.key import RETIRED_NOISE_KEY_US_MAX, RETIRED_NOISE_KEY_US_MIN, RETIRED_NOISE_KEYS

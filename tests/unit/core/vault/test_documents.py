@@ -10,10 +10,10 @@ import pytest
 
 from covey.core.crypto import Identity
 from covey.core.ids import Incarnation, NodeId, VaultId
-from covey.core.landed_records import verify_record
 from covey.core.vault import documents, merging, segments
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.landed_records import verify_record
 from covey.core.vault.segments import OpenedSegment
 from covey.errors import LimitError, MalformedError, RemoteError, RollbackError
 from tests.vectors import load, vectors

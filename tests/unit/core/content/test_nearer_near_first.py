@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from covey.core.content.near_first import look_us
+from covey.core.content.nearer import look_us
 from covey.core.ids import ContentHash, DeviceKey
 from covey.limits.content import NEAR_LOOK_SPREAD_US, NEAR_LOOK_US
 

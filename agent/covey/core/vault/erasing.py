@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.landed_records import RecordKind, record_kind
 from covey.core.telemetry.batch import split_number
 from covey.core.vault.entries import Erasure, SegmentEntry, SegmentPart, SegmentRecord
+from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.segments import ErasedNumbers, OpenedSegment
 from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.errors import RemoteError

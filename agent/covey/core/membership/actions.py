@@ -16,18 +16,17 @@ from covey.core.history.history import History
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue
 from covey.core.membership.events import InvitationState, VoteCast
+from covey.core.membership.expiry import withdraw_secrets
 from covey.core.membership.joining import Joining
-from covey.core.membership.left_secrets import withdraw_secrets
 from covey.core.membership.membership import Edit, Membership
-from covey.core.membership.readmission import former_member, readmitting
 from covey.core.membership.requests import as_invite, invite_member
 from covey.core.membership.rotation import announce_everywhere, may_rotate, wiped
-from covey.core.membership.voting import Voting
+from covey.core.membership.voting import Voting, former_member, readmitting
 from covey.core.membership.voting import vote as cast_vote
 from covey.core.now import Now
-from covey.core.pairing.group_uri import GroupUri
 from covey.core.pairing.invite import NO_INVITE, Invite, JoinRequest
-from covey.core.pairing.records import GroupRequest
+from covey.core.pairing.pending import GroupRequest
+from covey.core.pairing.uri import GroupUri
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 

@@ -1,11 +1,17 @@
-"""`covey.core.landed_records`: what a record is, by its first bytes, and that each kind is verified."""
+"""`covey.core.vault.landed_records`: what a record is, by its first bytes, and that each kind is verified."""
 
 from __future__ import annotations
 
 import pytest
 
 from covey.core.ids import Incarnation, LinkSeq
-from covey.core.landed_records import RecordKind, landed_manifest, read_landed_manifest, record_kind, verify_record
+from covey.core.vault.landed_records import (
+    RecordKind,
+    landed_manifest,
+    read_landed_manifest,
+    record_kind,
+    verify_record,
+)
 from covey.core.wire import cbor
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import MalformedError, RemoteError

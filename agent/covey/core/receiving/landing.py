@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from covey.core.collectors import read_redirected
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.now import Now
-from covey.core.outcome import Delivery, Handler, HandlerOutcome
+from covey.core.receiving.outcome import Delivery, Handler, HandlerOutcome
+from covey.core.routing.collectors import read_redirected
 from covey.core.wire.message import Loss, Message, MessageType
 from covey.errors import LimitError, MalformedError
 

@@ -10,8 +10,8 @@ from covey.core.events import Event
 from covey.core.group.messages import GroupSend
 from covey.core.ids import DeviceKey
 from covey.core.link.receiver import ReceiveLink
-from covey.core.membership.records import OpenInvite
 from covey.core.now import Now
+from covey.core.pairing.pending import OpenInvite
 from covey.core.wire.message import Message
 
 UNFORESEEN = "unforeseen"

@@ -1,4 +1,4 @@
-"""`covey.core.collectors`: collectors take over for each other, and nothing waits for one that is gone."""
+"""`covey.core.routing.collectors`: collectors take over for each other, and nothing waits for one that is gone."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.notices import is_refusal, leaves_what_was_lost
 from covey.core.membership.past import Past
-from covey.core.membership.records import OpenInvite
 from covey.core.membership.requests import receive_group_invite
 from covey.core.membership.voting import own_votes, receive_vote
 from covey.core.now import Now
-from covey.core.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.pairing.invite import NO_INVITE, JoinRequest
+from covey.core.pairing.pending import OpenInvite
+from covey.core.receiving.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import AheadError, RemoteError

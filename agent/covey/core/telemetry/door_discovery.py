@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from covey.core import crypto
-from covey.core.doors import DoorBatch, DoorMessage, DoorReading
 from covey.core.ids import DeviceKey, printable
 from covey.core.telemetry.batch import ClockKind
+from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading
 from covey.core.wire import cbor
 
 _ROOT = "covey/readings"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.imprints import Imprints
+from covey.core.link.queued import Quarantined
 from covey.core.link.receiver import ReceiveLink
-from covey.core.link.records import Quarantined
 from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.membership.groups import Groups
 from covey.core.membership.heads import HeadsExchange
 from covey.core.now import Now
-from covey.core.receiver import Receiver
+from covey.core.receiving.receiver import Receiver
 from covey.core.routing.forwarding import board_member
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import MessageType, read_message

@@ -10,8 +10,7 @@ import pytest
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.history.files import FileOffer, content_key
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.orders.file_secrets import FILE_SECRET_BYTES, open_file_secret, seal_file_secret
-from covey.core.orders.sealing import seal
+from covey.core.orders.sealing import FILE_SECRET_BYTES, open_file_secret, seal, seal_file_secret
 from covey.core.wire import cbor
 from covey.errors import RemoteError
 from covey.limits.group import MAXIMUM_MEMBERS

@@ -1,4 +1,4 @@
-"""What is durable of ceremonies and of invitations to further groups, as dataclasses and one Protocol.
+"""What is stored of invites, joins and ceremonies that are under way.
 
 The person at the keyboard and the agent that speaks with the relay are two processes: each reads here what the other
 has written.
@@ -11,6 +11,38 @@ from dataclasses import dataclass, field
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.pairing.preview import GroupPreview
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInvite:
+    """An invite as its issuer remembers it; `bound_to` is the one device that may use it, where it is not anybody's.
+
+    `prepared_for` is what the device is to be called whose file it stands in, None for one that a person hands over;
+    `request` the body of the JOIN of a device that waits to be let in with others (`gathering.py`).
+    """
+
+    secret_hash: bytes
+    group_id: GroupId
+    expires_at_us: int
+    capabilities: tuple[str, ...]
+    used_by: DeviceKey | None
+    bound_to: DeviceKey | None = None
+    prepared_for: str | None = None
+    request: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJoin:
+    """A group that this device has asked to join, and a device whose answer counts.
+
+    Of an invite that is the inviter alone. `label` is what a public group's newcomer calls itself, who asks several
+    members; None where there is an invite.
+    """
+
+    group_id: GroupId
+    inviter: DeviceKeys
+    expires_at_us: int
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

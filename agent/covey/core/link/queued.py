@@ -1,7 +1,6 @@
-"""What the machines of links read and write of the durable state: a small Protocol for each family of tables.
+"""How messages wait in the queues: their classes and lanes, and the rows that describe them.
 
-Every call happens inside a transaction that the runtime opened and will commit before it releases anything.
-`adapters/sqlite/store.py` holds an object for each family.
+The lanes to one recipient each have a window, with a pace and a clock of its own (`windows.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +11,36 @@ from typing import NamedTuple
 
 from covey.core.ids import BatchNumber, DeviceKey, LinkSeq
 from covey.core.wire.message import MessageType
+from covey.limits.link import (
+    LINK_WINDOW_CONTROL_MESSAGES,
+    LINK_WINDOW_HISTORY_MESSAGES,
+    LINK_WINDOW_LIVE_MESSAGES,
+    LINK_WINDOW_MESSAGES,
+)
+
+
+class Lane(IntEnum):
+    """Which window of a recipient a message goes through."""
+
+    CONTROL = 0
+    HISTORY = 1
+    BULK = 2
+    """Data and telemetry."""
+    LIVE = 3
+    """Telemetry that is queued while a backlog of bulk waits: it overtakes that."""
+
+    @property
+    def window_messages(self) -> int:
+        """How many messages may be in flight."""
+        return _WINDOWS[self]
+
+
+_WINDOWS = {
+    Lane.CONTROL: LINK_WINDOW_CONTROL_MESSAGES,
+    Lane.HISTORY: LINK_WINDOW_HISTORY_MESSAGES,
+    Lane.BULK: LINK_WINDOW_MESSAGES,
+    Lane.LIVE: LINK_WINDOW_LIVE_MESSAGES,
+}
 
 
 class MessageClass(IntEnum):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from covey.core.collectors import Collectors
 from covey.core.events import RollbackDetected
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, Place
 from covey.core.link.incarnations import IncarnationSpan
@@ -13,7 +12,8 @@ from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.now import Now
-from covey.core.outcome import Seen
+from covey.core.receiving.outcome import Seen
+from covey.core.routing.collectors import Collectors
 from covey.core.wire.imprints import UNKNOWN, imprint_of, runs
 from covey.core.wire.message import Acknowledgement, Message, Resumption
 from covey.core.wire.sequences import SequenceSet

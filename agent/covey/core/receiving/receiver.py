@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from covey.core.acknowledgements import Acknowledgements
 from covey.core.content.exchange import ContentExchange
 from covey.core.crypto import NONCE_BYTES, Identity, NoiseKey
 from covey.core.ephemeral.messages import EphemeralMessages
@@ -28,11 +27,11 @@ from covey.core.history.history import History
 from covey.core.ids import DeviceKey
 from covey.core.link.imprints import Imprints
 from covey.core.link.link_keys import KeptKey, LinkKey, SendingLinks, open_envelope
+from covey.core.link.queued import MessageClass, class_of
 from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import Arrival, ReceiveLinks
-from covey.core.link.records import MessageClass, class_of
 from covey.core.link.send_queue import SendQueue
-from covey.core.mailboxes import Mailboxes
+from covey.core.mailbox.mailboxes import Mailboxes
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.authorisation import UNANSWERED, authorise
 from covey.core.membership.expiry import LeftGroups
@@ -40,8 +39,9 @@ from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.membership import Membership
 from covey.core.membership.notices import came_before, keep_answerable, leaves_what_was_lost, refuses_for_good
 from covey.core.now import Now
-from covey.core.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.presence.heartbeat import Heartbeat
+from covey.core.receiving.acknowledgements import Acknowledgements
+from covey.core.receiving.outcome import UNFORESEEN, Delivery, Handler, HandlerOutcome, Seen
 from covey.core.routing.forwarding import BoardRoutes, Forward, check_forwarded, read_downward
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Message, MessageType, read_message

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.core.door_discovery import EntitySeries, SeriesRhythm, config_document, series_of, state_document
-from covey.core.doors import DoorBatch, DoorMessage, DoorReading
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind
+from covey.core.telemetry.door_discovery import EntitySeries, SeriesRhythm, config_document, series_of, state_document
+from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading
 
 _KEY = DeviceKey(bytes(range(32)))
 _NOW_US = 1_800_000_000_000_000

@@ -1,4 +1,4 @@
-"""`covey.core.landing` and what is around it: what a message of each of many devices costs a collector."""
+"""`covey.core.receiving.landing` and what is around it: what a message of each of many devices costs a collector."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""The handlers of messages that carry what a group says."""
+"""The handlers of messages that carry what a group says, and of those that report what became of orders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from covey.core.actions.received import ReceivedResults
+from covey.core.actions.results import OrderResult
 from covey.core.checkpoints.newcomers import Newcomers
 from covey.core.events import EnvelopeDropped, Event, HistoryForked, HistoryGrew
 from covey.core.group.messages import GroupSend
@@ -12,7 +14,8 @@ from covey.core.history.history import History, Taken
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.now import Now
-from covey.core.outcome import Delivery, Handler, HandlerOutcome
+from covey.core.receiving.outcome import Delivery, Handler, HandlerOutcome
+from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Message, MessageType
 
 if TYPE_CHECKING:
@@ -71,3 +74,24 @@ class HistoryMessages:
     def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         sends = self._history.exchange.answering.answer(delivery.message) or self._newcomers.answer(delivery.message)
         return HandlerOutcome(sends=(*sends, *self._history.exchange.asking.ask_back(delivery.message, now)))
+
+
+class OrderMessages:
+    """Keeps what members report."""
+
+    def __init__(self, settings: SettingReporting, results: ReceivedResults) -> None:
+        self._settings = settings
+        self._results = results
+
+    def handlers(self) -> Mapping[MessageType, Handler]:
+        """Return the handlers by message type."""
+        return {MessageType.SETTING_REPORT: self._report, MessageType.ORDER_RESULT: self._result}
+
+    def _report(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        self._settings.receive(delivery.message, now)
+        return HandlerOutcome()
+
+    def _result(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        message = delivery.message
+        self._results.keep(message.group_id, message.author, OrderResult.from_wire(message.body), now)
+        return HandlerOutcome()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.group_actions import GroupActions
 from covey.core.history.history import History, Taken
 from covey.core.ids import GroupId
+from covey.core.membership.actions import GroupActions
 from covey.core.membership.membership import Membership
 from covey.core.membership.past import Past
 from covey.core.now import Now
