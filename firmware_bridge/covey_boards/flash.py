@@ -230,7 +230,7 @@ def _hashes(port: str, where: tuple[str, ...]) -> dict[str, str]:
 
 
 def _mpremote(port: str, *words: str) -> str:
-    command: Sequence[str] = [sys.executable, "-m", "mpremote", "connect", port, *words]
+    command: Sequence[str] = [sys.executable, "-P", "-m", "mpremote", "connect", port, *words]
     try:
         done = subprocess.run(  # noqa: S603 - a program of ours, and a port that was checked
             command, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S, check=False

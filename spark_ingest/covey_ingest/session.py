@@ -21,6 +21,7 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 is what other readers stumble over
     "spark.sql.shuffle.partitions": "8",  # only devices are shuffled, never readings
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
     "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{(_PACKAGE / "log4j2.properties").as_uri()}"',
 }
 
@@ -48,7 +49,7 @@ def spark_path(path: Path) -> str:
 
 
 def _prepare_environment() -> None:
-    """Set what Spark's launcher and Python workers read: JAVA_HOME, the interpreter, and where this package lies."""
+    """Set what Spark's launcher and Python workers read: JAVA_HOME, the interpreter, and its path."""
     home = java_home()
     if home is None:
         raise ConfigurationError(
@@ -57,6 +58,7 @@ def _prepare_environment() -> None:
         )
     os.environ["JAVA_HOME"] = str(home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONSAFEPATH"] = "1"  # Spark starts `python -m`, which would import from the working directory
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_PACKAGE.parent) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_PACKAGE.parent), *filter(None, paths)])

@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterable
 
-from tests.meta.source_tree import PRODUCT, Source, sources, within
+from tests.meta.source_tree import HOLDS_PACKAGES, PRODUCT, Source, sources, within
 
 _CORE = ("covey.core", "covey.errors", "covey.limits")
 _SETTINGS = ("covey.config",)
@@ -394,4 +394,20 @@ def test_the_application_never_prints() -> None:
             and isinstance(node.value, ast.Name)
             and (node.value.id, node.attr) in streams
         )
+    ]
+
+
+def test_no_interpreter_that_is_started_imports_from_the_working_directory() -> None:
+    """`python -m` and `python -c` put it first on the path: `-P` and `-I` do not."""
+    started = [
+        (source, node.elts)
+        for source in sources(*HOLDS_PACKAGES)
+        for node in source.nodes
+        if isinstance(node, ast.List | ast.Tuple) and node.elts and ast.unparse(node.elts[0]) == "sys.executable"
+    ]
+    assert started
+    assert not [
+        f"{source}: {ast.unparse(words[1])}"
+        for source, words in started
+        if ast.unparse(words[1]) not in {"'-P'", "'-I'"}
     ]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.meta.source_tree import ROOT
 from tests.spark.fleet import Author, Collector
+from tests.trapped_folder import TrappedFolder
 from tests.waiting import GUARD_S
 
 pytestmark = pytest.mark.spark
@@ -47,6 +48,23 @@ def test_a_session_finds_the_source_by_itself(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [7, 7]
+
+
+def test_neither_the_ingest_nor_its_workers_import_from_the_working_directory(tmp_path: Path) -> None:
+    collector, folder = Collector(tmp_path / "vault"), TrappedFolder(tmp_path / "here")
+    collector.land(Author(collector, 1).measure(4), Author(collector, 2).measure(3))
+    words = [str(collector.vault), str(tmp_path / "tables"), "--key-file", str(collector.key_file), "--available-now"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "covey.cli.main", "ingest", *words, "--json"],
+        cwd=folder.path,
+        capture_output=True,
+        text=True,
+        timeout=GUARD_S,
+        check=False,
+    )
+    assert not folder.executed
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["readings"] == 7
 
 
 _SLOW = f"""#!{sys.executable}

@@ -108,7 +108,7 @@ def _deletion(options: argparse.Namespace, *, dry_run: bool) -> dict[str, Any]:
     """Have the ingest's package delete, or say what would go; where it fails it has said so, and this ends, too."""
     words = [options.action, str(options.tables), "--json"] + (["--dry-run"] if dry_run else [])
     words += ["--author", options.author] if options.action == "delete" else ["--days", str(options.days)]
-    program = [sys.executable, "-m", "covey_ingest", *words]
+    program = [sys.executable, "-P", "-m", "covey_ingest", *words]
     done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - no shell
     if done.returncode != 0:
         sys.exit(done.returncode)
@@ -155,7 +155,8 @@ def _hand_over(words: list[str], *packages: str) -> None:
     """
     _check_installed(*packages)
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "covey_ingest", *words])  # noqa: S606 - our own program, no shell
+    # -P: the working directory is not on the path, where anybody's `duckdb.py` may lie
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "covey_ingest", *words])  # noqa: S606 - our own program
 
 
 def _check_installed(*packages: str) -> None:
