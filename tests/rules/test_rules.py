@@ -1,7 +1,8 @@
-"""Each rule of histories, orders, settings, commands and checkpoints in docs/protocol.md has a mistake that is noticed.
+"""Each rule of groups, histories, orders, settings, commands and checkpoints has a mistake that is noticed.
 
-Each mistake of `mutants.toml` is made by itself, and the test that it names fails then. What several devices come to
-after many faults, the worlds of `tests/sim` show, which have mistakes of their own.
+The rules are those that docs/protocol.md numbers. Each mistake of `mutants.toml` is made by itself, and the test that
+it names fails then. What several devices come to after many faults, the worlds of `tests/sim` show, which have mistakes
+of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.rules.mutation import Mutant, mistaken, run
 
 MUTANTS = [Mutant(**each) for each in tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())["mutant"]]
 
-_SECTIONS = ("History", "Orders", "Settings", "Commands", "Checkpoints")
+_SECTIONS = ("Group manifests", "History", "Orders", "Settings", "Commands", "Checkpoints")
 _UNNUMBERED = {"History: Which of them count", "History: Writing", "History: Spreading", "Orders: Attempts", "Settings"}
 _FAILED = 1
 """pytest's exit code."""

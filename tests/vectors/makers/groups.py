@@ -10,7 +10,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, Role, genesis, secret_id, sign_manifest
 from covey.core.group.policy import Action, sign_vote
 from covey.core.ids import GroupId, ManifestHash, NoisePublic
-from tests.vectors.makers import group_scenarios
+from tests.vectors.makers import group_scenarios, rivals
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, cbor, flip, identity, keys, seeded
 
 _DOMAIN = b"covey/1 group manifest"
@@ -425,10 +425,12 @@ def make() -> dict[str, Any]:
         ("with another group's genesis", ["genesis of another group", "with bob"], "genesis"),
     ]
     return {
-        "about": "docs/protocol.md, section 9. `manifests` are named by `trust` and `chains`.",
+        "about": "docs/protocol.md, section 9. `manifests` are named by `trust` and `chains`. `agreements`: a device "
+        "that holds all manifests, and one that begins with the one at index `begins`, believe the same.",
         "keys": keys(),
         "manifests": [_describe(name, manifest) for name, manifest in _ALL.items()],
         "refused": [{"name": name, "manifest": raw.hex(), "code": code} for name, code, raw in _refused()],
         "trust": group_scenarios.make(),
         "chains": [{"name": name, "chain": chain, "code": code} for name, chain, code in chains],
+        "agreements": rivals.agreements(),
     }

@@ -93,6 +93,18 @@ class ForgottenOperations:
         rows = self._database.run("SELECT author, incarnation, last FROM forgotten_log WHERE group_id = ?", (group_id,))
         return {Log(author, incarnation): last for author, incarnation, last in rows}
 
+    def ids_numbered(self, group_id: GroupId, log: Log, number: int) -> list[OperationId]:
+        """Return the operations of a log under one number."""
+        rows = self._database.run(
+            f"SELECT gone.hash {_OF_LOG}WHERE (group_id, author, incarnation, number) = (?, ?, ?, ?)",
+            (group_id, log.author, log.incarnation, number),
+        )
+        return [row[0] for row in rows]
+
+    def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
+        """Return how many operations of a log there are under one number."""
+        return len(self.ids_numbered(group_id, log, number))
+
     def lengths(self) -> list[tuple[GroupId, Log, int]]:
         """Return how many bytes were forgotten of each log."""
         rows = self._database.run(f"SELECT group_id, author, incarnation, sum(length) {_OF_LOG} GROUP BY log.id")

@@ -77,18 +77,26 @@ class OperationTables:
             yield OperationShape(arrival, found, *shape, bool(late), stored_at_us)
 
     def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
-        return self._database.one(
+        here = self._database.one(
             "SELECT count(*) FROM operation WHERE group_id = ? AND author = ? AND incarnation = ? AND number = ?",
             *(group_id, log.author, log.incarnation, number),
         )
+        return here + self.forgotten.numbered(group_id, log, number)
 
     def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
         row = self._database.first(
-            "SELECT last, hash, length FROM operation_log JOIN operation USING (group_id, author, incarnation) "
-            "WHERE group_id = ? AND author = ? AND incarnation = ? AND number = last ORDER BY hash LIMIT 1",
+            "SELECT last, length FROM operation_log WHERE group_id = ? AND author = ? AND incarnation = ?",
             (group_id, log.author, log.incarnation),
         )
-        return None if row is None else LogEnd(*row)
+        if row is None:
+            return None
+        last, length = row
+        under_it = self._database.run(
+            "SELECT hash FROM operation WHERE group_id = ? AND author = ? AND incarnation = ? AND number = ?",
+            (group_id, log.author, log.incarnation, last),
+        )
+        ids = [*(found for (found,) in under_it), *self.forgotten.ids_numbered(group_id, log, last)]
+        return LogEnd(last, min(ids), length)
 
     def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
         rows = self._database.run(
@@ -264,8 +272,11 @@ class OperationTables:
     def forks(self, group_id: GroupId) -> dict[DeviceKey, int]:
         """Return, by author, under how many numbers it has written more than one operation."""
         rows = self._database.run(
-            "SELECT author, count(*) FROM (SELECT author FROM operation WHERE group_id = ? "
-            "GROUP BY author, incarnation, number HAVING count(*) > 1) GROUP BY author ORDER BY author",
+            "SELECT author, count(*) FROM (SELECT author FROM ("
+            "SELECT author, incarnation, number FROM operation WHERE group_id = ?1 UNION ALL "
+            "SELECT author, incarnation, number FROM forgotten_operation JOIN forgotten_log ON forgotten_log.id = log "
+            "WHERE group_id = ?1) GROUP BY author, incarnation, number HAVING count(*) > 1) "
+            "GROUP BY author ORDER BY author",
             (group_id,),
         )
         return {DeviceKey(author): forks for author, forks in rows}

@@ -63,20 +63,17 @@ class ManifestGraph:
     # -- what it comes to ---------------------------------------------------------------------------------------------
 
     def state_after(self, parents: Sequence[HeldManifest]) -> GroupState:
-        """Return the state that follows some manifests, and nothing else."""
+        """Return the state that follows some manifests, and nothing else.
+
+        Judged from the last one that all others of them follow or are followed by, never from where this graph begins:
+        a device that settled early holds less below that one than a device that received everything at once.
+        """
         if len(parents) == 1:
             return parents[0].state
         past = past_of(parents)
-        base = GroupState({}, {})
-        steps = []
-        for each in self:
-            if not each.bit & past:
-                continue
-            if each.step is None:
-                base = each.state
-            else:
-                steps.append(each.step)
-        return resolve(base, steps)
+        judged = [each for each in self if each.bit & past]
+        last = meeting_of(judged)
+        return resolve(last.state, [each.step for each in judged if each.step is not None and each.past & last.bit])
 
     def leaves_fewer_heads(self, manifest: GroupManifest) -> bool:
         """Say whether a manifest that comes in takes the place of several heads."""
@@ -121,25 +118,17 @@ class ManifestGraph:
 
     def settle(self) -> HeldManifest:
         """Make the newest one that all later ones follow the root, and return it."""
-        newest_first = sorted(self, key=lambda each: -each.manifest.version)
-        futures = dict.fromkeys(self._held, 0)
-        for held in newest_first:
-            for parent in held.manifest.prev:
-                if parent in futures:
-                    futures[parent] |= futures[held.hash] | held.bit
-        everything = past_of(newest_first)
-        meeting = next(each for each in newest_first if not everything & ~(each.past | each.bit | futures[each.hash]))
+        meeting = meeting_of(self)
         if meeting.hash in self.heads:
             self.begin(meeting.manifest)
         elif meeting is not self.root:
             self.root = replace(meeting, step=None)
-            kept = [each for each in newest_first if meeting.bit & each.past]
-            self._held = {each.hash: each for each in (*kept, self.root)}
+            self._held = {each.hash: each for each in (self.root, *(each for each in self if meeting.bit & each.past))}
             self.bytes = sum(len(each.manifest.raw) for each in self)
             self._tips = {
                 issuer: tips
                 for issuer, held in self._tips.items()
-                if (tips := [each for each in held if each.bit & futures[meeting.hash]])
+                if (tips := [each for each in held if each.past & meeting.bit])
             }
         return meeting
 
@@ -154,6 +143,20 @@ class ManifestGraph:
         for parent in held.manifest.prev:
             self.heads.pop(parent, None)
         self.heads[held.hash] = held
+
+
+def meeting_of(held: Iterable[HeldManifest]) -> HeldManifest:
+    """Return the last manifest that all others of these follow or are followed by; the first one of all is such."""
+    first_to_last = sorted(held, key=lambda each: each.manifest.version)  # nothing follows one of its own version
+    everything = sum(each.bit for each in first_to_last)
+    later, common = 0, everything
+    """The manifests passed so far, and what all of them follow."""
+    for each in reversed(first_to_last):
+        if common & each.bit and not everything & ~(each.past | each.bit | later):
+            return each
+        later |= each.bit
+        common &= each.past
+    raise AssertionError("what is held begins with one manifest that all others follow")
 
 
 def tips_of(held: Sequence[HeldManifest]) -> list[HeldManifest]:

@@ -1,36 +1,37 @@
 """What a group is after changes that did not know of each other: a pure function of those changes.
 
 Manifests form a graph: each names those that it follows. Two that follow the same one are rivals, and neither replaces
-the other (000.14, 000.17). A device computes the outcome itself from the manifests that it holds, so that everybody who
-holds the same manifests believes the same, in whatever order they came and whoever signed what ends the conflict.
+the other (000.14, 000.17). A device computes the outcome itself from the manifests that it holds, so that all who hold
+the same manifests believe the same, in whatever order they came and whoever signed what ends the conflict.
 
-A manifest counts by what it changed, not by what it lists. Two steps are concurrent where neither follows the other:
+A manifest counts by what it changed, not by what it lists. Two steps are concurrent where neither follows the other.
+The numbers are those of docs/protocol.md, section 9, *Rivals*:
 
-    1. A step is void if a concurrent step that counts removes its issuer: what a device signed without knowing of its
-       removal does not count, so that nobody who was removed can say that it was quicker (003.34).
-    2. A step is void if its issuer was let in only by steps that are void.
-    3. Where steps remove each other's issuers, so that rules 1 and 2 go round in a circle, one prevails and the ones
-       against it are void: the one whose issuer fewer members wanted out; among equals, the one who has been a member
-       for longer; then by key, version and hash. Issuers prevail, and wishes count, of those only whom every side knew
+    1. Judged are the steps that follow the last manifest which all others follow or are followed by; what that one
+       lists is the base. `graph.py` finds it. A device that settled there holds nothing older, and must agree.
+    2. A step is void if a concurrent step that counts removes its issuer: what a device signed without knowing of its
+       removal does not count, so that no removed device can say that it was quicker (003.34). It is void, too, if by
+       the steps before it that count its issuer is no member. So a device that was removed and let in again depends on
+       who let it in again: that it had once been let in rightly is no help.
+    3. Where steps remove each other's issuers, so that rule 2 goes round in a circle, one prevails and the ones against
+       it are void: the one whose issuer fewer members wanted out; among equals, the one who has been a member for
+       longer; then by key, version and hash. Issuers prevail, and wishes count, only of devices that every side knew
        as members before its first step in the circle: nobody gains by letting devices in, or by removing more. A step
        that waits for a circle is no part of it.
-    4. A device is a member if a step that counts let it in, or it was one before, and every removal of it that counts
-       came before that. Removal wins over a concurrent addition, a ban over a concurrent unban.
+    4. A device is a member if a step that counts let it in, or it was one in the base, and every removal of it that
+       counts came before that. Removal wins over a concurrent addition, a ban over a concurrent unban. A leave is a
+       removal of oneself; it voids nothing. A banned device is no member.
     5. Additions and records (label, role, capabilities, noise key) are written field by field in the order of version,
        then hash. No device is given a noise key that another member has at that point, and nothing is added, written
        or banned by which the group would outgrow a manifest that ends a conflict: so any outcome can be signed.
-    6. A leave is a removal of oneself; it voids nothing. Who is banned is no member.
 
-Rules 1 to 6 look at steps and their order alone, never at where the common past begins: so a device that remembers
-less of the past comes to the same result.
-
-Whoever sends rivals chooses how many, so N of them cost N log N: steps that matter to a step are found by the device
-that they add or remove, and sets of steps are the bits of one integer.
+Whoever sends rivals chooses how many, so N of them must not cost N squared: steps that matter to a step are found by
+the device that they add or remove, and sets of steps are the bits of one integer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from covey.core.crypto import DeviceKeys
@@ -132,7 +133,7 @@ def resolve(base: GroupState, steps: Iterable[Step]) -> GroupState:
     """Return what a group is after `steps`, all of which follow a manifest that lists `base`."""
     ordered = sorted(steps, key=lambda step: (step.version, step.hash))
     futures = _futures(ordered)
-    counting = _Counting(ordered, futures).steps()
+    counting = _Counting(base, ordered, futures).steps()
     banned = _banned(base, counting, futures)
     return GroupState(_Writing(base, counting, banned).members, banned)
 
@@ -147,9 +148,10 @@ def _by_device(steps: Iterable[tuple[Step, Iterable[DeviceKey]]]) -> dict[Device
 
 
 class _Counting:
-    """Which steps are not void (rules 1 to 3). A step is decided once, and looked at only when that may be possible."""
+    """Which steps are not void (rules 2 and 3). A step is decided once, and looked at only where that may succeed."""
 
-    def __init__(self, steps: Sequence[Step], futures: Mapping[int, int]) -> None:
+    def __init__(self, base: GroupState, steps: Sequence[Step], futures: Mapping[int, int]) -> None:
+        self._base = base
         self._steps = steps
         self._removers = _by_device((step, step.change.removed) for step in steps)
         self._adders = _by_device((step, step.change.added) for step in steps)
@@ -157,20 +159,20 @@ class _Counting:
         for step in steps:
             self._issued.setdefault(step.issuer, []).append(step)
         self._futures = futures
+        self._pasts = {step.bit: step.past for step in steps}
         self._own = _by_device((step, (step.issuer,)) for step in steps)
         self._against = {
             step.bit: self._removers.get(step.issuer, 0) & ~(step.past | futures[step.bit] | self._own[step.issuer])
             for step in steps
         }
-        self._sponsors = {step.bit: self._adders.get(step.issuer, 0) & step.past for step in steps}
         self._wishes: dict[DeviceKey, set[DeviceKey]] = {}
         for step in steps:
             for device in step.change.removed:
                 self._wishes.setdefault(device, set()).add(step.issuer)
         self._counted = 0
         self._void = 0
-        self._vouched = 0
-        """Steps whose issuer one that counts let in."""
+        self._admitted = 0
+        """Steps whose issuer is a member by those that count before it, whatever becomes of the undecided ones."""
 
     def steps(self) -> list[Step]:
         """Return the steps that count, in order."""
@@ -186,26 +188,33 @@ class _Counting:
                 undecided = [step for step in undecided if not step.bit & (self._counted | self._void)]
                 if undecided:
                     prevailing = self._prevailing(undecided)
-                    self._count(prevailing)
+                    self._counted |= prevailing.bit
                     self._void |= self._against[prevailing.bit] & ~self._counted
                     looked_at = undecided
         return [step for step in self._steps if step.bit & self._counted]
 
     def _decide(self, step: Step) -> bool:
-        """Decide whether a step counts (rules 1 and 2); return False where that hangs on steps that are undecided."""
-        against, sponsors = self._against[step.bit], self._sponsors[step.bit]
-        if against & self._counted or (sponsors and not sponsors & ~self._void):
+        """Decide whether a step counts (rule 2); return False where that hangs on steps that are undecided."""
+        against = self._against[step.bit]
+        if self._admits(step, additions=self._counted, removals=~self._void):
+            self._admitted |= step.bit
+        if against & self._counted or not self._admits(step, additions=~self._void, removals=self._counted):
             self._void |= step.bit
-        elif against & ~self._void or (sponsors and not step.bit & self._vouched):
+        elif against & ~self._void or not step.bit & self._admitted:
             return False
         else:
-            self._count(step)
+            self._counted |= step.bit
         return True
 
-    def _count(self, step: Step) -> None:
-        self._counted |= step.bit
-        for device in step.change.added:
-            self._vouched |= self._own.get(device, 0) & self._futures[step.bit]
+    def _admits(self, step: Step, *, additions: int, removals: int) -> bool:
+        """Say whether a step's issuer is a member by what it follows, if of that these additions and removals count."""
+        if step.bit & self._admitted or step.issuer in step.change.added:  # a public group's newcomer lets itself in
+            return True
+        removed_by = self._removers.get(step.issuer, 0) & step.past & removals
+        if step.issuer in self._base.members and not removed_by:
+            return True
+        added_by = self._adders.get(step.issuer, 0) & step.past & additions
+        return any(not removed_by & ~self._pasts[bit] for bit in _bits(added_by))
 
     def _prevailing(self, stuck: Sequence[Step]) -> Step:
         """Return the step that prevails where removals go round in a circle (rule 3)."""
@@ -243,17 +252,26 @@ class _Counting:
         return [step for step in stuck if step.bit & circle]
 
     def _hangs_on(self, step: Step) -> int:
-        """Return the steps that may make one void, and those that let its issuer in, where none of them counts yet."""
-        return self._against[step.bit] | (0 if step.bit & self._vouched else self._sponsors[step.bit])
+        """Return the steps that may make one void, and where its issuer's membership is open, those that decide it."""
+        device = step.issuer
+        deciding = (self._adders.get(device, 0) | self._removers.get(device, 0)) & step.past
+        return self._against[step.bit] | (0 if step.bit & self._admitted else deciding)
 
     def _holds_up(self, step: Step) -> int:
         """Return the steps that hang on one."""
-        found, future = 0, self._futures[step.bit]
+        found, later = 0, self._futures[step.bit]
         for device in step.change.removed - {step.issuer}:
-            found |= self._own.get(device, 0) & ~(step.past | future)
-        for device in step.change.added:
-            found |= self._own.get(device, 0) & future & ~self._vouched
+            found |= self._own.get(device, 0) & ~(step.past | later)
+        for device in (*step.change.added, *step.change.removed):
+            found |= self._own.get(device, 0) & later & ~self._admitted
         return found
+
+
+def _bits(bits: int) -> Iterator[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest
+        bits ^= lowest
 
 
 def _closure(first: int, edges: Callable[[Step], int], steps: Mapping[int, Step], within: int) -> int:
@@ -289,7 +307,7 @@ def _banned(base: GroupState, steps: Sequence[Step], futures: Mapping[int, int])
 
 
 class _Writing:
-    """The members of a group, written step by step (rules 4 to 6)."""
+    """The members of a group, written step by step (rules 4 and 5)."""
 
     def __init__(self, base: GroupState, steps: Sequence[Step], banned: Mapping[DeviceKey, int]) -> None:
         self._removals = _by_device((step, step.change.removed) for step in steps)

@@ -8,7 +8,8 @@
        believed as far as hashes lead to them (`replay.py`). Where it asks for a public group, it begins with the
        manifest that one of the members sends whom the group's URI names, if that lists this member.
     5. Later ones follow manifests that are held: `prev` names their hashes, none of which follows another. What follows
-       something unknown is a gap, whoever issued it; what is older than everything held is a rollback (000.14).
+       something that is not held waits outside (`membership/replay.py`): here it is a gap, whoever issued it, or a
+       rollback where it is not newer than everything held (000.14).
     6. The version is exactly one above the highest of those that it follows (000.02).
     7. Mode and invited device never change.
     8. Its issuer may make this change to the state before (`group/policy.py`; 000.13, 003.07). The state before is that
@@ -30,8 +31,31 @@ that one is the group's current manifest; equal ones are told apart by version, 
 there are more than `MAXIMUM_HEADS`, there is a conflict: what holds at once is what the resolver says, and anybody may
 issue the manifest that follows all heads.
 
-The floor is what is held: a device that lost its state asks to join anew. What every head follows is settled: it is
-remembered by the store alone.
+A device that lost its state asks to join anew: what it holds begins with the manifest by which it is let in. What all
+heads follow is settled, and remembered by the store alone. Neither changes what is believed: all is judged from the
+last manifest that all others follow or are followed by (`graph.meeting_of`), which every device holds.
+
+An example. Alice, Bob and Carol are in version 3, `abc`. While they are apart, Alice removes Bob (`-b`), Carol relabels
+herself (`c'`), and Bob, who knows of neither, lets Mallory in (`+m`). A device that believes in `abc` is offered:
+
+    manifest  version  issuer   follows     outcome                                               members
+    +m        4        Bob      abc         ACCEPTED: Bob is a member of `abc` (rule 8)           a, b, c, Mallory
+    -b        4        Alice    abc         ACCEPTED: it begins epoch 2 (rule 9). Of two heads    a, c
+                                            `+m` is void: it did not know of `-b`, which removes
+                                            its issuer. `-b` lists what both come to, so it is
+                                            `current`, and there is no conflict
+    m'        5        Mallory  +m          ACCEPTED, since Mallory is a member of `+m`; but      a, c
+                                            void, as Mallory was let in by what is void
+    b'        5        Bob      -b          UnknownIssuerError (rule 8): nothing changes          a, c
+    +d        5        Carol    c'          VersionGapError (rule 5): `c'` has not come           a, c
+    c'        4        Carol    abc         ACCEPTED. No head lists what all three come to:       a, relabelled c
+                                            `conflict` is true, and `current` has no signature
+    end       6        Carol    -b, c', m'  ACCEPTED: it lists what the three come to, in epoch   a, relabelled c
+                                            3. There is one head, so no conflict; `settle()`
+                                            forgets everything before it
+
+Any other order ends in the same place. Whatever Bob and Mallory sign from now on follows something before `end` without
+following `-b`, so it is concurrent with `-b` and void; or it follows `-b`, and is refused.
 """
 
 from __future__ import annotations

@@ -80,6 +80,10 @@ class Acceptance:
         self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
         """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
 
+    def forget_named(self) -> None:
+        """Look manifests up again: one that rivals of its issuer have replaced is not held any more (rule 6)."""
+        self._named.clear()
+
     def named(self, group_id: GroupId, manifest_hash: ManifestHash) -> NamedManifest | None:
         """Return a manifest that is here."""
         found = self._named.get(manifest_hash)

@@ -70,6 +70,8 @@ class History:
         self._records = records
         self.exchange = exchange
         self._acceptance = Acceptance(records.operations, records.groups.manifest, self._present)
+        self._judged_in = -1
+        """The generation of the groups whose manifests `_acceptance` remembers."""
         self.generation = 0
         """Another number whenever a history has changed."""
         self._heads: dict[GroupId, tuple[int, set[OperationId]]] = {}
@@ -245,12 +247,11 @@ class History:
         current = self._groups.group(group_id)
         if current.raw:
             return current
-        heads = self._groups.trust(group_id).heads()
-        return max(
-            (head for head in heads if head.member(self._own) is not None),
-            key=lambda head: (head.version, head.hash),
-            default=self._groups.trust(group_id).root,
-        )
+        trust = self._groups.trust(group_id)
+        listing = [each for each in trust.heads() if each.member(self._own) is not None]
+        if not listing:  # each head removes this device, and what they come to does not
+            listing = [each for each in trust.held() if each.member(self._own) is not None]
+        return max(listing, key=lambda each: (each.version, each.hash), default=trust.root)
 
     def _heads_to_follow(self, group_id: GroupId, manifest: GroupManifest) -> list[OperationId]:
         """Return the heads, of what counts, that an operation under a manifest may follow (acceptance, rule 6)."""
@@ -347,6 +348,9 @@ class History:
     def take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
         """Take operations, whoever brings them; each that is taken is stored."""
         taken = Taken()
+        if self._judged_in != self._groups.generation:
+            self._judged_in = self._groups.generation
+            self._acceptance.forget_named()
         operations = []
         for raw in raws:
             try:

@@ -313,7 +313,7 @@ class Membership:
         offered_now = offer_all(trust, waiting, self.public_joins.admission(trust, waiting, now_us))
         looked_back = any(each.version <= trust.root.version for each in waiting.values())
         self._keep(trust, offered_now, now_us)
-        if looked_back and (found := reopened(trust.group_id, waiting, self._records.groups)) is not None:
+        if looked_back and (found := reopened(trust, waiting, self._records.groups)) is not None:
             trust = found
             self.groups.hold(trust)
             reopened_now = offer_all(trust, waiting, self.public_joins.admission(trust, waiting, now_us))

@@ -3,8 +3,10 @@
 1. What follows something unknown waits. So does what is older than everything in memory.
 2. For what is older, as much of the settled past is taken up again as it takes, up to `MAXIMUM_OPEN_MANIFESTS`: from
    the store, or from what waits as far as the hashes of what is held lead to it. A device that joined late so learns
-   its group's past. What follows something older than that is refused.
-3. What a member's manifest follows is wanted: no issuer has too many of these (`trust.py`, rule 10).
+   its group's past. What follows something older than that is refused; unless it is wanted (rule 3): then up to four
+   times as much (as `trust.py`, rule 10). Its follower's issuer took it in time, and a device that refused it now
+   would never again hold what the others hold.
+3. What another member's manifest follows is wanted: no issuer has too many of these (`trust.py`, rule 10).
 4. The work of one turn is bounded: where manifests that follow several took too much of it, the rest waits for the
    next one.
 """
@@ -24,7 +26,7 @@ from covey.limits.group import MAXIMUM_OPEN_MANIFESTS, STEPS_AT_ONCE
 if TYPE_CHECKING:
     from covey.core.records.groups import GroupRecords
 
-_LOOK_BACK = (1, 8, 64, MAXIMUM_OPEN_MANIFESTS)
+_LOOK_BACK = (1, 8, 64, MAXIMUM_OPEN_MANIFESTS, 4 * MAXIMUM_OPEN_MANIFESTS)
 """How many versions a device goes back to find what a late rival follows."""
 
 
@@ -103,27 +105,30 @@ def replayed(group_id: GroupId, manifests: Iterable[GroupManifest]) -> GroupTrus
     return trust
 
 
-def reopened(group_id: GroupId, waiting: dict[ManifestHash, GroupManifest], records: GroupRecords) -> GroupTrust | None:
+def reopened(trust: GroupTrust, waiting: dict[ManifestHash, GroupManifest], records: GroupRecords) -> GroupTrust | None:
     """Return a trust that remembers enough of the past for what waits, if all of that past is here (rule 2).
 
-    What follows something that is here, but too old, is taken out of `waiting`.
+    `trust` is what remembers too little. What follows something that is here, but too old, is taken out of `waiting`.
     """
+    group_id = trust.group_id
     known = [
         each for each in waiting.values() if all(_is_here(group_id, parent, waiting, records) for parent in each.prev)
     ]
     if not known:
         return None
+    wanted = _wanted(trust, waiting)
+    most = MAXIMUM_OPEN_MANIFESTS * (4 if any(each.hash in wanted for each in known) else 1)
     lowest = min(each.version for each in known)
-    for depth in _LOOK_BACK:
+    for depth in (each for each in _LOOK_BACK if each <= most):
         floor = max(1, lowest - depth)
-        stored = records.manifests_from(group_id, floor, MAXIMUM_OPEN_MANIFESTS + 1)
-        if len(stored) > MAXIMUM_OPEN_MANIFESTS:
+        stored = records.manifests_from(group_id, floor, most + 1)
+        if len(stored) > most:
             for each in known:
                 del waiting[each.hash]
             return None
-        trust = _reopened_from(group_id, floor, stored, waiting, records)
-        if trust is not None:
-            return trust
+        found = _reopened_from(group_id, floor, stored, waiting, records)
+        if found is not None:
+            return found
         if floor == 1:
             break
     return None

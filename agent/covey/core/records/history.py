@@ -58,10 +58,10 @@ class OperationRecords(OrderRecords, Protocol):
         """Return what is known of an operation that is here, or was forgotten."""
 
     def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
-        """Return how many operations are here under one number of a log: more than one prove a fork."""
+        """Return how many operations a log has under one number, forgotten ones included: two prove a fork."""
 
     def end_of(self, group_id: GroupId, log: Log) -> LogEnd | None:
-        """Return how far a log has come; None where nothing of it is here."""
+        """Return how far a log has come, whether its last operation is here or was forgotten; None: not begun."""
 
     def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
         """Return (log, highest number) of every log, sorted."""

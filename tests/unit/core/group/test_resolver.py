@@ -108,3 +108,54 @@ def test_an_elder_who_removes_it_too_ends_what_a_removed_device_forked_from_befo
     in_return = _removes(_FOURTH, _ELDEST)
     assert _members(let_in, removal, fork, elders, in_return) == _keys(_ELDEST, _THIRD)
     assert _members(in_return, fork, let_in, removal, elders) == _keys(_ELDEST, _THIRD)
+
+
+def _adds(issuer: Identity, target: Identity, held: GroupManifest) -> GroupManifest:
+    return sign_manifest(held.adding(Member(target.keys)), issuer)
+
+
+def test_a_device_that_an_accomplice_lets_back_in_lets_nobody_in() -> None:  # accepts: 000.20, 000.26
+    """It had once been let in rightly, and was removed: that first time does not vouch for it (rule 2).
+
+    The accomplice also issues an old rival, so that the whole story lies beyond the last manifest that all follow.
+    """
+    guest, made_up = identity("device 4"), identity("device 5")
+    let_in = _adds(_ELDEST, guest, _FOUNDED)
+    put_out = _removes(_ELDEST, guest, let_in)
+    accomplice_out = _removes(_ELDEST, _FOURTH, put_out)
+    let_back = _adds(_FOURTH, guest, put_out)
+    let_in_too = _adds(guest, made_up, let_back)
+    old_rival = _renames_itself(_FOURTH, _FOUNDED)
+    story = [let_in, put_out, accomplice_out, let_back, let_in_too]
+    assert _members(*story) == _members(*story, old_rival) == _keys(_ELDEST, _SECOND, _THIRD)
+
+
+def test_a_member_goes_on_whom_a_void_manifest_removed_and_another_void_one_let_back() -> None:
+    """By what counts it was a member all the time."""
+    thrown_out = _removes(_FOURTH, _THIRD)
+    let_back = _adds(_FOURTH, _THIRD, thrown_out)
+    guest = identity("device 4")
+    guest_in = _adds(_THIRD, guest, let_back)
+    fourth_out = _removes(_ELDEST, _FOURTH)
+    assert _members(thrown_out, let_back, guest_in, fourth_out) == _keys(_ELDEST, _SECOND, _THIRD, guest)
+
+
+def test_a_removal_wins_over_a_concurrent_addition() -> None:
+    thrown_out = _removes(_SECOND, _FOURTH)
+    let_back = _adds(_SECOND, _FOURTH, thrown_out)
+    assert _members(thrown_out, let_back, _removes(_ELDEST, _FOURTH)) == _keys(_ELDEST, _SECOND, _THIRD)
+
+
+def test_two_that_take_one_noise_key_do_not_both_get_it() -> None:
+    wanted = identity("device 5").keys.noise_public
+    rotations = [
+        sign_manifest(_FOUNDED.changing(Member(replace(each.keys, noise_public=wanted), since=since)), each)
+        for since, each in enumerate((_SECOND, _THIRD), 2)
+    ]
+    trust = GroupTrust(GROUP_ID, _FOUNDED)
+    for each in rotations:
+        trust.offer(each)
+    assert trust.current is not None
+    having_it = [each for each in trust.current.members if each.keys.noise_public == wanted]
+    first = min(rotations, key=lambda each: each.hash)
+    assert [each.keys.signing_public for each in having_it] == [first.issuer]

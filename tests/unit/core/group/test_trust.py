@@ -8,14 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from covey.core.group.manifest import GroupManifest, Mode, read_manifest, sign_manifest
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust, Verdict
 from covey.core.ids import DeviceKey, GroupId
 from covey.errors import GenesisError, LimitError, MalformedError, RemoteError, VersionGapError
 from covey.limits.group import RIVALS_OF_ONE, RIVALS_REPLACED
 from tests.replay import replay
 from tests.vectors import load, vectors
-from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, identity
 from tests.vectors.makers.groups import WITH_CAROL
 
 _FILE = load("group_manifests")
@@ -75,6 +76,25 @@ def test_chains(vector: dict[str, Any]) -> None:  # accepts: 003.04
     with pytest.raises(RemoteError) as caught:
         replay(raws)
     assert caught.value.code == vector["code"]
+
+
+@pytest.mark.parametrize("vector", vectors("group_manifests", "agreements"))
+@pytest.mark.parametrize("begins", ["at the genesis", "later", "at the genesis, and settles"])
+def test_devices_with_the_same_manifests_agree(vector: dict[str, Any], begins: str) -> None:  # accepts: 000.16, 000.17
+    manifests = [read_manifest(bytes.fromhex(raw)) for raw in vector["manifests"]]
+    first = vector["begins"] if begins == "later" else 0
+    trust = GroupTrust(GROUP_ID, manifests[first])
+    for place, manifest in enumerate(manifests[first + 1 :], first + 1):
+        trust.offer(manifest)
+        if begins.endswith("settles") and place == vector["begins"]:
+            trust.settle()
+            assert len(trust) == 1
+    current = trust.current
+    assert current is not None
+    assert [each.keys.signing_public.hex() for each in current.members] == vector["members"]
+    assert [[each.signing_public.hex(), each.since] for each in current.banned] == vector["banned"]
+    assert (current.epoch, trust.conflict) == (vector["epoch"], vector["conflict"])
+    assert [head.hash.hex() for head in trust.heads()] == vector["heads"]
 
 
 @pytest.mark.parametrize("held", ["genesis", "without bob"])
@@ -162,3 +182,49 @@ def test_who_means_ill_replaces_its_rivals_so_often_and_no_more() -> None:
         with suppress(LimitError):
             accepted += trust.offer(each) is Verdict.ACCEPTED
     assert accepted == RIVALS_OF_ONE + RIVALS_REPLACED
+
+
+def test_nothing_follows_a_manifest_and_one_before_that() -> None:
+    later = _relabelled(WITH_CAROL, CAROL)
+    trust = GroupTrust(GROUP_ID, WITH_CAROL)
+    trust.offer(later)
+    twice = replace(later.draft(), prev=tuple(sorted((later.hash, WITH_CAROL.hash))), epoch=2, epoch_id=secret_id(b"2"))
+    with pytest.raises(MalformedError, match="one before that"):
+        trust.offer(sign_manifest(twice, CAROL))
+
+
+def test_the_worked_example_of_the_module() -> None:
+    abc = WITH_CAROL
+    plus_m, minus_b = (read_manifest(_RAW[name]) for name in ("bob adds mallory", "alice removes bob"))
+    relabelled = _relabelled(abc, CAROL)
+    by_mallory, by_bob = _relabelled(plus_m, MALLORY), sign_manifest(minus_b.adding(Member(BOB.keys)), BOB)
+    early = sign_manifest(relabelled.adding(Member(identity("dave").keys)), CAROL)
+    trust = GroupTrust(GROUP_ID, abc)
+    believed = []
+    for offered in (plus_m, minus_b, by_mallory, by_bob, early, relabelled):
+        outcome = "accepted"
+        try:
+            trust.offer(offered)
+        except RemoteError as error:
+            outcome = error.code
+        assert trust.current is not None
+        believed.append((outcome, len(trust.current.members), trust.conflict))
+    assert believed == [
+        ("accepted", 4, False),
+        ("accepted", 2, False),
+        ("accepted", 2, False),
+        ("unknown_issuer", 2, False),
+        ("version_gap", 2, False),
+        ("accepted", 2, True),
+    ]
+    end = sign_manifest(trust.draft(secret_id(b"end"), CAROL.signing_public), CAROL)
+    trust.offer(end)
+    assert (end.version, end.epoch, len(end.prev), trust.conflict) == (6, 3, 3, False)
+    assert trust.settle() == 6
+    assert len(trust) == 1
+
+
+def _relabelled(held: GroupManifest, device: Identity) -> GroupManifest:
+    own = held.member(device.signing_public)
+    assert own is not None
+    return sign_manifest(held.changing(replace(own, label="relabelled")), device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,17 +11,14 @@ from covey.adapters.sqlite.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.group.manifest import manifest_hash
 from covey.core.history.acceptance import Acceptance, Waits
-from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.history.operation import Log, LogEnd, Operation, Remains, read_operation, sign_operation
 from covey.core.ids import GroupId, Incarnation, ManifestHash
 from covey.errors import LimitError, NotForUsError, RemoteError
 from covey.limits.history import LOGS_OF_ONE
 from tests.vectors import load, vectors
 from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID
 from tests.vectors.makers.groups import WITH_CAROL
-from tests.vectors.makers.history import FIRST
-
-if TYPE_CHECKING:
-    pass
+from tests.vectors.makers.history import EDITED, FIRST, FORK, SECOND, THIRD_RIVAL
 
 
 class _Manifests:
@@ -34,6 +31,10 @@ class _Manifests:
     def manifest(self, _group_id: GroupId, manifest_hash: ManifestHash) -> bytes | None:
         """Return one of them."""
         return self._by_hash.get(manifest_hash)
+
+    def drop(self, manifest_hash: ManifestHash) -> None:
+        """Hold one of them no more."""
+        del self._by_hash[manifest_hash]
 
 
 def _offer(operations: OperationTables, operation: Operation, *, wanted: bool = False) -> str | None:
@@ -58,6 +59,42 @@ def test_scenarios(vector: dict[str, Any]) -> None:  # accepts: 003.28, 003.29, 
         except RemoteError as error:
             outcome = error.code
         assert outcome == vector["outcome"]
+
+
+def test_a_fork_is_bounded_and_shown_whether_its_first_operation_was_forgotten_or_not() -> None:
+    outcomes = []
+    for forgets in (False, True):
+        with empty_history() as operations:
+            assert [_offer(operations, each) for each in (FIRST, SECOND, EDITED)] == [None] * 3
+            if forgets:
+                arrivals = {each.id: each.arrival for each in operations.in_order(GROUP_ID)}
+                assert operations.forgotten.take([arrivals[SECOND.id]]) == 1
+            assert _offer(operations, FORK) is None
+            with pytest.raises(LimitError, match="under one number"):
+                _offer(operations, THIRD_RIVAL)
+            outcomes.append((operations.forks(GROUP_ID), operations.end_of(GROUP_ID, FIRST.log)))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == {ALICE.signing_public: 1}
+
+
+def test_a_log_goes_on_whose_last_operation_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newcomer is given places without words; a bound on logs must not count the log twice."""
+    monkeypatch.setattr("covey.core.history.acceptance.LOGS_OF_ONE", 1)
+    with empty_history() as operations:
+        place = Remains(FIRST.id, FIRST.log, 1, 1, WITH_CAROL.hash, FIRST.kind, False, len(FIRST.raw), ())
+        operations.places.remember(GROUP_ID, place, WITH_CAROL.version)
+        assert operations.end_of(GROUP_ID, FIRST.log) == LogEnd(1, FIRST.id, len(FIRST.raw))
+        assert _offer(operations, SECOND) is None
+
+
+def test_a_manifest_that_is_held_no_more_is_looked_up_again() -> None:
+    manifests = _Manifests()
+    with empty_history() as operations:
+        acceptance = Acceptance(operations, manifests.manifest)
+        assert not isinstance(acceptance.judge(_of_log(1)), Waits)
+        manifests.drop(WITH_CAROL.hash)
+        acceptance.forget_named()
+        assert isinstance(acceptance.judge(_of_log(2)), Waits)
 
 
 def _of_log(number: int) -> Operation:

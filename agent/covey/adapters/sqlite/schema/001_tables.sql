@@ -526,6 +526,7 @@ CREATE TABLE forgotten_operation (
     parents           BLOB    NOT NULL,               -- ids, one after the other
     target            BLOB    NOT NULL                -- whom an order was for, and its key (core/orders/target.py)
 ) STRICT;
+CREATE INDEX forgotten_by_number ON forgotten_operation (log, number);
 CREATE INDEX forgotten_node ON forgotten_operation (height, hash) WHERE node;
 CREATE INDEX forgotten_not_indexed ON forgotten_operation (arrival) WHERE frontier IS NULL;
 
