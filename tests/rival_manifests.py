@@ -56,12 +56,12 @@ class ManifestWriter:
             self._write(self.written)
         begun = len(self.written) - 1
         for _ in range(stormy):
-            self._write(self._heard(begun))
+            self._write(self._received(begun))
 
-    def _write(self, heard: Sequence[GroupManifest]) -> None:
+    def _write(self, received: Sequence[GroupManifest]) -> None:
         """Have somebody who holds some manifests try to change the group."""
-        trust = GroupTrust(GROUP, heard[0])
-        for each in heard[1:]:
+        trust = GroupTrust(GROUP, received[0])
+        for each in received[1:]:
             trust.offer(each, wanted=True)
         assert trust.current is not None
         listed = {member.keys.signing_public for member in trust.current.members}
@@ -82,10 +82,10 @@ class ManifestWriter:
         issued = [each for each in self.written[self.founders :] if each.issuer == issuer.signing_public]
         return len(issued) < RIVALS_OF_ONE
 
-    def _heard(self, begun: int) -> list[GroupManifest]:
-        """Return what one device has heard: all but one branch, or what a few of the last manifests follow, and they.
+    def _received(self, begun: int) -> list[GroupManifest]:
+        """Return what one device has received: all but one branch, or what a few of the last manifests follow, and they.
 
-        A hostile device may issue as if it had heard of no more than any of what follows the one at `begun`.
+        A hostile device may issue as if it had received of no more than any of what follows the one at `begun`.
         """
         chance = self.chance
         tips = chance.sample(self.written[begun:][-6:], min(len(self.written) - begun, chance.choice((1, 1, 2))))
