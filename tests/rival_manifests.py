@@ -83,9 +83,9 @@ class ManifestWriter:
         return len(issued) < RIVALS_OF_ONE
 
     def _received(self, begun: int) -> list[GroupManifest]:
-        """Return what one device has received: all but one branch, or what a few of the last manifests follow, and they.
+        """Return what one device has received: all but one branch, or a few of the last manifests and their past.
 
-        A hostile device may issue as if it had received of no more than any of what follows the one at `begun`.
+        A hostile device may act as if it had received no more than any part of what follows the one at `begun`.
         """
         chance = self.chance
         tips = chance.sample(self.written[begun:][-6:], min(len(self.written) - begun, chance.choice((1, 1, 2))))
