@@ -150,7 +150,7 @@ def test_series_of_one_device_are_bounded_and_hide_no_other(house: _House) -> No
 
 def test_a_wrong_password_or_a_dangerous_address_is_said(house: _House, tmp_path: Path) -> None:
     (tmp_path / "home.password").write_text("wrong")
-    with pytest.raises(DoorError, match=r"^127\.0\.0\.1 refuses: "):
+    with pytest.raises(DoorError, match=r"^127\.0\.0\.1: the server refuses"):
         house.open().send(DoorBatch("b", "home", 0, 1, (), {}))
     for options, why in (
         ({"url": "mqtt://home@example.org"}, "mqtts:// alone"),

@@ -159,9 +159,6 @@ _SOLE_IMPORTERS = {
     "paho": (
         "covey.adapters.mqtt.connection",
         "covey.adapters.mqtt.lean_paho",
-        "covey.adapters.broker.visitor",
-        "covey.adapters.doors.mqtt_publisher",
-        "covey.adapters.sensors.mqtt_topics",
     ),
     "sqlite3": (
         "covey.adapters.sqlite.completion_rows",

@@ -123,8 +123,6 @@ class Examination:
         with self._visit(self._one) as visitor:
             if visitor.refusal:
                 return False, f"it refuses the first identity: {visitor.refusal}"
-            if visitor.qos_max < 1:
-                return False, "it offers QoS 0 only"
         return True, "accepts MQTT 5 and QoS 1"
 
     def _refuses_strangers(self) -> tuple[bool, str]:

@@ -1,32 +1,33 @@
-"""A plain MQTT 5 client without manners, for examining a broker: it does what it is told, and waits for the answer.
+"""A client for examining a broker: it does what it is told, even what no honest client does, and waits for the answer.
 
-Beside `mqtt.connection`, the only module that imports paho-mqtt. One call after another, no thread.
+One call after another, no thread: each call fills the connection's thread until its answer is there.
 """
 
 from __future__ import annotations
 
+import itertools
 import ssl
 import time
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-
-from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, plain_words
+from covey.adapters.mqtt.connection import Answered, Arrived, Connection, ConnectionEvent, ServerUp
+from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, ConnectionSettings
 from covey.errors import RelayError
+from covey.limits.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paho.mqtt.reasoncodes import ReasonCode
-
 _ANSWER_S = 10.0
 _KEEPALIVE_S = 60
 _LOOK_S = 0.2
+_WINDOW = 65_535
+_PAYLOAD_BYTES_MAX = 16 * MIB
+_NO_ANSWER = 0xFF
+_REFUSED = 0x80
+"""Reason codes from here on refuse (MQTT 5, section 2.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,48 +61,50 @@ class Visitor:
             RelayError: no connection, or no answer that is MQTT 5.
         """
         self.refusal = ""
-        self.gone = False
         self.session_present = False
         self.packet_bytes_max = PACKET_BYTES_MAX
-        self.qos_max = 0
-        self._connected = False
-        self._answers: dict[int, int] = {}
+        self._acknowledges = acknowledges
+        self._is_up = False
+        self._answers: dict[int, tuple[int, ...]] = {}
         self._messages: deque[tuple[str, bytes]] = deque()
-        self._client = self._new_client(client_id)
-        self._client.manual_ack_set(not acknowledges)
-        if user_name is not None:
-            self._client.username_pw_set(user_name, password)
-        if address.tls:
-            self._client.tls_set_context(address.tls)
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
-        properties.SessionExpiryInterval = session_s
-        self._client.connect_timeout = _ANSWER_S
-        try:
-            self._client.connect(address.host, address.port, _KEEPALIVE_S, clean_start=clean, properties=properties)
-        except (ssl.SSLError, ConnectionResetError) as error:
-            if isinstance(error, ssl.SSLCertVerificationError):
-                raise RelayError(plain_words(error, address.host, address.port), hint="--ca-file FILE") from error
-            self.gone = self._connected = True
-            self.refusal = plain_words(error, address.host, address.port)
-        except OSError as error:
-            raise RelayError(
-                plain_words(error, address.host, address.port), hint="is it the broker's address?"
-            ) from error
-        self._wait(lambda: self._connected, "accept or refuse a connection")
-        if self.gone and not self.refusal:
-            self.refusal = "the connection was closed without a word"
+        settings = ConnectionSettings(
+            host=address.host,
+            port=address.port,
+            tls=address.tls,
+            client_id=client_id,
+            username=user_name,
+            password=password,
+            keepalive_s=_KEEPALIVE_S,
+            session_expiry_s=session_s,
+            window=_WINDOW,
+            payload_bytes_max=_PAYLOAD_BYTES_MAX,
+            connect_s_max=_ANSWER_S,
+            clean_start=clean,
+            obeys=False,
+        )
+        self._connection = Connection("examined", 1, settings, None, itertools.count(1), self._receive)
+        self._connection.open()
+        self._wait(lambda: self._is_up, "accept or refuse a connection")
+        if not self._is_up:
+            self._note_refusal()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the connection has ended."""
+        return self._connection.ending is not None
 
     def subscribe(self, topic: str, qos: int = 1) -> int:
         """Subscribe; return the broker's reason code. A grant proves nothing, nor does a refusal."""
-        return self._answer(self._client.subscribe(topic, qos=qos)[1])
+        return self._answer(self._connection.subscribe([topic], qos=qos, retained=True))
 
     def unsubscribe(self, topic: str) -> int:
         """End a subscription; return the broker's reason code."""
-        return self._answer(self._client.unsubscribe(topic)[1])
+        return self._answer(self._connection.unsubscribe(topic))
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> bool:
         """Publish with QoS 1; return whether the broker took it (which is not to say that anybody gets it)."""
-        return self._answer(self._client.publish(topic, payload, qos=1, retain=retain).mid) < 0x80
+        handle = self._connection.publish(topic, payload, retain=retain)
+        return isinstance(handle, int) and self._answer(handle) < _REFUSED
 
     def messages_until(self, last: bytes) -> list[tuple[str, bytes]]:
         """Take what is delivered, up to a payload that ends it; return (topic, payload) of those before.
@@ -130,48 +133,40 @@ class Visitor:
 
     def topics_within(self, seconds: float) -> set[str]:
         """Return the topics of what has come when so many seconds are over."""
-        deadline = time.monotonic() + seconds
-        self._wait(lambda: time.monotonic() > deadline, "keep the connection")
+        self.listen(seconds)
         return {topic for topic, _ in self._messages}
 
     def close(self) -> None:
         """Leave; what the session still holds stays with the broker as long as was agreed."""
-        if not self.gone:
-            self._client.disconnect()
-            self._wait(lambda: False, "let go of a connection")
+        self._connection.close()
+        while self._connection.turn():
+            pass
 
-    def _new_client(self, client_id: str) -> paho.Client:
-        client = paho.Client(CallbackAPIVersion.VERSION2, client_id, protocol=paho.MQTTv5, reconnect_on_failure=False)
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_subscribe = lambda _client, _data, mid, reasons, _p: self._note(mid, reasons[0])
-        client.on_unsubscribe = lambda _client, _data, mid, reasons, _p: self._note(mid, reasons[0])
-        client.on_publish = lambda _client, _data, mid, reason, _p: self._note(mid, reason)
-        client.on_message = lambda _client, _data, message: self._messages.append(
-            (message.topic, bytes(message.payload))
-        )
-        return client
+    def _receive(self, event: ConnectionEvent) -> None:
+        match event:
+            case ServerUp():
+                self._is_up = True
+                self.session_present = event.session_present
+                self.packet_bytes_max = event.packet_bytes_max
+            case Arrived():
+                self._messages.append((event.topic, event.payload))
+                if self._acknowledges:
+                    self._connection.acknowledge(event.packet_id)
+            case Answered():
+                self._answers[event.handle] = event.codes
 
-    def _on_connect(
-        self, _client: object, _data: object, flags: paho.ConnectFlags, reason: ReasonCode, answer: Properties | None
-    ) -> None:
-        self._connected = True
-        self.refusal = str(reason) if reason.is_failure else ""
-        self.session_present = flags.session_present
-        self.packet_bytes_max = getattr(answer, "MaximumPacketSize", PACKET_BYTES_MAX)
-        self.qos_max = getattr(answer, "MaximumQoS", 2)
+    def _note_refusal(self) -> None:
+        ending = self._connection.ending
+        assert ending is not None
+        if isinstance(ending.error, ssl.SSLCertVerificationError):
+            raise RelayError(ending.reason, hint="--ca-file FILE")
+        if ending.error is not None and not isinstance(ending.error, ssl.SSLError | ConnectionResetError):
+            raise RelayError(ending.reason, hint="is it the broker's address?")
+        self.refusal = ending.reason
 
-    def _on_disconnect(self, *_arguments: object) -> None:
-        self.gone = True
-
-    def _note(self, mid: int, reason: ReasonCode) -> None:
-        self._answers[mid] = reason.value
-
-    def _answer(self, mid: int | None) -> int:
+    def _answer(self, handle: int) -> int:
         """Return the reason code for a packet; a connection that ends over it is a refusal as well."""
-        if mid is None or not self._wait(lambda: mid in self._answers, "answer"):
-            return 0xFF
-        return self._answers[mid]
+        return self._answers[handle][0] if self._wait(lambda: handle in self._answers, "answer") else _NO_ANSWER
 
     def _wait(self, condition: Callable[[], bool], what: str, seconds: float | None = None) -> bool:
         """Serve the connection until the condition holds (True) or it has ended (False).
@@ -181,18 +176,8 @@ class Visitor:
         """
         deadline = time.monotonic() + (seconds or _ANSWER_S)
         while not condition():
-            if self.gone:
-                return False
             if time.monotonic() > deadline:
                 raise RelayError(f"the broker does not {what}", hint="is it an MQTT 5 broker, and not too busy?")
-            if not self._serve():
-                self.gone = True
+            if not self._connection.turn(_LOOK_S):
                 return condition()
         return True
-
-    def _serve(self) -> bool:
-        """Move bytes for a moment; say whether the connection lives."""
-        try:
-            return self._client.loop(_LOOK_S) == paho.MQTT_ERR_SUCCESS
-        except Exception:  # noqa: BLE001 - paho parses what a hostile server sent; it may end this connection only
-            return False

@@ -1,28 +1,29 @@
-"""A connection to an MQTT 5 broker that is only published to, with a will; paho's thread keeps it alive in between."""
+"""A connection to an MQTT 5 broker that is only published to, with a will; a thread keeps it alive in between."""
 
 from __future__ import annotations
 
+import itertools
 import ssl
 import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-
-from covey.adapters.mqtt.settings import plain_words
+from covey.adapters.mqtt.connection import Answered, Connection, ConnectionEvent, ServerUp, Will
+from covey.adapters.mqtt.settings import ConnectionSettings
 from covey.errors import DoorError
 from covey.limits.doors import DOOR_SEND_SECONDS, DOOR_UNACKNOWLEDGED
+from covey.limits.units import KIB
+from covey.ports import PublishRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paho.mqtt.reasoncodes import ReasonCode
-
 _KEEPALIVE_S = 30
+_REFUSED = 0x80
+"""Reason codes from here on refuse (MQTT 5, section 2.4)."""
+_DELIVERED_BYTES_MAX = 4 * KIB
+"""A door reads nothing: this bounds what a hostile broker may send it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,19 @@ class MqttPublisher:
     def __init__(
         self, address: tuple[str, int], context: ssl.SSLContext | None, user_name: str, will: Publication
     ) -> None:
-        self._address, self._context, self._user_name, self._will = address, context, user_name, will
-        self._client: paho.Client | None = None
+        self._address, self._context, self._user_name = address, context, user_name
+        self._will = Will(will.topic, will.payload, retain=True)
+        self._connection: Connection | None = None
+        self._handles = itertools.count(1)
         self._answered = threading.Condition()
-        self._refusal: str | None = None
+        self._is_up = False
         self._taken: set[int] = set()
         self._refused = 0
-        self._is_gone = False
 
     @property
     def is_connected(self) -> bool:
         """Whether the broker has let us in, and has not gone since."""
-        return self._client is not None and not self._is_gone and self._client.is_connected()
+        return self._is_up and self._connection is not None and self._connection.ending is None
 
     def connect(self, password: str) -> None:
         """Connect anew.
@@ -60,80 +62,96 @@ class MqttPublisher:
             DoorError: no connection, or the broker refuses.
         """
         self.close()
-        self._refusal, self._refused, self._is_gone = None, 0, False
-        client = paho.Client(CallbackAPIVersion.VERSION2, "", protocol=paho.MQTTv5, reconnect_on_failure=False)
-        client.on_connect, client.on_publish = self._on_connect, self._on_publish
-        client.on_disconnect = self._on_disconnect
-        client.connect_timeout = DOOR_SEND_SECONDS
-        client.will_set(self._will.topic, self._will.payload, qos=1, retain=True)
-        if self._user_name:
-            client.username_pw_set(self._user_name, password)
-        if self._context is not None:
-            client.tls_set_context(self._context)
-        try:
-            client.connect(*self._address, keepalive=_KEEPALIVE_S)
-        except OSError as error:
-            raise DoorError(plain_words(error, *self._address)) from None
-        client.loop_start()
-        self._client = client
-        if not self._wait(lambda: self._refusal is not None):
+        self._is_up, self._refused = False, 0
+        settings = ConnectionSettings(
+            host=self._address[0],
+            port=self._address[1],
+            tls=self._context,
+            client_id="",
+            username=self._user_name or None,
+            password=password,
+            keepalive_s=_KEEPALIVE_S,
+            session_expiry_s=0,
+            window=DOOR_UNACKNOWLEDGED,
+            payload_bytes_max=_DELIVERED_BYTES_MAX,
+            connect_s_max=DOOR_SEND_SECONDS,
+            clean_start=True,
+        )
+        connection = Connection("a door's broker", 1, settings, None, self._handles, self._receive, self._will)
+        self._connection = connection
+        threading.Thread(target=self._run, args=(connection,), name="door", daemon=True).start()
+        if not self._wait(connection, lambda: self._is_up):
             self.close()
-            raise DoorError(f"{self._address[0]} does not answer as an MQTT 5 broker does")
-        if self._refusal:
-            refusal = self._refusal
-            self.close()
-            raise DoorError(f"{self._address[0]} refuses: {refusal}")
+            ending = connection.ending
+            if ending is not None and ending.error is not None:
+                raise DoorError(ending.reason)
+            raise DoorError(f"{self._address[0]}: {ending.reason if ending else 'no answer of an MQTT 5 broker'}")
 
     def publish(self, publications: list[Publication]) -> None:
-        """Publish, some at a time, and return when the broker has taken all of it.
+        """Publish, as many at a time as the broker takes, and return when it has taken all of it.
 
         Raises:
             DoorError: it has not.
         """
-        client = self._client
-        for first in range(0, len(publications), DOOR_UNACKNOWLEDGED):
-            self._taken, sent = set(), set[int]()
-            for each in publications[first : first + DOOR_UNACKNOWLEDGED]:
-                if client is None or not self.is_connected:
-                    raise DoorError(f"{self._address[0]} has ended the connection")
-                properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho's has no types
-                if each.expires_s:
-                    properties.MessageExpiryInterval = each.expires_s
-                # Not under our lock: paho holds one of its own here, and while it calls us.
-                sent.add(client.publish(each.topic, each.payload, qos=1, retain=True, properties=properties).mid)
-            if not self._wait(partial(sent.issubset, self._taken)):
-                self.close()
-                raise DoorError(f"{self._address[0]} has not taken what was published")
+        self._taken = set()
+        sent = {self._publish(each) for each in publications}
+        self._await(lambda: sent <= self._taken)
         if self._refused:
             self.close()
             raise DoorError(f"{self._address[0]} refuses a topic: may this account write there?")
 
+    def _publish(self, publication: Publication) -> int:
+        while (connection := self._connection) is not None:
+            answers = len(self._taken)
+            handle = connection.publish(publication.topic, publication.payload, publication.expires_s, retain=True)
+            match handle:
+                case PublishRefusal.OFFLINE:
+                    break
+                case PublishRefusal.TOO_LARGE:
+                    raise DoorError(f"{self._address[0]} takes no message as large as {publication.topic} needs")
+                case PublishRefusal.WINDOW_FULL:
+                    self._await(partial(self._has_answered, answers))
+                case _:
+                    return handle
+        raise DoorError(f"{self._address[0]} has ended the connection")
+
+    def _has_answered(self, before: int) -> bool:
+        return len(self._taken) > before
+
+    def _await(self, condition: Callable[[], bool]) -> None:
+        """Wait for answers to what was published.
+
+        Raises:
+            DoorError: they do not come.
+        """
+        connection = self._connection
+        if connection is not None and not self._wait(connection, condition):
+            self.close()
+            raise DoorError(f"{self._address[0]} has not taken what was published")
+
     def close(self) -> None:
         """Leave without a word, so that the broker publishes the will."""
-        client, self._client = self._client, None
-        if client is not None:
-            if (connection := client.socket()) is not None:
-                connection.close()
-            client.loop_stop()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.drop()
 
-    def _on_connect(self, _c: object, _d: object, _flags: object, reason: ReasonCode, _p: object) -> None:
+    def _run(self, connection: Connection) -> None:
+        connection.run()
         with self._answered:
-            self._refusal = str(reason) if reason.is_failure else ""
             self._answered.notify_all()
 
-    def _on_publish(self, _c: object, _d: object, mid: int, reason: ReasonCode, _p: object) -> None:
+    def _receive(self, event: ConnectionEvent) -> None:
         with self._answered:
-            self._taken.add(mid)
-            self._refused += reason.is_failure
+            match event:
+                case ServerUp():
+                    self._is_up = True
+                case Answered(handle, codes):
+                    self._taken.add(handle)
+                    self._refused += codes[0] >= _REFUSED
             self._answered.notify_all()
 
-    def _on_disconnect(self, *_arguments: object) -> None:
-        with self._answered:
-            self._is_gone = True
-            self._answered.notify_all()
-
-    def _wait(self, condition: Callable[[], bool]) -> bool:
+    def _wait(self, connection: Connection, condition: Callable[[], bool]) -> bool:
         """Wait until the condition holds (True), or for as long as a broker has for its answer (False)."""
         with self._answered:
-            self._answered.wait_for(lambda: condition() or self._is_gone, DOOR_SEND_SECONDS)
+            self._answered.wait_for(lambda: condition() or connection.ending is not None, DOOR_SEND_SECONDS)
             return condition()

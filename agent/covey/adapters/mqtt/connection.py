@@ -1,4 +1,6 @@
-"""One connection to an MQTT 5 broker, from TCP to its end. Beside `broker.visitor` alone in importing paho.
+"""One connection to an MQTT 5 broker, from TCP to its end: the agent's only user of paho.
+
+Relays, sensors that read a broker's topics, doors that publish to one, and the examination of a broker all use it.
 
 1. A connection has a paho client of its own, which dies with it: paho's replay after a reconnect breaks
    the order of messages. What was outstanding is never released; the caller sends it again.
@@ -7,22 +9,25 @@
    Size (§3.2.2.3.6). paho checks neither, and one oversize publish would end every connection it is sent on.
 3. A delivery is acknowledged by the caller only, on the connection that brought it; its packet identifier
    means another message on the next one. After a reconnect the server delivers it again (§4.4).
-4. The session outlives connections (Clean Start 0, Session Expiry §3.1.2.11.2), under client id = user name.
-5. The inbox subscription must be granted with QoS 1, or we are not up. It is renewed every few minutes,
-   because servers have been seen to lose one while connected.
+4. A session may outlive connections (Clean Start 0, Session Expiry §3.1.2.11.2); a relay's client id is its user name.
+5. A relay's inbox subscription must be granted with QoS 1, or we are not up. It is renewed every few minutes,
+   because servers have been seen to lose one while connected. Without an inbox we are up once we are accepted, and the
+   caller subscribes.
 6. A server that leaves a publish unanswered for two keep-alives is left: a slot of the window that it never
    frees cannot be had back otherwise (a resend within a connection is forbidden, §4.4).
 7. A will is set at CONNECT, with a delay (§3.1.3.2.2), so that a short interruption does not publish it. A clean end
    takes it back (§3.14.4).
-8. One thread does all network work. Nothing that a server sends ends it; other threads only post to it.
+8. One thread does all network work, the caller's own (`open`, then `turn`) or one that `run` fills. Nothing that a
+   server sends ends it; other threads only post to it.
 
-`states.py` has the states and their transitions. When to connect again is `relay.py`'s business.
+`states.py` has the states and their transitions. The caller decides when to connect again.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
+import math
 import re
 import selectors
 import socket
@@ -40,9 +45,10 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from covey.adapters.mqtt.buffered_socket import BufferedSocket
 from covey.adapters.mqtt.lean_paho import host, paho
-from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, RelaySettings, plain_words, publish_bytes
+from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, ConnectionSettings, plain_words, publish_bytes
 from covey.adapters.mqtt.states import (
     CONNECTION,
+    CONNECTION_LOST,
     Accepting,
     Closing,
     ConnectionEnding,
@@ -55,17 +61,18 @@ from covey.adapters.mqtt.states import (
 )
 from covey.adapters.mqtt.subscriptions import Subscriptions
 from covey.core.transitions import follow
-from covey.ports import Delivered, PublishRefusal, RelayEvent, RelayUp, Released
+from covey.ports import PublishRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from covey.core.presence.heartbeat import LastWill
+    from collections.abc import Callable, Collection, Iterator
 
 _log = logging.getLogger(__name__)
 
 _FOREIGN_PROPERTIES_BYTES_MAX = 1024
 """Room for properties that a publisher other than Covey may have set."""
+
+_FOREIGN_TOPIC_BYTES = 1024
+"""Room for the topic of a message that comes by a subscription of the caller's."""
 
 _PASSING = {0x00, 0x88, 0x89, 0x8B, 0x8D}
 """CONNACK and DISCONNECT reasons of a server that is busy or restarting, or missed our ping: no refusal."""
@@ -84,11 +91,67 @@ _TICK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Will:
+    """What the server publishes `delay_s` after the connection ended without a DISCONNECT (§3.1.3.2)."""
+
+    topic: str
+    payload: bytes
+    delay_s: int = 0
+    retain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUp:
+    """The server accepted us, and our inbox if we have one; one publish may carry `payload_bytes_max`."""
+
+    session_present: bool
+    payload_bytes_max: int
+    packet_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message; `packet_id` (0 at QoS 0) is acknowledged on this connection only."""
+
+    packet_id: int
+    topic: str
+    payload: bytes
+    repeated: bool
+    retained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The server's reason codes for the publish (one code) or subscriptions (one each) that returned `handle`."""
+
+    handle: int
+    codes: tuple[int, ...]
+
+
+ConnectionEvent = ServerUp | Arrived | Answered
+
+
+@dataclass(frozen=True, slots=True)
 class _Publish:
     handle: int
     topic: str
     payload: bytes
     lifetime_s: int
+    retain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscribe:
+    handle: int
+    topics: tuple[str, ...]
+    qos: int
+    retained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsubscribe:
+    handle: int
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +162,10 @@ class _Acknowledge:
 class _Order(enum.Enum):
     RENEW_SUBSCRIPTION = enum.auto()
     CLOSE = enum.auto()
+    DROP = enum.auto()
+
+
+_Work = _Publish | _Subscribe | _Unsubscribe | _Acknowledge | _Order
 
 
 class _Client(paho.Client):
@@ -109,17 +176,17 @@ class _Client(paho.Client):
 
 
 class Connection:
-    """One TCP connection, one paho client, one generation. `run` is the network thread; the rest posts to it."""
+    """One TCP connection, one paho client, one generation. Whoever calls `open` and `turn`, or `run`, is its thread."""
 
     def __init__(
         self,
         name: str,
         generation: int,
-        settings: RelaySettings,
-        inbox: Subscriptions,
+        settings: ConnectionSettings,
+        inbox: Subscriptions | None,
         handles: Iterator[int],
-        deliver: Callable[[RelayEvent], None],
-        will: LastWill | None = None,
+        deliver: Callable[[ConnectionEvent], None],
+        will: Will | None = None,
     ) -> None:
         self.generation = generation
         self._name = name
@@ -131,7 +198,7 @@ class Connection:
         # Shared with callers, under the lock.
         self._lock = threading.Lock()
         self._handles = handles
-        self._posted: deque[_Publish | _Acknowledge | _Order] = deque()
+        self._posted: deque[_Work] = deque()
         self._woken = False
         self._open = False  # for publishes
         self._unanswered = 0
@@ -143,30 +210,53 @@ class Connection:
 
         # The network thread's own.
         self._client = self._new_client()
+        self._selector = selectors.DefaultSelector()
+        self._connected: BufferedSocket | None = None
+        self._watched = 0
         self._state: State = Opening()
         self._session_present = False
         self._handle_of: dict[int, int] = {}
         self._answered_at = 0.0  # or the first publish after which an answer was due
         self._ending_topics: dict[int, list[str]] = {}
+        self._asked: dict[int, int] = {}  # handles of the caller's own subscriptions and their ends
         self._tls_alert = ""
         self._came = False  # a message, in this reading
 
     # --- from any thread -----------------------------------------------------------------------------
 
-    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
-        """Post a publish if it fits the window and the packet size. Its release may overtake the return."""
+    @property
+    def ending(self) -> ConnectionEnding | None:
+        """Why it has ended; None before that."""
+        return self._state.ending if isinstance(self._state, Ended) else None
+
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0, *, retain: bool = False) -> int | PublishRefusal:
+        """Post a publish if it fits the window and the packet size. Its answer may overtake the return."""
         size = publish_bytes(len(topic.encode()), len(payload), expires=lifetime_s > 0)
         with self._lock:
             if not self._open:
                 return PublishRefusal.OFFLINE
-            if size > self._packet_bytes_max:
+            if size > self._packet_bytes_max and self._settings.obeys:
                 return PublishRefusal.TOO_LARGE
-            if self._unanswered >= self._window:
+            if self._unanswered >= self._window and self._settings.obeys:
                 return PublishRefusal.WINDOW_FULL
             self._unanswered += 1
             handle = next(self._handles)
-            self._post(_Publish(handle, topic, payload, lifetime_s))
+            self._post(_Publish(handle, topic, payload, lifetime_s, retain))
             return handle
+
+    def subscribe(self, topics: Collection[str], *, qos: int = 1, retained: bool = False) -> int:
+        """Post subscriptions of the caller's own, with or without what is retained there; return their handle."""
+        handle = next(self._handles)
+        with self._lock:
+            self._post(_Subscribe(handle, tuple(topics), qos, retained))
+        return handle
+
+    def unsubscribe(self, topic: str) -> int:
+        """Post the end of a subscription of the caller's own; return its handle."""
+        handle = next(self._handles)
+        with self._lock:
+            self._post(_Unsubscribe(handle, topic))
+        return handle
 
     def acknowledge(self, packet_id: int) -> None:
         """Post a PUBACK. QoS 0 deliveries have no packet identifier and need none."""
@@ -185,7 +275,13 @@ class Connection:
             self._open = False
             self._post(_Order.CLOSE)
 
-    def _post(self, work: _Publish | _Acknowledge | _Order) -> None:
+    def drop(self) -> None:
+        """Post an end without a DISCONNECT, so that the server publishes the will."""
+        with self._lock:
+            self._open = False
+            self._post(_Order.DROP)
+
+    def _post(self, work: _Work) -> None:
         self._posted.append(work)
         if not self._woken:
             self._woken = True
@@ -195,49 +291,73 @@ class Connection:
 
     def run(self) -> ConnectionEnding:
         """Connect, serve until the connection ends, and say why it did."""
+        if self.open():
+            while self.turn():
+                pass
+        return self._end(CONNECTION_LOST).ending
+
+    def open(self) -> bool:
+        """Connect; return whether that worked. The server's answer comes in a later turn."""
+        return self._step(self._connect)
+
+    def turn(self, seconds_max: float = math.inf) -> bool:
+        """Wait for something to do, do it, and return whether the connection goes on."""
+        return self._step(lambda: self._serve(seconds_max))
+
+    def _step(self, step: Callable[[], None]) -> bool:
+        """Do one step of the network thread; end the connection, and release what it holds, if that fails."""
+        if isinstance(self._state, Ended):
+            self.abandon()
+            return False
         try:
-            self._connect()
-            self._serve()
+            step()
         except OSError as error:
-            self._end(plain_words(error, self._settings.host, self._settings.port))
+            self._end(plain_words(error, self._settings.host, self._settings.port), error=error)
         except Exception:  # noqa: BLE001 - paho parses what a hostile server sent; it may end this connection only
             _log.exception("relay %s: connection %d failed", self._name, self.generation)
             self._end("the connection failed on something unforeseen, which is logged", refused=True)
-        finally:
-            with self._lock:
-                self._open = False
+        if isinstance(self._state, Ended):
             self.abandon()
-        return self._end("the connection was lost").ending
+        return not isinstance(self._state, Ended)
 
     def _move(self, event: Event, state: State) -> None:
         self._state = follow(CONNECTION, self._state, event, state)
 
-    def _end(self, reason: str, event: Event = Event.END, *, refused: bool = False, taken_over: bool = False) -> Ended:
+    def _end(
+        self,
+        reason: str,
+        event: Event = Event.END,
+        *,
+        refused: bool = False,
+        taken_over: bool = False,
+        error: OSError | None = None,
+    ) -> Ended:
         """End it for a reason, unless it has ended; return how it did."""
         state = self._state
         if not isinstance(state, Ended):
             up_s = time.monotonic() - state.since_s if isinstance(state, Up) else 0.0
-            state = Ended(ConnectionEnding(reason, refused, up_s, taken_over))
+            state = Ended(ConnectionEnding(reason, refused, up_s, taken_over, error))
         self._move(event, state)
         return state
 
     def _new_client(self) -> paho.Client:
         client = _Client(
             CallbackAPIVersion.VERSION2,
-            client_id=self._settings.username,
+            client_id=self._settings.client_id,
             protocol=paho.MQTTv5,
             reconnect_on_failure=False,
             manual_ack=True,
         )
         client.max_inflight_messages_set(0)  # unlimited: the window is ours
         client.connect_timeout = self._settings.connect_s_max
-        client.username_pw_set(self._settings.username, self._settings.password)
+        if self._settings.username is not None:
+            client.username_pw_set(self._settings.username, self._settings.password)
         if self._settings.tls:
             client.tls_set_context(self._settings.tls)
         if self._will is not None:
             delay = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call] # paho's has no types
             delay.WillDelayInterval = self._will.delay_s
-            client.will_set(self._will.topic, self._will.envelope, qos=1, properties=delay)
+            client.will_set(self._will.topic, self._will.payload, qos=1, retain=self._will.retain, properties=delay)
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
@@ -253,44 +373,51 @@ class Connection:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
         properties.SessionExpiryInterval = self._settings.session_expiry_s
         properties.ReceiveMaximum = self._settings.window
-        topic_bytes = len(self._inbox.topic.encode())
         properties.MaximumPacketSize = (
-            publish_bytes(topic_bytes, self._settings.payload_bytes_max) + _FOREIGN_PROPERTIES_BYTES_MAX
+            publish_bytes(self._inbox_bytes(), self._settings.payload_bytes_max) + _FOREIGN_PROPERTIES_BYTES_MAX
         )
         self._client.connect(
             host(self._settings.host),
             self._settings.port,
             keepalive=self._settings.keepalive_s,
-            clean_start=False,
+            clean_start=self._settings.clean_start,
             properties=properties,
         )
+        connected = self._client.socket()
+        assert connected is not None
+        if not isinstance(connected, BufferedSocket):
+            connected = BufferedSocket(connected, DISCONNECT_S)  # type: ignore[arg-type] # it is a socket
+        self._connected = connected
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._selector.register(connected, selectors.EVENT_READ)
+        self._watched = selectors.EVENT_READ
         self._move(Event.OPENED, Accepting(time.monotonic() + self._settings.connect_s_max))
 
-    def _serve(self) -> None:
-        """Move bytes and posted work until paho has let go of the socket."""
-        with selectors.DefaultSelector() as selector:
-            connected = self._client.socket()
-            assert connected is not None
-            if not isinstance(connected, BufferedSocket):
-                connected = BufferedSocket(connected, DISCONNECT_S)  # type: ignore[arg-type] # it is a socket
-            selector.register(self._wake_reader, selectors.EVENT_READ)
-            selector.register(connected, selectors.EVENT_READ)
-            watched = selectors.EVENT_READ
-            while not isinstance(self._state, Ended) and self._client.socket() is not None:
-                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._has_unsent() else 0)
-                if wanted != watched:
-                    selector.modify(connected, wanted)
-                    watched = wanted
-                ready = {key.fileobj for key, _ in selector.select(0 if connected.holds else self._patience_s())}
-                if self._wake_reader in ready:
-                    self._wake_reader.recv(64)
-                    self._do_posted()
-                if connected in ready or connected.holds:
-                    self._read(connected)
-                self._client.loop_write()
-                self._flush(connected)
-                self._client.loop_misc()
-                self._keep_deadlines()
+    def _inbox_bytes(self) -> int:
+        return len(self._inbox.topic.encode()) if self._inbox else _FOREIGN_TOPIC_BYTES
+
+    def _serve(self, seconds_max: float) -> None:
+        """Move bytes and posted work once."""
+        connected = self._connected
+        assert connected is not None
+        if self._client.socket() is None:  # paho has let go of it
+            self._end(CONNECTION_LOST)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._has_unsent() else 0)
+        if wanted != self._watched:
+            self._selector.modify(connected, wanted)
+            self._watched = wanted
+        patience_s = 0 if connected.holds else min(seconds_max, self._patience_s())
+        ready = {key.fileobj for key, _ in self._selector.select(patience_s)}
+        if self._wake_reader in ready:
+            self._wake_reader.recv(64)
+            self._do_posted()
+        if connected in ready or connected.holds:
+            self._read(connected)
+        self._client.loop_write()
+        self._flush(connected)
+        self._client.loop_misc()
+        self._keep_deadlines()
 
     def _patience_s(self) -> float:
         return max(0.0, min(_TICK_S, self._settings.keepalive_s / 4, self._state.deadline_s - time.monotonic()))
@@ -311,7 +438,7 @@ class Connection:
         try:
             connected.flush()
         except OSError:
-            self._end("the connection was lost")
+            self._end(CONNECTION_LOST)
 
     def _keep_deadlines(self) -> None:
         """Renew the subscription when we are up; give up on a server that is slow at anything else."""
@@ -334,12 +461,17 @@ class Connection:
             posted, self._posted = self._posted, deque()
         for work in posted:
             match work:
-                case _Publish(handle, topic, payload, lifetime_s):
+                case _Publish():
                     if not self._handle_of:
                         self._answered_at = time.monotonic()
-                    self._handle_of[self._client.publish(topic, payload, 1, properties=_expiry(lifetime_s)).mid] = (
-                        handle
+                    sent = self._client.publish(
+                        work.topic, work.payload, 1, work.retain, properties=_expiry(work.lifetime_s)
                     )
+                    self._handle_of[sent.mid] = work.handle
+                case _Subscribe(handle, topics, qos, retained):
+                    self._note_asked(handle, self._client.subscribe(_subscriptions(topics, qos, retained=retained))[1])
+                case _Unsubscribe(handle, topic):
+                    self._note_asked(handle, self._client.unsubscribe(topic)[1])
                 case _Acknowledge(packet_id):
                     self._client.ack(packet_id, 1)
                 case _Order.RENEW_SUBSCRIPTION if isinstance(self._state, Up):
@@ -347,18 +479,24 @@ class Connection:
                 case _Order.CLOSE if not isinstance(self._state, Ended):
                     self._move(Event.CLOSE, Closing(time.monotonic() + DISCONNECT_S))
                     self._client.disconnect()
+                case _Order.DROP:
+                    self._end("we left it")
 
-    def _subscribe(self) -> None:
+    def _note_asked(self, handle: int, packet_id: int | None) -> None:
+        if packet_id is not None:
+            self._asked[packet_id] = handle
+
+    def _subscribe(self, inbox: Subscriptions) -> None:
         """Subscribe to what we read, without what is retained there, and end earlier subscriptions."""
-        options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND)
-        self._client.subscribe([(topic, options) for topic in self._inbox.topics()])
-        if retired := self._inbox.retired():
+        self._client.subscribe(_subscriptions(inbox.topics(), 1, retained=False))
+        if retired := inbox.retired():
             _, packet_id = self._client.unsubscribe(retired)
             if packet_id is not None:
                 self._ending_topics[packet_id] = retired
 
     def _renew(self, state: Up, event: Event) -> None:
-        self._subscribe()
+        if self._inbox:
+            self._subscribe(self._inbox)
         if self._state is state:  # it may have been lost over that
             self._move(event, Up(time.monotonic() + self._settings.resubscribe_s, state.since_s))
 
@@ -368,9 +506,11 @@ class Connection:
         if remaining is not None:
             remaining.close()
         with self._lock:
+            self._open = False
             self._woken = True  # nobody may write to the closed pair
             self._wake_writer.close()
             self._wake_reader.close()
+        self._selector.close()
 
     # --- paho's callbacks, all on the network thread ---------------------------------------------------
 
@@ -389,29 +529,43 @@ class Connection:
         self._session_present = flags.session_present
         if isinstance(self._state, Accepting):
             self._move(Event.ACCEPTED, Subscribing(time.monotonic() + self._settings.connect_s_max))
-            self._subscribe()
+            if self._inbox:
+                self._subscribe(self._inbox)
+            else:
+                self._come_up()
 
     def _on_subscribe(
-        self, _client: object, _data: object, _mid: int, reasons: list[ReasonCode], _answer: Properties | None
+        self, _client: object, _data: object, mid: int, reasons: list[ReasonCode], _answer: Properties | None
     ) -> None:
-        if reasons[0].value != 1:  # granted QoS 1 (§3.9.3)
+        if self._inbox is None:
+            self._answer_asked(mid, reasons)
+        elif reasons[0].value != 1:  # granted QoS 1 (§3.9.3)
             self._end(f"the server does not grant our inbox: {reasons[0]}", refused=True)
-            return
-        if not isinstance(self._state, Subscribing):
-            return
+        elif isinstance(self._state, Subscribing):
+            self._come_up()
+
+    def _come_up(self) -> None:
         now = time.monotonic()
         self._move(Event.GRANTED, Up(now + self._settings.resubscribe_s, now))
         with self._lock:
             self._open = True
-        overhead = publish_bytes(len(self._inbox.topic.encode()), self._packet_bytes_max) - self._packet_bytes_max
-        most = max(0, min(self._settings.payload_bytes_max, self._packet_bytes_max - overhead))
-        connection = self._will.connection if self._will is not None else None
-        self._deliver(RelayUp(self._name, self._session_present, most, connection))
+        most = self._packet_bytes_max
+        overhead = publish_bytes(self._inbox_bytes(), most) - most
+        payload_bytes_max = max(0, min(self._settings.payload_bytes_max, most - overhead))
+        self._deliver(ServerUp(self._session_present, payload_bytes_max, most))
 
     def _on_unsubscribe(
-        self, _client: object, _data: object, mid: int, _reasons: list[ReasonCode], _answer: Properties | None
+        self, _client: object, _data: object, mid: int, reasons: list[ReasonCode], _answer: Properties | None
     ) -> None:
-        self._inbox.forget(self._ending_topics.pop(mid, []))
+        if self._inbox:
+            self._inbox.forget(self._ending_topics.pop(mid, []))
+        else:
+            self._answer_asked(mid, reasons)
+
+    def _answer_asked(self, mid: int, reasons: list[ReasonCode]) -> None:
+        handle = self._asked.pop(mid, None)
+        if handle is not None:
+            self._deliver(Answered(handle, tuple(each.value for each in reasons)))
 
     def _on_message(self, client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
         self._came = True
@@ -420,11 +574,13 @@ class Connection:
         except UnicodeDecodeError:
             topic = ""  # a server that breaks §1.5.4; the seal decides what the payload is worth
         if len(message.payload) > self._settings.payload_bytes_max:
-            self._inbox.oversize_dropped += 1
+            if self._inbox:
+                self._inbox.oversize_dropped += 1
             client.ack(message.mid, message.qos)
             return
-        self._inbox.overheard(topic)
-        self._deliver(Delivered(self._name, (self.generation, message.mid), topic, bytes(message.payload)))
+        if self._inbox:
+            self._inbox.overheard(topic)
+        self._deliver(Arrived(message.mid, topic, bytes(message.payload), message.dup, message.retain))
 
     def _on_publish(
         self, _client: object, _data: object, mid: int, reason: ReasonCode, _answer: Properties | None
@@ -432,7 +588,7 @@ class Connection:
         self._answered_at = time.monotonic()
         with self._lock:
             self._unanswered -= 1
-        self._deliver(Released(self._name, self._handle_of.pop(mid), reason.value))
+        self._deliver(Answered(self._handle_of.pop(mid), (reason.value,)))
 
     def _on_disconnect(
         self,
@@ -450,7 +606,7 @@ class Connection:
         elif isinstance(self._state, Accepting):
             self._end("the server ended the connection without an answer; perhaps it speaks no MQTT 5")
         else:
-            self._end("the connection was lost")
+            self._end(CONNECTION_LOST)
 
     def _complaints(self) -> logging.Logger:
         """Return where paho logs: only errors, so that no line is put together for each packet."""
@@ -481,6 +637,12 @@ def _expiry(lifetime_s: int) -> Properties | None:
     properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho's has no types
     properties.MessageExpiryInterval = lifetime_s
     return properties
+
+
+def _subscriptions(topics: Collection[str], qos: int, *, retained: bool) -> list[tuple[str, SubscribeOptions]]:
+    handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if retained else SubscribeOptions.RETAIN_DO_NOT_SEND
+    options = SubscribeOptions(qos=qos, retainHandling=handling)
+    return [(topic, options) for topic in topics]
 
 
 def _nothing(*_arguments: object) -> None:

@@ -11,10 +11,18 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from covey.adapters.mqtt.connection import DISCONNECT_S, Connection
-from covey.adapters.mqtt.settings import Backoff, ClientCertificate, RelaySettings, parse_url, tls_context
+from covey.adapters.mqtt.connection import (
+    DISCONNECT_S,
+    Answered,
+    Arrived,
+    Connection,
+    ConnectionEvent,
+    ServerUp,
+    Will,
+)
+from covey.adapters.mqtt.settings import Backoff, ClientCertificate, ConnectionSettings, parse_url, tls_context
 from covey.adapters.mqtt.subscriptions import Subscriptions
-from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -75,10 +83,11 @@ class MqttRelay:
         """
         host, port, encrypted = parse_url(url)
         self.name = name
-        self._settings = RelaySettings(
+        self._settings = ConnectionSettings(
             host=host,
             port=port,
             tls=tls_context(ca_file, client, allow_tls12=allow_tls12, proved=proved) if encrypted else None,
+            client_id=username,
             username=username,
             password=password,
             keepalive_s=keepalive_s,
@@ -161,8 +170,11 @@ class MqttRelay:
 
     def _run(self, deliver: Callable[[RelayEvent], None]) -> None:
         for generation in itertools.count(1):
+            will = self._will
             connection = Connection(
-                self.name, generation, self._settings, self._inbox, self._handles, deliver, self._will
+                *(self.name, generation, self._settings, self._inbox, self._handles),
+                self._translated(deliver, generation, will),
+                Will(will.topic, will.envelope, will.delay_s) if will else None,
             )
             self._connection = connection
             if self._stopping.is_set():
@@ -176,3 +188,20 @@ class MqttRelay:
             if ending.up_s >= self._stable_s:
                 self._backoff.reset()
             self._stopping.wait(self._backoff.next_s(refused=ending.refused))
+
+    def _translated(
+        self, deliver: Callable[[RelayEvent], None], generation: int, will: LastWill | None
+    ) -> Callable[[ConnectionEvent], None]:
+        """Return what tells a connection's events as this relay's."""
+
+        def tell(event: ConnectionEvent) -> None:
+            match event:
+                case Arrived():
+                    deliver(Delivered(self.name, (generation, event.packet_id), event.topic, event.payload))
+                case Answered(handle, codes):
+                    deliver(Released(self.name, handle, codes[0]))
+                case ServerUp():
+                    connection = will.connection if will is not None else None
+                    deliver(RelayUp(self.name, event.session_present, event.payload_bytes_max, connection))
+
+        return tell

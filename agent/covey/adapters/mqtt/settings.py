@@ -6,6 +6,7 @@ No paho here, so that it can be read and tested without a connection; `relay.py`
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
 import ssl
 from dataclasses import dataclass
@@ -26,24 +27,28 @@ PACKET_BYTES_MAX = 1 + 4 + 268_435_455
 
 
 @dataclass(frozen=True, slots=True)
-class RelaySettings:
-    """How a relay is reached, and the bounds on doing so."""
+class ConnectionSettings:
+    """How a broker is reached, who we are there, and the bounds on the connection."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None
-    username: str
+    client_id: str
+    username: str | None
     password: str
     keepalive_s: int
     session_expiry_s: int
     window: int
     payload_bytes_max: int
     connect_s_max: float
-    resubscribe_s: float
+    resubscribe_s: float = math.inf
+    clean_start: bool = False
+    obeys: bool = True
+    """Refuse to publish more than the server allows; an examination of a broker does not."""
 
     def __repr__(self) -> str:
         """Return where it is, and never the password."""
-        return f"RelaySettings({self.host}:{self.port})"
+        return f"ConnectionSettings({self.host}:{self.port})"
 
 
 class Backoff:

@@ -14,17 +14,22 @@ if TYPE_CHECKING:
     from covey.core.transitions import Transitions
 
 
+CONNECTION_LOST = "the connection was lost"
+"""The reason of an ending of which nothing more is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionEnding:
     """Why a connection ended, in plain words; whether the server said no; how long we were up.
 
-    `taken_over`: somebody else has signed in with our name and credential.
+    `taken_over`: somebody else has signed in with our name and credential. `error`: what TCP or TLS failed with.
     """
 
     reason: str
     refused: bool = False
     up_s: float = 0.0
     taken_over: bool = False
+    error: OSError | None = None
 
 
 @dataclass(frozen=True, slots=True)

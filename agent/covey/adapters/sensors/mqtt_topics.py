@@ -10,11 +10,12 @@
 3. An acknowledgement belongs to the connection on which its message last came: identifiers are used anew.
 4. What a broker has retained is no reading of now, and is neither asked for nor taken.
 5. Connections end and come back here, for what is held must outlive them; the pause doubles.
-6. The sensor's own thread drives paho; it starts none.
+6. The sensor's own thread drives the connection; it starts none.
 """
 
 from __future__ import annotations
 
+import itertools
 import platform
 import ssl
 import stat
@@ -27,12 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-from paho.mqtt.subscribeoptions import SubscribeOptions
-
+from covey.adapters.mqtt.connection import Answered, Arrived, Connection, ConnectionEvent, ServerUp
+from covey.adapters.mqtt.settings import ConnectionSettings
+from covey.adapters.mqtt.states import CONNECTION_LOST
 from covey.adapters.sensors.topic_values import TopicValues
 from covey.errors import SensorError
 from covey.limits.sensors import (
@@ -47,15 +45,13 @@ from covey.limits.sensors import (
 from covey.ports import Measurement
 
 if TYPE_CHECKING:
-    from paho.mqtt.reasoncodes import ReasonCode
-
     from covey.config.sensors import Mqtt
     from covey.core.telemetry.senml import Reading
 
 _KEEPALIVE_S = 30
 _ANSWER_S = 10.0
-_ONLY_LIVE = 2
-"""Retain handling: what is retained is not sent (MQTT 5, section 3.8.3.1)."""
+_REFUSED = 0x80
+"""Reason codes from here on refuse (MQTT 5, section 2.4)."""
 _REPEATABLE = struct.Struct(">H8s")
 """A message that may come once more: its packet identifier and digest."""
 
@@ -91,12 +87,26 @@ class MqttTopics:
     ) -> None:
         """Prepare; the connection is made when it is read. An empty `client_id` has no session."""
         self._options = options
-        self._client_id = client_id
-        self._password = password
-        self._tls = tls
+        self._name = client_id or "a sensor's broker"
+        address = urlsplit(options.url)
+        self._settings = ConnectionSettings(
+            host=address.hostname or "",
+            port=address.port or (8883 if tls else 1883),
+            tls=tls,
+            client_id=client_id,
+            username=options.user_name or None,
+            password=password,
+            keepalive_s=_KEEPALIVE_S,
+            session_expiry_s=SENSOR_SESSION_SECONDS if client_id else 0,
+            window=SENSOR_HELD_MESSAGES,
+            payload_bytes_max=MAXIMUM_SENSOR_LINE_BYTES,
+            connect_s_max=_ANSWER_S,
+            clean_start=not client_id,
+        )
+        self._handles = itertools.count(1)
         self._values = TopicValues(options.topics)
-        self._client: paho.Client | None = None
-        self._connection = 0
+        self._connection: Connection | None = None
+        self._generation = 0
         self._why = ""
         self._wait_s = SENSOR_RETRY_SECONDS
         self._retry_at_s = 0.0
@@ -112,15 +122,15 @@ class MqttTopics:
     def read(self) -> Measurement:
         """Return what was published in the last second."""
         until = time.monotonic() + SENSOR_READ_SECONDS
-        if self._client is None and time.monotonic() >= self._retry_at_s:
+        if self._connection is None and time.monotonic() >= self._retry_at_s:
             self._connect()
         if self._session_is_new:
             self._session_is_new = False
             return Measurement([], self._why, self._let_go, urgent=True, position=b"")
-        while self._client is not None and not self._new and (left_s := until - time.monotonic()) > 0:
-            if self._client.loop(left_s) != paho.MQTT_ERR_SUCCESS:
-                self._lost("the connection to the broker is lost")
-        if self._client is None:
+        while self._connection is not None and not self._new and (left_s := until - time.monotonic()) > 0:
+            if not self._connection.turn(left_s):
+                self._lost(self._connection)
+        if self._connection is None:
             time.sleep(max(0.0, until - time.monotonic()))
         readings, self._readings = self._readings, []
         new, self._new = self._new, []
@@ -132,49 +142,31 @@ class MqttTopics:
 
     def close(self) -> None:
         """Leave; what is held stays with the broker."""
-        if self._client is not None:
-            self._client.disconnect()
-            self._client = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            while connection.turn():
+                pass
 
     def _connect(self) -> None:
-        address = urlsplit(self._options.url)
-        client = paho.Client(
-            CallbackAPIVersion.VERSION2, self._client_id, protocol=paho.MQTTv5, reconnect_on_failure=False
-        )
-        client.manual_ack_set(True)
-        if self._options.user_name:
-            client.username_pw_set(self._options.user_name, self._password)
-        if self._tls:
-            client.tls_set_context(self._tls)
-        client.on_connect = self._connected
-        client.on_subscribe = self._subscribed
-        client.on_disconnect = lambda _c, _d, _flags, reason, _p: self._lost(f"the broker ends it: {reason}")
-        client.on_message = self._arrived
-        client.connect_timeout = _ANSWER_S
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
-        properties.SessionExpiryInterval = SENSOR_SESSION_SECONDS if self._client_id else 0
-        properties.ReceiveMaximum = SENSOR_HELD_MESSAGES
-        properties.MaximumPacketSize = MAXIMUM_SENSOR_LINE_BYTES
-        port = address.port or (8883 if self._tls else 1883)
-        self._connection += 1
-        self._client = client
-        try:
-            client.connect(
-                *(address.hostname or "", port, _KEEPALIVE_S),
-                clean_start=not self._client_id,
-                properties=properties,
-            )
-        except (OSError, ValueError) as error:
-            self._lost(f"no connection to {address.hostname}:{port}: {error}")
+        self._generation += 1
+        connection = Connection(self._name, self._generation, self._settings, None, self._handles, self._receive)
+        self._connection = connection
+        if not connection.open():
+            self._lost(connection)
 
-    def _connected(
-        self, _client: paho.Client, _data: object, flags: paho.ConnectFlags, reason: object, _properties: object
-    ) -> None:
-        if getattr(reason, "is_failure", False):
-            self._lost(f"the broker refuses: {reason}")
-            return
+    def _receive(self, event: ConnectionEvent) -> None:
+        match event:
+            case ServerUp():
+                self._connected(session_present=event.session_present)
+            case Answered(_, codes) if refused := [each for each in codes if each >= _REFUSED]:
+                self._why = f"the broker refuses a subscription (reason 0x{refused[0]:02x})"
+            case Arrived():
+                self._arrived(event)
+
+    def _connected(self, *, session_present: bool) -> None:
         self._why, self._wait_s = "", SENSOR_RETRY_SECONDS
-        if not flags.session_present:
+        if not session_present:
             self._held.clear()  # nothing of it comes once more
             self._identifiers_reused = False
             if self._committed:
@@ -189,38 +181,31 @@ class MqttTopics:
         self._subscribe()
 
     def _subscribe(self) -> None:
-        if self._client is not None:
-            live = SubscribeOptions(qos=1, retainHandling=_ONLY_LIVE)
-            self._client.subscribe([(each, live) for each in sorted({each.topic for each in self._options.topics})])
+        if self._connection is not None:
+            self._connection.subscribe(sorted({each.topic for each in self._options.topics}))
 
-    def _subscribed(
-        self, _client: paho.Client, _data: object, _mid: int, reasons: list[ReasonCode], _properties: Properties
-    ) -> None:
-        refused = [str(each) for each in reasons if each.is_failure]
-        if refused:
-            self._why = f"the broker refuses a subscription: {refused[0]}"
-
-    def _arrived(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
-        if not message.qos:
-            if not message.retain:
-                self._readings += self._values.readings(message.topic, bytes(message.payload), time.monotonic())
-                self._new.append((0, _Held(b"", self._connection)))
+    def _arrived(self, message: Arrived) -> None:
+        if not message.packet_id:  # QoS 0
+            if not message.retained:
+                self._readings += self._values.readings(message.topic, message.payload, time.monotonic())
+                self._new.append((0, _Held(b"", self._generation)))
             return
+        mid = message.packet_id
         digest = blake2b(message.topic.encode() + b"\0" + message.payload, digest_size=8).digest()
-        held = self._held.get(message.mid)
-        if message.dup and held is not None and held.digest == digest:
-            held.connection = self._connection
+        held = self._held.get(mid)
+        if message.repeated and held is not None and held.digest == digest:
+            held.connection = self._generation
             if held.committed:
-                self._acknowledge(message.mid, held)
+                self._acknowledge(mid, held)
             return
-        if message.dup and self._committed.get(message.mid) == digest:
-            self._client_acknowledges(message.mid)
+        if message.repeated and self._committed.get(mid) == digest:
+            self._connection_acknowledges(mid)
             return
-        self._identifiers_reused |= not message.dup and message.mid in self._committed
-        held = self._held[message.mid] = _Held(digest, self._connection)
-        if not message.retain:
-            self._readings += self._values.readings(message.topic, bytes(message.payload), time.monotonic())
-        self._new.append((message.mid, held))
+        self._identifiers_reused |= not message.repeated and mid in self._committed
+        held = self._held[mid] = _Held(digest, self._generation)
+        if not message.retained:
+            self._readings += self._values.readings(message.topic, message.payload, time.monotonic())
+        self._new.append((mid, held))
 
     def _position(self, messages: list[tuple[int, _Held]]) -> bytes:
         """Return which messages may come once more, when those of some are committed too."""
@@ -246,22 +231,21 @@ class MqttTopics:
         return release
 
     def _acknowledge(self, mid: int, held: _Held) -> None:
-        if self._held.get(mid) is held and held.connection == self._connection and self._client is not None:
-            self._client_acknowledges(mid)
+        if self._held.get(mid) is held and held.connection == self._generation and self._connection is not None:
+            self._connection_acknowledges(mid)
             del self._held[mid]
 
-    def _client_acknowledges(self, mid: int) -> None:
-        if self._client is not None:
-            self._client.ack(mid, 1)
+    def _connection_acknowledges(self, mid: int) -> None:
+        if self._connection is not None:
+            self._connection.acknowledge(mid)
 
-    def _lost(self, why: str) -> None:
-        """Let a connection go, and remember why; it is made anew after a while."""
-        if self._client is None:
-            return
-        client, self._client = self._client, None
-        client.on_disconnect = None
-        client.disconnect()
-        self._why = self._why if why.startswith("the connection") and self._why else why
+    def _lost(self, connection: Connection) -> None:
+        """Let a connection go, and remember why it ended; it is made anew after a while."""
+        ending = connection.ending
+        assert ending is not None
+        self._connection = None
+        if ending.reason != CONNECTION_LOST or not self._why:  # a broker that hangs up may have said why before
+            self._why = ending.reason
         self._retry_at_s = time.monotonic() + self._wait_s
         self._wait_s = min(2 * self._wait_s, SENSOR_RETRY_MAXIMUM_SECONDS)
 

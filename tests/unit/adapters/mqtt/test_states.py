@@ -15,7 +15,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from covey.adapters.mqtt.connection import Connection
-from covey.adapters.mqtt.settings import RelaySettings
+from covey.adapters.mqtt.settings import ConnectionSettings
 from covey.adapters.mqtt.states import (
     CONNECTION,
     Accepting,
@@ -31,10 +31,11 @@ from covey.adapters.mqtt.states import (
 from covey.adapters.mqtt.subscriptions import Subscriptions
 from covey.errors import LocalError
 
-SETTINGS = RelaySettings(
+SETTINGS = ConnectionSettings(
     host="127.0.0.1",
     port=1,
     tls=None,
+    client_id="device",
     username="device",
     password="",
     keepalive_s=60,

@@ -113,4 +113,4 @@ def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
 def test_where_no_broker_is_is_told() -> None:
     options = Mqtt(f"mqtt://127.0.0.1:{free_port()}", topics=(Topic("z"),))
     with closing(open_mqtt("home", options, lasting=False)) as sensor:
-        assert "no connection to 127.0.0.1" in sensor.read().failure
+        assert "nothing listens at 127.0.0.1" in sensor.read().failure
