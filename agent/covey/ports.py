@@ -56,6 +56,7 @@ class RelayDown:
     """No connection; the adapter tries again by itself. `reason` is text for people; `refused`: the relay said no.
 
     `up_s` is how long it was up, 0 where it never was. `taken_over`: somebody else has signed in as this device.
+    `too_large`: the relay ended the connection over a packet that it calls too large.
     """
 
     relay: str
@@ -63,6 +64,7 @@ class RelayDown:
     refused: bool = False
     up_s: float = 0.0
     taken_over: bool = False
+    too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class PublishRefusal(Enum):
     OFFLINE = "offline"
     WINDOW_FULL = "window full"
     TOO_LARGE = "too large"
+    NOT_NOW = "goes alone, when nothing else is unanswered"
 
 
 class Topics(Protocol):

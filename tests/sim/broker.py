@@ -269,6 +269,10 @@ class Link:
         generation = self._generation
 
         def arrive() -> None:
+            if len(payload) > self._world.hangs_up_bytes:
+                self._world.hang_ups += 1
+                self.cut("hung up")
+                return
             reason = self._broker.publish(topic, payload)
             self._last_down_us = self._carry(self._last_down_us, generation, lambda: self._answer(handle, reason))
 

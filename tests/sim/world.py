@@ -64,6 +64,10 @@ _NARROW_EACH, _IS_NARROW = 5, 3
 """In one world of so many windows are narrow, so that a few messages are a backlog, and what is live overtakes it."""
 _NARROW = {Lane.BULK: 2, Lane.LIVE: 1}
 
+_HANGS_UP_EACH, _HANGS_UP = 7, 3
+_HANGS_UP_BYTES = 1_700
+"""In one world of so many the relays take no envelope above a size, say nothing of it, and end the connection over it."""
+
 _LOSS_EACH, _LOSES = 13, 5
 """In one world of so many the collector loses its database at the end of the faults."""
 _QUEUED_MEANWHILE = 20
@@ -130,6 +134,10 @@ class World:
         if self.plan.joiner or self._renames or governed:
             self.plan = replace(self.plan, payload_most=_MANIFESTS_BYTES)
         self._loses_state = seed % _LOSS_EACH == _LOSES and not self._hostile and not self.plan.joiner
+        changes = self.plan.joiner or self._renames or governed or self.plan.restore_every_us or self._loses_state
+        hangs_up = seed % _HANGS_UP_EACH == _HANGS_UP and not changes and not self._hostile
+        self.hangs_up_bytes = _HANGS_UP_BYTES if hangs_up else self.plan.payload_most
+        self.hang_ups = 0
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}
 
     def rng(self, length: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.limits.units import MIB
+from covey.limits.units import KIB, MIB
 
 LINK_WINDOW_MESSAGES = 1_024
 """Messages in flight to one recipient. A collector answers after landing, a second or more later: enough to keep a link
@@ -80,6 +80,23 @@ member must not use them up."""
 
 POISON_TRIES = 5
 """How often a message that the relay calls too large is offered to it before it is set aside."""
+
+SUSPECT_BYTES_MIN = KIB
+"""The smallest message that a relay may be suspected of hanging up on. Every broker takes more."""
+
+HANG_UPS = 3
+"""Connections in a row that end over a message that was alone before the relay counts as not taking its size: a bad
+line loses one or two by chance."""
+
+SAME_SIZE_BYTES = 256
+"""Envelopes whose sizes differ by no more count as one size: the same message is longer when it is sealed for a first
+contact than under a link key."""
+
+REFUSED_SIZE_US = 3_600_000_000
+"""How long a size is not offered to a relay that hung up on it. The wait doubles with each further hang-up ..."""
+
+REFUSED_SIZE_US_MAX = 86_400_000_000
+"""... up to this: a relay that was mended gets large messages again within a day."""
 
 INCARNATIONS = 1_024
 """Incarnations of one author whose links are remembered: a device that lost its state so often is broken or hostile."""

@@ -12,7 +12,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.adapters.mqtt.connection import Answered, Arrived, Connection, ConnectionEvent, ServerUp
+from covey.adapters.mqtt.connection import Connection
+from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, ConnectionSettings
 from covey.errors import RelayError
 from covey.limits.units import MIB

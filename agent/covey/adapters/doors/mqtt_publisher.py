@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from covey.adapters.mqtt.connection import Answered, Connection, ConnectionEvent, ServerUp, Will
+from covey.adapters.mqtt.connection import Connection
+from covey.adapters.mqtt.posted import Answered, ConnectionEvent, ServerUp, Will
 from covey.adapters.mqtt.settings import ConnectionSettings
 from covey.errors import DoorError
 from covey.limits.doors import DOOR_SEND_SECONDS, DOOR_UNACKNOWLEDGED
@@ -105,14 +106,14 @@ class MqttPublisher:
             answers = len(self._taken)
             handle = connection.publish(publication.topic, publication.payload, publication.expires_s, retain=True)
             match handle:
-                case PublishRefusal.OFFLINE:
-                    break
+                case int():
+                    return handle
                 case PublishRefusal.TOO_LARGE:
                     raise DoorError(f"{self._address[0]} takes no message as large as {publication.topic} needs")
                 case PublishRefusal.WINDOW_FULL:
                     self._await(partial(self._has_answered, answers))
                 case _:
-                    return handle
+                    break
         raise DoorError(f"{self._address[0]} has ended the connection")
 
     def _has_answered(self, before: int) -> bool:

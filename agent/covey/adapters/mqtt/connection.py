@@ -25,7 +25,6 @@ Relays, sensors that read a broker's topics, doors that publish to one, and the 
 
 from __future__ import annotations
 
-import enum
 import logging
 import math
 import re
@@ -34,17 +33,27 @@ import socket
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
-from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from covey.adapters.mqtt.buffered_socket import BufferedSocket
-from covey.adapters.mqtt.lean_paho import host, paho
+from covey.adapters.mqtt.lean_paho import DISCONNECT_S, expiry, host, new_client, paho, refusal_words, subscriptions
+from covey.adapters.mqtt.posted import (
+    Acknowledge,
+    Answered,
+    Arrived,
+    ConnectionEvent,
+    Order,
+    Publish,
+    ServerUp,
+    Subscribe,
+    Unsubscribe,
+    Will,
+    Work,
+)
 from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, ConnectionSettings, plain_words, publish_bytes
 from covey.adapters.mqtt.states import (
     CONNECTION,
@@ -77,102 +86,17 @@ _FOREIGN_TOPIC_BYTES = 1024
 _PASSING = {0x00, 0x88, 0x89, 0x8B, 0x8D}
 """CONNACK and DISCONNECT reasons of a server that is busy or restarting, or missed our ping: no refusal."""
 
+_PACKET_TOO_LARGE = 0x95
+"""DISCONNECT reason: we sent more than the server takes, which it may not have announced."""
+
 _TAKEN_OVER = 0x8E
 """DISCONNECT reason: another client has signed in with our name and credential."""
-
-DISCONNECT_S = 1.0
-"""How long a clean disconnect may take: it only flushes a few packets."""
 
 _READ_AT_ONCE = 64
 """Packets that are read before anything is written: a full inbox must not hold up its acknowledgements."""
 
 _TICK_S = 5.0
 """How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
-
-
-@dataclass(frozen=True, slots=True)
-class Will:
-    """What the server publishes `delay_s` after the connection ended without a DISCONNECT (§3.1.3.2)."""
-
-    topic: str
-    payload: bytes
-    delay_s: int = 0
-    retain: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ServerUp:
-    """The server accepted us, and our inbox if we have one; one publish may carry `payload_bytes_max`."""
-
-    session_present: bool
-    payload_bytes_max: int
-    packet_bytes_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A message; `packet_id` (0 at QoS 0) is acknowledged on this connection only."""
-
-    packet_id: int
-    topic: str
-    payload: bytes
-    repeated: bool
-    retained: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The server's reason codes for the publish (one code) or subscriptions (one each) that returned `handle`."""
-
-    handle: int
-    codes: tuple[int, ...]
-
-
-ConnectionEvent = ServerUp | Arrived | Answered
-
-
-@dataclass(frozen=True, slots=True)
-class _Publish:
-    handle: int
-    topic: str
-    payload: bytes
-    lifetime_s: int
-    retain: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Subscribe:
-    handle: int
-    topics: tuple[str, ...]
-    qos: int
-    retained: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Unsubscribe:
-    handle: int
-    topic: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Acknowledge:
-    packet_id: int
-
-
-class _Order(enum.Enum):
-    RENEW_SUBSCRIPTION = enum.auto()
-    CLOSE = enum.auto()
-    DROP = enum.auto()
-
-
-_Work = _Publish | _Subscribe | _Unsubscribe | _Acknowledge | _Order
-
-
-class _Client(paho.Client):
-    """paho's client on a socket with buffers; where a later paho asks for its socket otherwise, it has none."""
-
-    def _create_socket(self) -> BufferedSocket:
-        return BufferedSocket(super()._create_socket(), DISCONNECT_S)  # type: ignore[arg-type] # its own Protocol
 
 
 class Connection:
@@ -198,7 +122,7 @@ class Connection:
         # Shared with callers, under the lock.
         self._lock = threading.Lock()
         self._handles = handles
-        self._posted: deque[_Work] = deque()
+        self._posted: deque[Work] = deque()
         self._woken = False
         self._open = False  # for publishes
         self._unanswered = 0
@@ -209,7 +133,8 @@ class Connection:
         self._wake_writer.setblocking(False)
 
         # The network thread's own.
-        self._client = self._new_client()
+        self._client = new_client(settings, will)
+        self._listen()
         self._selector = selectors.DefaultSelector()
         self._connected: BufferedSocket | None = None
         self._watched = 0
@@ -241,47 +166,47 @@ class Connection:
                 return PublishRefusal.WINDOW_FULL
             self._unanswered += 1
             handle = next(self._handles)
-            self._post(_Publish(handle, topic, payload, lifetime_s, retain))
+            self._post(Publish(handle, topic, payload, lifetime_s, retain))
             return handle
 
     def subscribe(self, topics: Collection[str], *, qos: int = 1, retained: bool = False) -> int:
         """Post subscriptions of the caller's own, with or without what is retained there; return their handle."""
         handle = next(self._handles)
         with self._lock:
-            self._post(_Subscribe(handle, tuple(topics), qos, retained))
+            self._post(Subscribe(handle, tuple(topics), qos, retained))
         return handle
 
     def unsubscribe(self, topic: str) -> int:
         """Post the end of a subscription of the caller's own; return its handle."""
         handle = next(self._handles)
         with self._lock:
-            self._post(_Unsubscribe(handle, topic))
+            self._post(Unsubscribe(handle, topic))
         return handle
 
     def acknowledge(self, packet_id: int) -> None:
         """Post a PUBACK. QoS 0 deliveries have no packet identifier and need none."""
         if packet_id:
             with self._lock:
-                self._post(_Acknowledge(packet_id))
+                self._post(Acknowledge(packet_id))
 
     def renew_subscription(self) -> None:
         """Post a subscription to the inbox's topic of the moment."""
         with self._lock:
-            self._post(_Order.RENEW_SUBSCRIPTION)
+            self._post(Order.RENEW_SUBSCRIPTION)
 
     def close(self) -> None:
         """Post the end, after what was posted before."""
         with self._lock:
             self._open = False
-            self._post(_Order.CLOSE)
+            self._post(Order.CLOSE)
 
     def drop(self) -> None:
         """Post an end without a DISCONNECT, so that the server publishes the will."""
         with self._lock:
             self._open = False
-            self._post(_Order.DROP)
+            self._post(Order.DROP)
 
-    def _post(self, work: _Work) -> None:
+    def _post(self, work: Work) -> None:
         self._posted.append(work)
         if not self._woken:
             self._woken = True
@@ -330,34 +255,19 @@ class Connection:
         *,
         refused: bool = False,
         taken_over: bool = False,
+        too_large: bool = False,
         error: OSError | None = None,
     ) -> Ended:
         """End it for a reason, unless it has ended; return how it did."""
         state = self._state
         if not isinstance(state, Ended):
             up_s = time.monotonic() - state.since_s if isinstance(state, Up) else 0.0
-            state = Ended(ConnectionEnding(reason, refused, up_s, taken_over, error))
+            state = Ended(ConnectionEnding(reason, refused, up_s, taken_over, too_large, error))
         self._move(event, state)
         return state
 
-    def _new_client(self) -> paho.Client:
-        client = _Client(
-            CallbackAPIVersion.VERSION2,
-            client_id=self._settings.client_id,
-            protocol=paho.MQTTv5,
-            reconnect_on_failure=False,
-            manual_ack=True,
-        )
-        client.max_inflight_messages_set(0)  # unlimited: the window is ours
-        client.connect_timeout = self._settings.connect_s_max
-        if self._settings.username is not None:
-            client.username_pw_set(self._settings.username, self._settings.password)
-        if self._settings.tls:
-            client.tls_set_context(self._settings.tls)
-        if self._will is not None:
-            delay = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call] # paho's has no types
-            delay.WillDelayInterval = self._will.delay_s
-            client.will_set(self._will.topic, self._will.payload, qos=1, retain=self._will.retain, properties=delay)
+    def _listen(self) -> None:
+        client = self._client
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
@@ -365,9 +275,6 @@ class Connection:
         client.on_publish = self._on_publish
         client.on_disconnect = self._on_disconnect
         client.enable_logger(self._complaints())
-        # Present, it stops paho from writing to the socket on whichever thread it happens to be.
-        client.on_socket_register_write = _nothing
-        return client
 
     def _connect(self) -> None:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
@@ -461,25 +368,25 @@ class Connection:
             posted, self._posted = self._posted, deque()
         for work in posted:
             match work:
-                case _Publish():
+                case Publish():
                     if not self._handle_of:
                         self._answered_at = time.monotonic()
                     sent = self._client.publish(
-                        work.topic, work.payload, 1, work.retain, properties=_expiry(work.lifetime_s)
+                        work.topic, work.payload, 1, work.retain, properties=expiry(work.lifetime_s)
                     )
                     self._handle_of[sent.mid] = work.handle
-                case _Subscribe(handle, topics, qos, retained):
-                    self._note_asked(handle, self._client.subscribe(_subscriptions(topics, qos, retained=retained))[1])
-                case _Unsubscribe(handle, topic):
+                case Subscribe(handle, topics, qos, retained):
+                    self._note_asked(handle, self._client.subscribe(subscriptions(topics, qos, retained=retained))[1])
+                case Unsubscribe(handle, topic):
                     self._note_asked(handle, self._client.unsubscribe(topic)[1])
-                case _Acknowledge(packet_id):
+                case Acknowledge(packet_id):
                     self._client.ack(packet_id, 1)
-                case _Order.RENEW_SUBSCRIPTION if isinstance(self._state, Up):
+                case Order.RENEW_SUBSCRIPTION if isinstance(self._state, Up):
                     self._renew(self._state, Event.RENEW)
-                case _Order.CLOSE if not isinstance(self._state, Ended):
+                case Order.CLOSE if not isinstance(self._state, Ended):
                     self._move(Event.CLOSE, Closing(time.monotonic() + DISCONNECT_S))
                     self._client.disconnect()
-                case _Order.DROP:
+                case Order.DROP:
                     self._end("we left it")
 
     def _note_asked(self, handle: int, packet_id: int | None) -> None:
@@ -488,7 +395,7 @@ class Connection:
 
     def _subscribe(self, inbox: Subscriptions) -> None:
         """Subscribe to what we read, without what is retained there, and end earlier subscriptions."""
-        self._client.subscribe(_subscriptions(inbox.topics(), 1, retained=False))
+        self._client.subscribe(subscriptions(inbox.topics(), 1, retained=False))
         if retired := inbox.retired():
             _, packet_id = self._client.unsubscribe(retired)
             if packet_id is not None:
@@ -600,7 +507,9 @@ class Connection:
     ) -> None:
         if flags.is_disconnect_packet_from_server:
             words = f"the server ended the connection: {reason}"
-            self._end(words, refused=reason.value not in _PASSING, taken_over=reason.value == _TAKEN_OVER)
+            too_large = reason.value == _PACKET_TOO_LARGE
+            refused = reason.value not in _PASSING and not too_large
+            self._end(words, refused=refused, taken_over=reason.value == _TAKEN_OVER, too_large=too_large)
         elif self._tls_alert:
             self._end(f"the server refuses our certificate: {self._tls_alert}", refused=True)
         elif isinstance(self._state, Accepting):
@@ -619,31 +528,3 @@ class Connection:
         if alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", record.getMessage()):
             self._tls_alert = alert[1].replace("_", " ").lower()
         return False
-
-
-def refusal_words(reason: ReasonCode) -> str:
-    """Say why a server did not accept us (CONNACK reasons, §3.2.2.2)."""
-    if reason.value == 0x84:
-        return "the server speaks no MQTT 5"
-    if reason.value in {0x86, 0x87}:
-        return "the server refuses this user name and password"
-    return f"the server refuses the connection: {reason}"
-
-
-def _expiry(lifetime_s: int) -> Properties | None:
-    """Return the Message Expiry Interval of a publish (§3.3.2.3.3); None where it has none."""
-    if not lifetime_s:
-        return None
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho's has no types
-    properties.MessageExpiryInterval = lifetime_s
-    return properties
-
-
-def _subscriptions(topics: Collection[str], qos: int, *, retained: bool) -> list[tuple[str, SubscribeOptions]]:
-    handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if retained else SubscribeOptions.RETAIN_DO_NOT_SEND
-    options = SubscribeOptions(qos=qos, retainHandling=handling)
-    return [(topic, options) for topic in topics]
-
-
-def _nothing(*_arguments: object) -> None:
-    """Do nothing."""

@@ -8,13 +8,27 @@
    paho some 50. All packets share one set.
 """
 
+from __future__ import annotations
+
 import sys
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from covey.adapters.mqtt.buffered_socket import BufferedSocket
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from paho.mqtt.reasoncodes import ReasonCode
+
+    from covey.adapters.mqtt.posted import Will
+    from covey.adapters.mqtt.settings import ConnectionSettings
 
 _PROXIES = "urllib.request"
 
@@ -28,7 +42,10 @@ if not _HAS_PROXIES and _PROXIES not in sys.modules:
 else:
     import paho.mqtt.client as paho
 
-__all__ = ["host", "paho"]
+__all__ = ["BufferedClient", "expiry", "host", "new_client", "paho", "refusal_words", "subscriptions"]
+
+DISCONNECT_S = 1.0
+"""How long a clean disconnect may take: it only flushes a few packets."""
 
 _TABLES = {"names", "properties", "types"}
 
@@ -52,3 +69,62 @@ _share_tables()
 def host(name: str) -> Any:
     """Return a server's name as paho is to be given it: it hands it on to the resolver and to TLS."""
     return name.encode("ascii") if name.isascii() and not _HAS_PROXIES else name
+
+
+class BufferedClient(paho.Client):
+    """paho's client on a socket with buffers; where a later paho asks for its socket otherwise, it has none."""
+
+    def _create_socket(self) -> BufferedSocket:
+        return BufferedSocket(super()._create_socket(), DISCONNECT_S)  # type: ignore[arg-type] # its own Protocol
+
+
+def new_client(settings: ConnectionSettings, will: Will | None) -> paho.Client:
+    """Return a client that only does the protocol: it neither reconnects nor queues, and acknowledges nothing."""
+    client = BufferedClient(
+        CallbackAPIVersion.VERSION2,
+        client_id=settings.client_id,
+        protocol=paho.MQTTv5,
+        reconnect_on_failure=False,
+        manual_ack=True,
+    )
+    client.max_inflight_messages_set(0)  # unlimited: the window is ours
+    client.connect_timeout = settings.connect_s_max
+    if settings.username is not None:
+        client.username_pw_set(settings.username, settings.password)
+    if settings.tls:
+        client.tls_set_context(settings.tls)
+    if will is not None:
+        delay = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call] # paho's has no types
+        delay.WillDelayInterval = will.delay_s
+        client.will_set(will.topic, will.payload, qos=1, retain=will.retain, properties=delay)
+    # Present, it stops paho from writing to the socket on whichever thread it happens to be.
+    client.on_socket_register_write = _nothing
+    return client
+
+
+def refusal_words(reason: ReasonCode) -> str:
+    """Say why a server did not accept us (CONNACK reasons, §3.2.2.2)."""
+    if reason.value == 0x84:
+        return "the server speaks no MQTT 5"
+    if reason.value in {0x86, 0x87}:
+        return "the server refuses this user name and password"
+    return f"the server refuses the connection: {reason}"
+
+
+def expiry(lifetime_s: int) -> Properties | None:
+    """Return the Message Expiry Interval of a publish (§3.3.2.3.3); None where it has none."""
+    if not lifetime_s:
+        return None
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho's has no types
+    properties.MessageExpiryInterval = lifetime_s
+    return properties
+
+
+def subscriptions(topics: Collection[str], qos: int, *, retained: bool) -> list[tuple[str, SubscribeOptions]]:
+    handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if retained else SubscribeOptions.RETAIN_DO_NOT_SEND
+    options = SubscribeOptions(qos=qos, retainHandling=handling)
+    return [(topic, options) for topic in topics]
+
+
+def _nothing(*_arguments: object) -> None:
+    """Do nothing."""

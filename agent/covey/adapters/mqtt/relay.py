@@ -11,15 +11,9 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from covey.adapters.mqtt.connection import (
-    DISCONNECT_S,
-    Answered,
-    Arrived,
-    Connection,
-    ConnectionEvent,
-    ServerUp,
-    Will,
-)
+from covey.adapters.mqtt.connection import Connection
+from covey.adapters.mqtt.lean_paho import DISCONNECT_S
+from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp, Will
 from covey.adapters.mqtt.settings import Backoff, ClientCertificate, ConnectionSettings, parse_url, tls_context
 from covey.adapters.mqtt.subscriptions import Subscriptions
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
@@ -184,7 +178,9 @@ class MqttRelay:
             self._connection = None
             if self._stopping.is_set():
                 break
-            deliver(RelayDown(self.name, ending.reason, ending.refused, ending.up_s, ending.taken_over))
+            deliver(
+                RelayDown(*(self.name, ending.reason, ending.refused, ending.up_s, ending.taken_over, ending.too_large))
+            )
             if ending.up_s >= self._stable_s:
                 self._backoff.reset()
             self._stopping.wait(self._backoff.next_s(refused=ending.refused))
@@ -194,7 +190,7 @@ class MqttRelay:
     ) -> Callable[[ConnectionEvent], None]:
         """Return what tells a connection's events as this relay's."""
 
-        def tell(event: ConnectionEvent) -> None:
+        def report(event: ConnectionEvent) -> None:
             match event:
                 case Arrived():
                     deliver(Delivered(self.name, (generation, event.packet_id), event.topic, event.payload))
@@ -204,4 +200,4 @@ class MqttRelay:
                     connection = will.connection if will is not None else None
                     deliver(RelayUp(self.name, event.session_present, event.payload_bytes_max, connection))
 
-        return tell
+        return report

@@ -22,13 +22,15 @@ CONNECTION_LOST = "the connection was lost"
 class ConnectionEnding:
     """Why a connection ended, in plain words; whether the server said no; how long we were up.
 
-    `taken_over`: somebody else has signed in with our name and credential. `error`: what TCP or TLS failed with.
+    `taken_over`: somebody else has signed in with our name and credential. `too_large`: over the size of a packet.
+    `error`: what TCP or TLS failed with.
     """
 
     reason: str
     refused: bool = False
     up_s: float = 0.0
     taken_over: bool = False
+    too_large: bool = False
     error: OSError | None = None
 
 

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from covey.adapters.mqtt.connection import Answered, Arrived, Connection, ConnectionEvent, ServerUp
+from covey.adapters.mqtt.connection import Connection
+from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp
 from covey.adapters.mqtt.settings import ConnectionSettings
 from covey.adapters.mqtt.states import CONNECTION_LOST
 from covey.adapters.sensors.topic_values import TopicValues

@@ -9,20 +9,36 @@
    the last one: the sender may hear at one of them only, and a replay must not lead the answer away.
 4. What is too large for one relay is offered to the others.
 5. A relay whose window has been full for `_STALLED_US` without an answer is passed over while others answer.
+6. A relay that hangs up on a size without having announced a limit is not offered that size for a while
+   (`core/link/taken_sizes.py`).
+7. A message that a relay refuses `POISON_TRIES` times in a row, while it takes others, is given up there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.sealer import Outgoing
+from covey.core.link.taken_sizes import Admission, TakenSizes
 from covey.core.presence.heartbeat import LastWill
 from covey.core.wire.topics import inbox_topic
+from covey.limits.link import POISON_TRIES
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 from covey.ports import Delivered, PublishRefusal, Relay, RelayEvent, Released
 
 _STALLED_US = 5_000_000
+_REFUSED = 0x80
+"""PUBACK reasons from here on refuse (MQTT 5, section 2.4)."""
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """How often a relay has refused one message, and how many of others it had taken before the first refusal."""
+
+    taken_before: int
+    count: int = 0
 
 
 class Relays:
@@ -32,9 +48,11 @@ class Relays:
         self._relays = {relay.name: relay for relay in relays}
         assert len(self._relays) == len(relays), "relays have names of their own"
         self._up: set[str] = set()
-        self._maximum_payloads: dict[str, int] = {}
+        self._sizes: dict[str, TakenSizes] = {}
+        self._taken = dict.fromkeys(self._relays, 0)
+        self._refusals: dict[tuple[str, DeviceKey, Place], _Refusals] = {}
         self._full_since: dict[str, int] = {}
-        self._published: dict[tuple[str, int], tuple[DeviceKey, Place]] = {}
+        self._published: dict[tuple[str, int], Outgoing] = {}
         self._arrivals: dict[str, str] = {}
         self._asked: dict[str, set[str]] = {}
 
@@ -90,36 +108,61 @@ class Relays:
 
     @property
     def maximum_payload(self) -> int:
-        """The largest envelope, in bytes, that a relay takes: of those that were ever reached, whether or not now."""
-        return max(self._maximum_payloads.values(), default=MAXIMUM_ENVELOPE_BYTES)
+        """The size, in bytes, that what can be divided is divided to: the most that a relay takes, reached or not."""
+        return max((sizes.divided for sizes in self._sizes.values()), default=MAXIMUM_ENVELOPE_BYTES)
 
     def carries(self, payload_bytes: int) -> bool:
         """Say whether any relay takes an envelope of that size; one that was never reached may."""
-        return len(self._maximum_payloads) < len(self._relays) or payload_bytes <= self.maximum_payload
+        unknown = len(self._sizes) < len(self._relays)
+        return unknown or any(payload_bytes <= sizes.largest for sizes in self._sizes.values())
 
     def payload_of(self, name: str) -> int:
-        """Return the largest envelope, in bytes, that a relay has said it takes."""
-        return self._maximum_payloads[name]
+        """Return the largest envelope, in bytes, that a relay takes, as it announced or as its hang-ups show."""
+        return self._sizes[name].largest
 
     def came_up(self, name: str, maximum_payload: int) -> None:
         """Note that a relay is reached (rule 1), and the largest envelope that it takes."""
         self._up.add(name)
-        self._maximum_payloads[name] = maximum_payload
+        self._sizes.setdefault(name, TakenSizes()).came_up(maximum_payload)
         self._full_since.pop(name, None)
         rank = self.names.index(name)
         lower = set(self.names[rank + 1 :])
         self._arrivals = {topic: relay for topic, relay in self._arrivals.items() if relay not in lower}
 
-    def went_down(self, name: str) -> None:
-        """Note that a relay is lost, with what it had not answered."""
+    def went_down(self, name: str, now_us: int, *, too_large: bool = False) -> int | None:
+        """Note that a relay is lost, with what it had not answered.
+
+        Return the size of message that it turns out to hang up on, if that shows now (rule 6).
+        """
         self._up.discard(name)
         self._full_since.pop(name, None)
         self._published = {key: message for key, message in self._published.items() if key[0] != name}
+        self._refusals = {key: refusals for key, refusals in self._refusals.items() if key[0] != name}
+        sizes = self._sizes.get(name)
+        return None if sizes is None else sizes.went_down(now_us, too_large=too_large)
 
-    def released(self, event: Released) -> tuple[DeviceKey, Place] | None:
-        """Return the (recipient, place in its queue) that a relay has answered; None for what no link waits for."""
+    def released(self, event: Released) -> Outgoing | None:
+        """Return the message that a relay has answered; None for what no link waits for."""
         self._full_since.pop(event.relay, None)
-        return self._published.pop((event.relay, event.handle), None)
+        taken = event.reason_code < _REFUSED
+        self._taken[event.relay] += taken
+        if (sizes := self._sizes.get(event.relay)) is not None:
+            sizes.answered(event.handle, taken=taken)
+        outgoing = self._published.pop((event.relay, event.handle), None)
+        if outgoing is not None and outgoing.entry is not None and taken:
+            self._refusals.pop((event.relay, outgoing.recipient, outgoing.entry.place), None)
+        return outgoing
+
+    def gives_up(self, relay: str, outgoing: Outgoing) -> bool:
+        """Note that a relay has refused a message; say whether it always does while it takes others (rule 7)."""
+        assert outgoing.entry is not None
+        key = relay, outgoing.recipient, outgoing.entry.place
+        refusals = self._refusals.setdefault(key, _Refusals(self._taken[relay]))
+        refusals.count += 1
+        if refusals.count < POISON_TRIES or self._taken[relay] == refusals.taken_before:
+            return False
+        del self._refusals[key]
+        return True
 
     def note_received(self, device: DeviceKey, relay: str, *, news: bool) -> None:
         """Note that a relay has brought something of a device that wants an answer, or is news (rules 1 and 3)."""
@@ -146,10 +189,11 @@ class Relays:
         for name in names[first:] + names[:first]:
             result = self._publish(name, outgoing, now_us)
             if not isinstance(result, PublishRefusal):
-                self._published[name, result] = (outgoing.recipient, outgoing.entry.place)
+                self._published[name, result] = outgoing
                 return name
-            refusal = result
-            if refusal is PublishRefusal.WINDOW_FULL:
+            if refusal is not PublishRefusal.NOT_NOW:
+                refusal = result
+            if result is PublishRefusal.WINDOW_FULL:
                 break
         return refusal
 
@@ -167,8 +211,19 @@ class Relays:
         )
 
     def _publish(self, name: str, outgoing: Outgoing, now_us: int) -> int | PublishRefusal:
-        result = self._relays[name].publish(outgoing.topic, outgoing.envelope, outgoing.lifetime_s)
-        if result in {PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE}:
+        sizes, size = self._sizes[name], len(outgoing.envelope)
+        match sizes.admission(size, now_us):
+            case Admission.NEVER:
+                return PublishRefusal.TOO_LARGE
+            case Admission.ALONE_LATER:
+                return PublishRefusal.NOT_NOW
+            case Admission.AFTER_THE_SUSPECT:
+                result: int | PublishRefusal = PublishRefusal.WINDOW_FULL
+            case Admission.NOW:
+                result = self._relays[name].publish(outgoing.topic, outgoing.envelope, outgoing.lifetime_s)
+        if not isinstance(result, PublishRefusal):
+            sizes.sent(result, size)
+        elif result in {PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE}:
             self._full_since.setdefault(name, now_us)
         return result
 

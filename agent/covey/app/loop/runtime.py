@@ -8,6 +8,7 @@ node write in one transaction, commits, and only then answers the relay and publ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, Queue
 from threading import Event
 from typing import TYPE_CHECKING, Protocol
@@ -28,6 +29,7 @@ from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, device_name, labelled_name
 from covey.core.link.sealer import Outgoing
+from covey.core.link.send_window import InFlight
 from covey.core.link.state import LinkState
 from covey.core.membership.events import (
     GroupChanged,
@@ -75,6 +77,8 @@ connection that is merely dead. Then the supervisor hears nothing more, and star
 _SUCCESS = 0
 _NOBODY_LISTENS = 0x10
 """MQTT 5: no matching subscribers."""
+_REFUSES = 0x80
+"""Reason codes from here on refuse (MQTT 5, section 2.4)."""
 _UP = "up"
 _CONNECTING = "connecting"
 _ENDED = "not connected"
@@ -279,20 +283,42 @@ class Runtime:
             self._note_relay(event.relay, _UP, now)
         elif isinstance(event, RelayDown):
             self._deliveries.forget(event.relay)
-            self._relays.went_down(event.relay)
+            refused_bytes = self._relays.went_down(event.relay, now.monotonic_us, too_large=event.too_large)
             self.node.connection_lost(event.relay if self._relays.connected else None)
             self.node.heartbeat.connection_lost(event.relay)
             self._relays.set_will(event.relay, self.node.last_will(now))  # to the collector of the moment
             self._note_relay(event.relay, event.reason, now, awaited=event.refused and self._fresh_account)
             if event.up_s:
                 self._guarded(lambda: self._note_connection(event, now))
+            if refused_bytes is not None:
+                self._note_refused_size(event.relay, refused_bytes, now)
         elif isinstance(event, Released):
             self._moved_at = self._clock.monotonic_us()
-            message = self._relays.released(event)
-            if message is not None and event.reason_code == _SUCCESS:
-                self.node.relayed(*message)
-            elif message is not None and event.reason_code == _NOBODY_LISTENS:
-                self.node.nobody_listens(message[0])
+            outgoing = self._relays.released(event)
+            if outgoing is None or outgoing.entry is None:
+                return
+            if event.reason_code == _SUCCESS:
+                self.node.relayed(outgoing.recipient, outgoing.entry.place)
+            elif event.reason_code == _NOBODY_LISTENS:
+                self.node.nobody_listens(outgoing.recipient)
+            elif event.reason_code >= _REFUSES and self._relays.gives_up(event.relay, outgoing):
+                why = f"relay {event.relay} refuses it (reason 0x{event.reason_code:02x})"
+                self._guarded(partial(self._give_up, outgoing, outgoing.entry, why, now))
+
+    def _note_refused_size(self, relay: str, size: int, now: Now) -> None:
+        """Tell of a size that a relay hangs up on, and have what is written from now on keep below it."""
+        self.node.state.carriage.maximum_payload = self._relays.maximum_payload
+
+        def note() -> None:
+            with self._store.transaction():
+                most = str(self._relays.payload_of(relay))
+                self._store.conditions.set(f"payload {relay}", most, now.wall_us)
+
+        self._guarded(note)
+        self._report(
+            "warning",
+            f"relay {relay} hangs up on messages of {size} bytes: this size is set aside, and tried again later",
+        )
 
     def _note_connection(self, event: RelayDown, now: Now) -> None:
         from covey.app.loop.takeovers import note_connection
@@ -346,6 +372,8 @@ class Runtime:
             for outgoing in self.node.envelopes_to_send(now):
                 retries = self.node.retries(outgoing)
                 result = self._relays.send(outgoing, retries, now.monotonic_us)
+                if result is PublishRefusal.NOT_NOW:
+                    continue
                 if result is PublishRefusal.TOO_LARGE:
                     too_large.append(outgoing)
                 elif isinstance(result, PublishRefusal):
@@ -371,11 +399,16 @@ class Runtime:
                 f"the relay's size limit refuses a message of {size} bytes to {self._named(outgoing.recipient)}",
             )
             return
+        self._give_up(outgoing, entry, "no relay takes it", now)
+
+    def _give_up(self, outgoing: Outgoing, entry: InFlight, why: str, now: Now) -> None:
+        """Set one message aside, in quarantine, and tell of it."""
+        if self.node.waits_for_a_relay(entry):
+            return
         with self._store.transaction():
             self.node.withdraw(outgoing.recipient, entry.place, now)
-        self._report(
-            "error", f"a message of {size} bytes to {self._named(outgoing.recipient)} was set aside: no relay takes it"
-        )
+        size, recipient = len(outgoing.envelope), self._named(outgoing.recipient)
+        self._report("error", f"a message of {size} bytes to {recipient} was set aside: {why}")
 
     def _named(self, device: DeviceKey) -> str:
         return DeviceLabels(self.node.groups.joined()).named(device)

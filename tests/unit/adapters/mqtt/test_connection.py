@@ -1,4 +1,4 @@
-"""`covey.adapters.mqtt.connection`: what it leans on in paho that is no part of paho's interface."""
+"""`covey.adapters.mqtt.lean_paho`: what it leans on in paho that is no part of paho's interface."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import socket
 from paho.mqtt.enums import CallbackAPIVersion
 
 from covey.adapters.mqtt.buffered_socket import BufferedSocket
-from covey.adapters.mqtt.connection import _Client
+from covey.adapters.mqtt.lean_paho import BufferedClient
 
 
 def test_paho_asks_for_its_socket_where_the_buffers_are_put() -> None:  # else it works as before, and costs more
     with socket.create_server(("127.0.0.1", 0)) as server:
-        client = _Client(CallbackAPIVersion.VERSION2)
+        client = BufferedClient(CallbackAPIVersion.VERSION2)
         client.connect("127.0.0.1", server.getsockname()[1])
         connected = client.socket()
         assert isinstance(connected, BufferedSocket)

@@ -194,3 +194,117 @@ def test_what_belongs_to_no_recipient_goes_everywhere(agent: Agent) -> None:
     assert relays.names == ["site", "cloud"]
     assert relays.publish(inbox_topic(agent.ben.key), b"to all of them") == len(agent.site.taken)
     assert agent.site.last() == agent.cloud.last() == b"to all of them"
+
+
+class HangingUp(Named):
+    """A relay that announces no limit and ends the connection over a large publish, as a cloud broker does."""
+
+    largest = 131_072
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.hang_ups = 0
+        self._unanswered: list[int] = []
+        self._hung_up = False
+
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
+        """Take what comes; what is too large ends the connection before anything is answered."""
+        result = super().publish(topic, payload, lifetime_s)
+        if isinstance(result, int):
+            self._unanswered.append(result)
+            self._hung_up |= len(payload) > self.largest
+        return result
+
+    def events(self) -> list[RelayEvent]:
+        """Return what follows of what was published."""
+        unanswered, self._unanswered = self._unanswered, []
+        if self._hung_up:
+            self._hung_up = False
+            self.hang_ups += 1
+            return [RelayDown(self.name, "lost"), RelayUp(self.name, True, 1_000_000)]
+        return [Released(self.name, handle, 0) for handle in unanswered]
+
+
+class HangingUpAgent(Agent):
+    """Ann's agent at one relay that hangs up."""
+
+    def __init__(self, folder: Path, relay: HangingUp | None = None) -> None:
+        super().__init__(folder)
+        self.said: list[str] = []
+        self.relay = relay or HangingUp("site")
+        self._carried = 0
+        self.runtime = Runtime(
+            self.ann.store,
+            Relays([self.relay]),
+            self.clock,
+            self.ann.make_node,
+            [],
+            lambda _level, line: self.said.append(line),
+        )
+        self.turn(RelayUp("site", False, 1_000_000))
+
+    def carried(self, seconds: float) -> set[bytes]:
+        """Let time pass; return the blobs that ben has."""
+        for _ in range(int(seconds)):
+            self.turn(*self.relay.events(), seconds=1)
+            for envelope in self.relay.taken[self._carried :]:
+                if len(envelope) <= self.relay.largest:
+                    self.ben.receive(envelope)
+            self._carried = len(self.relay.taken)
+            self.ben.node.make_acknowledgements_due(self.ben.now)
+            answers = [Delivered("site", (1, 1), each.topic, each.envelope) for each in self.ben.sends()]
+            self.turn(*answers)
+        return set(self.ben.inbox())
+
+
+def test_a_message_that_a_relay_hangs_up_on_holds_up_nothing_behind_it(tmp_path: Path) -> None:
+    agent = HangingUpAgent(tmp_path)
+    agent.blob(bytes(300_000))
+    behind = {b"behind %d" % number for number in range(20)}
+    for content in sorted(behind):
+        agent.blob(content)
+    assert behind <= agent.carried(60)
+    hang_ups = agent.relay.hang_ups
+    assert hang_ups <= 5
+    assert any("hangs up on messages of" in line for line in agent.said)
+    assert any("was set aside" in line for line in agent.said)
+    agent.blob(bytes(300_001))  # the size is known now
+    agent.blob(b"later")
+    assert b"later" in agent.carried(20)
+    assert agent.relay.hang_ups == hang_ups
+    agent.relay.largest = 1_000_000  # mended
+    agent.clock.now_us += 3_600 * SECOND
+    agent.blob(bytes(299_999))
+    assert bytes(299_999) in agent.carried(20)
+
+
+class Refusing(HangingUp):
+    """A relay that refuses a large publish each time, and takes all others."""
+
+    def events(self) -> list[RelayEvent]:
+        """Return its answers."""
+        unanswered, self._unanswered = self._unanswered, []
+        return [
+            Released(self.name, handle, 0x97 if len(self.taken[handle - 1]) > self.largest else 0)
+            for handle in unanswered
+        ]
+
+
+def test_a_message_that_a_relay_always_refuses_is_set_aside_while_others_go(tmp_path: Path) -> None:
+    agent = HangingUpAgent(tmp_path, Refusing("site"))
+    agent.blob(bytes(300_000))
+    for number in range(20):
+        agent.blob(b"%d" % number)
+        assert b"%d" % number in agent.carried(60)
+    assert [line for line in agent.said if "0x97" in line and "set aside" in line]
+
+
+def test_nothing_is_set_aside_where_a_relay_refuses_everything(tmp_path: Path) -> None:
+    relay = Refusing("site")
+    agent = HangingUpAgent(tmp_path, relay)
+    relay.largest = 0
+    agent.blob(b"one")
+    agent.carried(1_000)
+    assert not [line for line in agent.said if "set aside" in line]
+    relay.largest = 1_000_000
+    assert b"one" in agent.carried(400)

@@ -1,0 +1,126 @@
+"""`covey.core.link.taken_sizes`: one size that a relay hangs up on is found, refused for a while, and tried again."""
+
+from __future__ import annotations
+
+import itertools
+
+from covey.core.link.taken_sizes import Admission, TakenSizes
+from covey.limits.link import HANG_UPS, REFUSED_SIZE_US, REFUSED_SIZE_US_MAX, SUSPECT_BYTES_MIN
+
+ANNOUNCED, TAKEN, LARGE = 1_000_000, 130_000, 300_000
+
+
+class Relay:
+    """A relay that takes no more than `TAKEN` bytes, and says nothing of it."""
+
+    def __init__(self) -> None:
+        self.sizes = TakenSizes()
+        self.sizes.came_up(ANNOUNCED)
+        self.now_us = 0
+        self.taken_bytes = TAKEN
+        self.hang_ups = 0
+        self._handles = itertools.count()
+
+    def offer(self, *sizes: int) -> tuple[list[Admission], int | None]:
+        """Send what may go, hang up on what is too large, else answer; return what was admitted, and the verdict."""
+        admitted = []
+        sent = dict[int, int]()
+        for size in sizes:
+            admitted.append(self.sizes.admission(size, self.now_us))
+            if admitted[-1] is Admission.NOW:
+                handle = next(self._handles)
+                self.sizes.sent(handle, size)
+                sent[handle] = size
+        if any(size > self.taken_bytes for size in sent.values()):
+            self.hang_ups += 1
+            verdict = self.sizes.went_down(self.now_us)
+            self.sizes.came_up(ANNOUNCED)
+            return admitted, verdict
+        for handle in sent:
+            self.sizes.answered(handle, taken=True)
+        return admitted, None
+
+    def find_limit(self) -> None:
+        """Offer a large message until it is refused."""
+        while self.offer(LARGE)[1] is None:
+            assert self.hang_ups < 10
+
+
+def test_what_waits_with_the_suspect_passes_before_it() -> None:
+    relay = Relay()
+    relay.offer(500, LARGE, 600)
+    assert relay.offer(500, LARGE, 600)[0] == [Admission.NOW, Admission.ALONE_LATER, Admission.NOW]
+    assert relay.offer(LARGE, 500)[0] == [Admission.NOW, Admission.AFTER_THE_SUSPECT]
+
+
+def test_a_size_that_fails_alone_again_and_again_is_refused_and_smaller_ones_go() -> None:
+    relay = Relay()
+    relay.find_limit()
+    assert relay.hang_ups == 1 + HANG_UPS
+    assert relay.offer(LARGE, TAKEN, LARGE + 1)[0] == [Admission.NEVER, Admission.NOW, Admission.NEVER]
+    assert TAKEN < relay.sizes.largest < LARGE
+    assert TAKEN < relay.sizes.divided <= LARGE // 2
+
+
+def test_a_mended_relay_gets_large_messages_again() -> None:
+    relay = Relay()
+    relay.find_limit()
+    relay.taken_bytes = ANNOUNCED
+    relay.now_us += REFUSED_SIZE_US
+    assert relay.offer(LARGE) == ([Admission.NOW], None)
+    assert relay.offer(LARGE, LARGE)[0] == [Admission.NOW, Admission.NOW]
+    assert relay.sizes.largest == ANNOUNCED
+
+
+def test_a_relay_that_is_not_mended_costs_one_hang_up_at_most_daily() -> None:
+    relay = Relay()
+    relay.find_limit()
+    pauses, before = [], 0
+    for _ in range(8):
+        since = relay.now_us
+        before = relay.hang_ups
+        while relay.hang_ups == before:
+            relay.now_us += REFUSED_SIZE_US // 4
+            relay.offer(LARGE)
+        pauses.append(relay.now_us - since)
+    assert pauses[0] == REFUSED_SIZE_US
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == REFUSED_SIZE_US_MAX
+
+
+def test_a_relay_that_says_why_is_believed_at_once() -> None:
+    sizes = TakenSizes()
+    sizes.came_up(ANNOUNCED)
+    sizes.sent(1, 500)
+    sizes.sent(2, LARGE)
+    assert sizes.went_down(0, too_large=True) == LARGE
+    assert sizes.admission(LARGE, 0) is Admission.NEVER
+
+
+def test_a_bad_line_has_no_size_refused() -> None:
+    """Connections that end over whatever is under way, while messages of the same size get through in between."""
+    sizes = TakenSizes()
+    for number in range(100):
+        sizes.came_up(ANNOUNCED)
+        sizes.sent(1, LARGE)
+        if number % 2:
+            sizes.answered(1, taken=True)
+            sizes.sent(2, 500)
+        assert sizes.went_down(number) is None
+
+
+def test_small_messages_are_never_suspected() -> None:
+    sizes = TakenSizes()
+    for number in range(100):
+        sizes.came_up(ANNOUNCED)
+        sizes.sent(1, SUSPECT_BYTES_MIN - 1)
+        assert sizes.went_down(number) is None
+
+
+def test_a_relay_whose_limit_was_lowered_is_found_out_though_it_took_the_size_before() -> None:
+    relay = Relay()
+    relay.taken_bytes = ANNOUNCED
+    relay.offer(LARGE)
+    relay.taken_bytes = TAKEN
+    relay.find_limit()
+    assert relay.offer(TAKEN)[0] == [Admission.NOW]
