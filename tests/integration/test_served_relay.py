@@ -19,8 +19,12 @@ from cryptography import x509
 
 from broker_conf.mosquitto.broker import find_mosquitto, free_port
 from covey.adapters.broker import fleet_ca, served_folder
+from covey.adapters.broker.examination import BrokerAccount, Examination
+from covey.adapters.broker.mosquitto_passwords import shared_enrolment
 from covey.adapters.broker.served_folder import ServedFolder
+from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.keys.key_file import write_secret
+from covey.adapters.mqtt.settings import tls_context
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import open_device
 from covey.app.pairing import first_contact, inviting
@@ -226,7 +230,7 @@ def test_a_certificate_is_renewed_before_its_end_and_for_other_names(
 
 
 _LOOKS_OFTEN = (
-    "import sys; from covey.app import relay_server; relay_server._CERTIFICATE_S = 0.2; "
+    "import sys; from covey.app.relays import relay_server; relay_server._CERTIFICATE_S = 0.2; "
     "from covey.cli.main import main; sys.exit(main())"
 )
 
@@ -253,3 +257,58 @@ def _days_left(port: int) -> int:
     """Return for how long the certificate is good that a server shows."""
     shown = ssl.get_server_certificate(("127.0.0.1", port))
     return (fleet_ca._ends_at(x509.load_pem_x509_certificate(shown.encode())) - datetime.now(UTC)).days
+
+
+@pytest.mark.parametrize("account", ["enrol", "device"])
+def test_an_account_that_subscribes_without_end_is_shut_out_and_nobody_else(
+    machine: Callable[[str], Machine], account: str
+) -> None:
+    """6,000 filters of 150 levels, half a second's work, brought mosquitto to its memory's bound, where it exits."""
+    hub = Hub(machine)
+    place = ServedFolder(hub.device.state / "broker")
+    hub.device.start("run", "--no-sensors")
+    wait_until(lambda: hub.device.json("status")["relay"]["state"] == "up", "the agent is connected")
+    broker = hub.mosquitto
+    if account == "enrol":
+        user_name, password = account, shared_enrolment(place.password_file) or ""
+    else:
+        user_name = secrets.token_hex(32)
+        password = hub.device.ok("broker", "enrol", user_name).strip()
+        wait_until(place.in_force, "the account is in force")
+    address = BrokerAddress("127.0.0.1", hub.port, tls_context(place.ca_file))
+    attacker = Visitor(address, user_name, password, client_id=user_name, session_s=3_600)
+    assert not attacker.refusal
+    for number in range(1_000):
+        if attacker.gone:
+            break
+        attacker.subscribe_many([f"{number}/{each}/{'a/' * 148}" for each in range(50)])
+    assert attacker.gone
+    wait_until(lambda: f"the account {user_name} subscribed to more" in hub.log, "a person is told")
+    assert hub.mosquitto == broker, "it has not ended"
+    assert broker.memory_info().rss < 256 * 1024 * 1024
+    assert Visitor(address, user_name, password, client_id=user_name).refusal
+    assert hub.device.json("status")["relay"]["state"] == "up"
+    assert hub.device.log.read_text().count("relay: connected") == 1
+    assert "log_type" not in hub.log
+    assert "/a/a/" not in hub.log, "subscriptions are counted, not logged"
+
+
+def test_check_finds_that_a_served_relay_bounds_subscriptions(machine: Callable[[str], Machine]) -> None:
+    hub = Hub(machine)
+    place = ServedFolder(hub.device.state / "broker")
+    names = [secrets.token_hex(32) for _ in range(2)]
+    one, two = (BrokerAccount(name, hub.device.ok("broker", "enrol", name).strip()) for name in names)
+    wait_until(place.in_force, "the accounts are in force")
+    shared = shared_enrolment(place.password_file) or ""
+    examination = Examination(f"mqtts://127.0.0.1:{hub.port}", place.ca_file, (one, two), shared, 0.0)
+    assert [each for each in examination.findings() if not each.kept] == []
+
+
+def test_a_broker_that_ends_over_what_it_has_saved_starts_again_without_it(machine: Callable[[str], Machine]) -> None:
+    hub = Hub(machine)
+    saved = hub.device.state / "broker/mosquitto.db"
+    saved.write_bytes(b"kept")
+    for served in (2, 3, 4):
+        hub.mosquitto.kill()
+        wait_until(lambda served=served: hub.log.count("is served") == served, "it is served again")
+    assert "its saved sessions and queues were deleted" in hub.log

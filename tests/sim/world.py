@@ -66,7 +66,7 @@ _NARROW = {Lane.BULK: 2, Lane.LIVE: 1}
 
 _HANGS_UP_EACH, _HANGS_UP = 7, 3
 _HANGS_UP_BYTES = 1_700
-"""In one world of so many the relays take no envelope above a size, say nothing of it, and end the connection over it."""
+"""In one world of so many the relays announce no limit and end the connection over an envelope above a size."""
 
 _LOSS_EACH, _LOSES = 13, 5
 """In one world of so many the collector loses its database at the end of the faults."""

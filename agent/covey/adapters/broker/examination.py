@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SESSION_S = 300
+_REFUSED = 0x80
+_LEVELS, _FILTERS, _FILTERS_AT_ONCE = 150, 200, 20
+"""Subscriptions that no device makes: 18 MB of mosquitto's memory, for as long as the examination's connection."""
+_SHUT_OUT_S = 2.0
+"""How soon whoever looks after a broker shuts such an account out."""
 _BOUND_BYTES = 4_000_000
 """A broker that announces no bound must refuse this all the same."""
 
@@ -115,6 +120,7 @@ class Examination:
             "enrolment_is_confined": self._enrolment_is_confined,
             "enrolment_has_its_own_password": self._enrolment_has_its_own_password,
             "enrolment_has_one_session": self._enrolment_has_one_session,
+            "bounds_subscriptions": self._bounds_subscriptions,  # the last: a broker may shut the account out over it
         }
 
     # --- the trials: whether the property holds, and what was seen ---------------------------------------
@@ -263,6 +269,25 @@ class Examination:
                 if one.publish(f"covey/1/pair/{secrets.randbelow(10**9)}/a", b"still here"):
                     return False, "whoever has no credential holds as many sessions as it likes"
         return True, "one at a time, whatever it calls itself"
+
+    def _bounds_subscriptions(self) -> tuple[bool, str]:
+        """Subscribe to what no device needs: not enough to harm the broker, and all of it ends with the connection."""
+        levels = "/".join("a" * (_LEVELS - 2))
+        with self._visit(self._two) as two:
+            for number in range(_FILTERS // _FILTERS_AT_ONCE):
+                codes = two.subscribe_many([f"{number}/{each}/{levels}" for each in range(_FILTERS_AT_ONCE)])
+                if two.gone or any(code >= _REFUSED for code in codes):
+                    break
+            else:
+                two.listen(_SHUT_OUT_S)
+            if two.gone:
+                return True, f"ends a connection that subscribes to some hundred filters of {_LEVELS} levels"
+            if number + 1 < _FILTERS // _FILTERS_AT_ONCE:
+                return True, f"refuses filters of {_LEVELS} levels, or more than {(number + 1) * _FILTERS_AT_ONCE}"
+        return False, (
+            f"one account subscribed to {_FILTERS} filters of {_LEVELS} levels: 30 times as many fill 512 MiB of "
+            "mosquitto's memory, and it exits"
+        )
 
     # --- how -------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 1. Its log goes to our stderr, line by line, and tells what it does: that it runs, and that it reads its files again.
 2. It loses a SIGHUP that comes while it still handles one, so a reload is asked for again until its log shows it.
-3. It does not outlive us: the kernel ends it when this process is gone, however that ended.
+3. It does not outlive us: the kernel ends it when this process is gone, however that ended. Nor does it take more
+   memory than the kernel lets it, whatever becomes of its own bound.
+4. What its log tells of subscriptions is counted (`subscription_watch`), and not passed on: a line for each.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,7 +23,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from covey.adapters.broker.mosquitto_configuration import PROGRAM_PLACES
+from covey.adapters.broker.subscription_watch import SubscriptionWatch
 from covey.errors import ConfigurationError, TransientError
+from covey.limits.broker import BROKER_DATA_BYTES
 
 _RUNNING, _RELOADED = b" running", b"Reloading config"
 _PR_SET_PDEATHSIG = 1
@@ -48,11 +53,14 @@ class MosquittoProcess:
     def __init__(self, program: Path, configuration: Path) -> None:
         self._running = self._reloads = 0
         self._last: list[str] = []
+        self._watch = SubscriptionWatch()
+        self._overdrawn: list[str] = []
         self._news = threading.Condition()
         libc = ctypes.CDLL(None)
 
         def dies_with_us() -> None:
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+            resource.setrlimit(resource.RLIMIT_DATA, (BROKER_DATA_BYTES, BROKER_DATA_BYTES))
 
         self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
             [str(program), "-c", str(configuration)],
@@ -70,6 +78,13 @@ class MosquittoProcess:
     def ended(self) -> bool:
         """Whether it runs no more."""
         return self._process.poll() is not None
+
+    def accounts_to_shut_out(self, seconds_max: float) -> list[str]:
+        """Wait for accounts that subscribe to more than they may; return those that have since the last call."""
+        with self._news:
+            self._news.wait_for(lambda: self._overdrawn or self.ended, seconds_max)
+            found, self._overdrawn = self._overdrawn, []
+            return found
 
     def wait_until_running(self) -> None:
         """Return when it has opened its listener.
@@ -122,12 +137,22 @@ class MosquittoProcess:
     def _read(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
+            if self._watch.is_subscription(line):
+                self._note_subscription(line)
+                continue
             sys.stderr.write(line.decode(errors="replace"))
             sys.stderr.flush()
             with self._news:
                 self._running += _RUNNING in line
                 self._reloads += _RELOADED in line
                 self._last = [*self._last, line.decode(errors="replace").strip()][-_LAST_LINES:]
+                self._news.notify_all()
+
+    def _note_subscription(self, line: bytes) -> None:
+        account = self._watch.note(line, time.monotonic())
+        if account is not None:
+            with self._news:
+                self._overdrawn.append(account)
                 self._news.notify_all()
 
 

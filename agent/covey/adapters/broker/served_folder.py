@@ -77,6 +77,7 @@ class ServedFolder:
             "password_file": str(self.password_file),
             "acl_file": str(self.path / "acl"),
             "persistence_location": f"{self.path}/",
+            "set_tcp_nodelay": "true\nlog_type subscribe",  # counted by our own process (`subscription_watch`)
         }
         replace_durably(self.configuration, substitute(committed, places).encode(), 0o600)
 
@@ -106,6 +107,13 @@ class ServedFolder:
         """Remember what a person gave."""
         private_folder(self.path)
         replace_durably(self.path / "names", ("\n".join(names) + "\n").encode(), 0o600)
+
+    def forget_queue(self) -> bool:
+        """Delete the broker's sessions and queues, which only save time; return whether there were any."""
+        saved = self.path / "mosquitto.db"
+        was_there = saved.exists()
+        saved.unlink(missing_ok=True)
+        return was_there
 
     def digest(self) -> str:
         """Return the digest of what mosquitto has to know: accounts, rules, certificate."""

@@ -19,7 +19,7 @@ from covey.errors import RelayError
 from covey.limits.units import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _ANSWER_S = 10.0
 _KEEPALIVE_S = 60
@@ -97,6 +97,11 @@ class Visitor:
     def subscribe(self, topic: str, qos: int = 1) -> int:
         """Subscribe; return the broker's reason code. A grant proves nothing, nor does a refusal."""
         return self._answer(self._connection.subscribe([topic], qos=qos, retained=True))
+
+    def subscribe_many(self, topics: Sequence[str]) -> tuple[int, ...]:
+        """Subscribe in one packet; return the broker's reason codes, or none if the connection ended over it."""
+        handle = self._connection.subscribe(topics, retained=True)
+        return self._answers[handle] if self._wait(lambda: handle in self._answers, "answer") else ()
 
     def unsubscribe(self, topic: str) -> int:
         """End a subscription; return the broker's reason code."""

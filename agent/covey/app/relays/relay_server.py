@@ -3,7 +3,10 @@
 1. What changes in its files (accounts, certificate) is in force within a second or so: it reads them again until its
    log shows that it has. A device that was just enrolled is let in by then.
 2. The certificate is looked after once an hour, and its authority stays.
-3. It is started again when it ends by itself, after a pause; when it does not come up at the first try, a person hears.
+3. It is started again at once when it ends by itself, and after growing pauses when it does not come up; when it does
+   not at the first try, a person hears. If it ends again soon after, its queue is deleted first: what ended it may lie
+   there, and senders keep their messages until they are acknowledged.
+4. An account that subscribes to so much that the broker's memory would not hold it is shut out, and a person is told.
 """
 
 from __future__ import annotations
@@ -12,6 +15,12 @@ import os
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
+from covey.adapters.broker.mosquitto_passwords import (
+    ENROLMENT_ACCOUNT,
+    draw_enrolment_password,
+    remove_device,
+    share_enrolment,
+)
 from covey.adapters.broker.mosquitto_process import MosquittoProcess, find_mosquitto
 from covey.adapters.journal import report
 from covey.adapters.systemd import Systemd
@@ -31,7 +40,9 @@ Stamps: TypeAlias = "list[tuple[int, int]]"
 
 _LOOK_S = 0.25
 _CERTIFICATE_S = 3600.0
-_PAUSE_S_MIN, _PAUSE_S_MAX = 1.0, 60.0
+_PAUSE_S_MIN, _PAUSE_S_MAX = 0.2, 60.0
+_SOON_S = 60.0
+"""An end within so long of the start is one after which the queue may be to blame."""
 
 
 def serve_relay(folder: StateFolder) -> None:
@@ -60,14 +71,16 @@ def serve_relay(folder: StateFolder) -> None:
 def _serve_with_restarts(
     folder: StateFolder, place: ServedFolder, program: Path, supervisor: Systemd, stopping: Sequence[int]
 ) -> None:
-    pause_s, came_up = _PAUSE_S_MIN, False
+    pause_s, came_up, ended_soon = _PAUSE_S_MIN, False, 0
     while not stopping:
-        began, seen = time.monotonic(), _stamps(place)
+        if ended_soon > 1 and place.forget_queue():
+            report("warning", "mosquitto ended twice soon after its start: its saved sessions and queues were deleted")
+        began, seen, is_up = time.monotonic(), _stamps(place), False
         digest = place.digest()
         mosquitto = MosquittoProcess(program, place.configuration)
         try:
             mosquitto.wait_until_running()
-            came_up = True
+            came_up = is_up = True
             place.note_in_force(digest)
             report("notice", f"the relay {folder.configuration.config().relay.url} is served")
             _look_after(folder, place, mosquitto, supervisor, stopping, seen)
@@ -77,8 +90,8 @@ def _serve_with_restarts(
             report("error", str(error))
         finally:
             mosquitto.stop()
-        lasted = time.monotonic() - began > _PAUSE_S_MAX
-        pause_s = _PAUSE_S_MIN if lasted else min(pause_s * 2, _PAUSE_S_MAX)
+        ended_soon = ended_soon + 1 if time.monotonic() - began < _SOON_S else 0
+        pause_s = _PAUSE_S_MIN if is_up else min(pause_s * 2, _PAUSE_S_MAX)
         _pause(pause_s, stopping)
 
 
@@ -97,6 +110,8 @@ def _look_after(
             report("error", "mosquitto ended by itself")
             return
         supervisor.alive()
+        for account in mosquitto.accounts_to_shut_out(_LOOK_S):
+            _shut_out(place, account)
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + _CERTIFICATE_S
             place.certify(certified_names(folder, folder.configuration.config().relay.url))
@@ -106,7 +121,17 @@ def _look_after(
             mosquitto.reload()
             place.note_in_force(digest)
             seen = stamps
-        time.sleep(_LOOK_S)
+
+
+def _shut_out(place: ServedFolder, account: str) -> None:
+    """Take an account away that subscribes to more than the broker's memory holds; joiners' gets another password."""
+    if account == ENROLMENT_ACCOUNT:
+        share_enrolment(place.password_file, draw_enrolment_password())
+        remedy = "invites that wait are void: invite again"
+    else:
+        remove_device(place.password_file, account)
+        remedy = f"covey broker enrol {account} lets it in again"
+    report("error", f"the account {account} subscribed to more than any device does, and was shut out; {remedy}")
 
 
 def _stamps(place: ServedFolder) -> Stamps:

@@ -1,0 +1,64 @@
+"""Which account subscribes to more than a broker's memory should hold, by what mosquitto logs.
+
+mosquitto 2.0 grants every subscription: its ACL file decides what is delivered, not who may subscribe, and its
+dynamic-security plugin knows no pattern for a client's own name. Each level of a filter costs it some 600 bytes, so
+6,000 filters of 150 levels, which take a client half a second, bring it to `memory_limit`, where 2.0.11 exits.
+
+A device subscribes to its inbox (4 levels) and for a while to a meeting place (5 levels). So levels have a budget, for
+a short time and for a day, and an account that overdraws it is shut out before the others notice.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from covey.limits.broker import (
+    SUBSCRIBED_LEVELS,
+    SUBSCRIBED_LEVELS_DAILY,
+    SUBSCRIBED_SECONDS,
+    SUBSCRIPTION_ACCOUNTS,
+)
+
+_DAY_S = 86_400.0
+_SUBSCRIPTION = re.compile(rb"\S+: ([0-9a-f]{64}|enrol) [012] (.*)\n?")
+"""A line of mosquitto's `log_type subscribe`: time, client id (which is the user name), QoS, filter."""
+
+
+@dataclass(slots=True)
+class _Spent:
+    """Levels that an account has subscribed to since the beginning of two windows."""
+
+    since_s: float
+    levels: int
+    day_since_s: float
+    day_levels: int
+
+
+class SubscriptionWatch:
+    """What each account has subscribed to; bounded by the number of accounts."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[bytes, _Spent] = {}
+
+    def is_subscription(self, line: bytes) -> bool:
+        """Say whether a line of the log tells of a subscription."""
+        return _SUBSCRIPTION.fullmatch(line) is not None
+
+    def note(self, line: bytes, now_s: float) -> str | None:
+        """Note a line of the log; return the account that overdraws its budget with it, once for each budget."""
+        found = _SUBSCRIPTION.fullmatch(line)
+        if found is None:
+            return None
+        account, levels = found[1], found[2].count(b"/") + 1
+        spent = self._accounts.setdefault(account, _Spent(now_s, 0, now_s, 0))
+        if now_s - spent.since_s >= SUBSCRIBED_SECONDS:
+            spent.since_s, spent.levels = now_s, 0
+        if now_s - spent.day_since_s >= _DAY_S:
+            spent.day_since_s, spent.day_levels = now_s, 0
+        spent.levels += levels
+        spent.day_levels += levels
+        overdrawn = spent.levels > SUBSCRIBED_LEVELS or spent.day_levels > SUBSCRIBED_LEVELS_DAILY
+        if overdrawn or len(self._accounts) > SUBSCRIPTION_ACCOUNTS:
+            del self._accounts[next(iter(self._accounts)) if not overdrawn else account]
+        return account.decode() if overdrawn else None
