@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.sealer import Outgoing
-from covey.core.link.taken_sizes import Admission, TakenSizes
+from covey.core.link.taken_sizes import SizeAdmission, TakenSizes
 from covey.core.presence.heartbeat import LastWill
 from covey.core.wire.topics import inbox_topic
 from covey.limits.link import POISON_TRIES
@@ -213,13 +213,13 @@ class Relays:
     def _publish(self, name: str, outgoing: Outgoing, now_us: int) -> int | PublishRefusal:
         sizes, size = self._sizes[name], len(outgoing.envelope)
         match sizes.admission(size, now_us):
-            case Admission.NEVER:
+            case SizeAdmission.NEVER:
                 return PublishRefusal.TOO_LARGE
-            case Admission.ALONE_LATER:
+            case SizeAdmission.ALONE_LATER:
                 return PublishRefusal.NOT_NOW
-            case Admission.AFTER_THE_SUSPECT:
+            case SizeAdmission.AFTER_THE_SUSPECT:
                 result: int | PublishRefusal = PublishRefusal.WINDOW_FULL
-            case Admission.NOW:
+            case SizeAdmission.NOW:
                 result = self._relays[name].publish(outgoing.topic, outgoing.envelope, outgoing.lifetime_s)
         if not isinstance(result, PublishRefusal):
             sizes.sent(result, size)

@@ -23,7 +23,7 @@ from enum import Enum
 from covey.limits.link import HANG_UPS, REFUSED_SIZE_US, REFUSED_SIZE_US_MAX, SAME_SIZE_BYTES, SUSPECT_BYTES_MIN
 
 
-class Admission(Enum):
+class SizeAdmission(Enum):
     """Whether a message may go to a relay now."""
 
     NOW = "it may go"
@@ -62,17 +62,17 @@ class TakenSizes:
         self._announced = announced
         self._unanswered.clear()
 
-    def admission(self, size: int, now_us: int) -> Admission:
+    def admission(self, size: int, now_us: int) -> SizeAdmission:
         """Say whether a message may go now."""
         self._forget_refusal(now_us)
         if self._refused_bytes is not None and size >= self._refused_bytes:
-            return Admission.NEVER
+            return SizeAdmission.NEVER
         suspect = self._suspect_bytes
         if suspect is None or not self._unanswered:
-            return Admission.NOW
+            return SizeAdmission.NOW
         if size >= suspect:
-            return Admission.ALONE_LATER
-        return Admission.AFTER_THE_SUSPECT if max(self._unanswered.values()) >= suspect else Admission.NOW
+            return SizeAdmission.ALONE_LATER
+        return SizeAdmission.AFTER_THE_SUSPECT if max(self._unanswered.values()) >= suspect else SizeAdmission.NOW
 
     def sent(self, handle: int, size: int) -> None:
         """Note that the relay's adapter took a message."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from covey.core.link.taken_sizes import Admission, TakenSizes
+from covey.core.link.taken_sizes import SizeAdmission, TakenSizes
 from covey.limits.link import HANG_UPS, REFUSED_SIZE_US, REFUSED_SIZE_US_MAX, SUSPECT_BYTES_MIN
 
 ANNOUNCED, TAKEN, LARGE = 1_000_000, 130_000, 300_000
@@ -21,13 +21,13 @@ class Relay:
         self.hang_ups = 0
         self._handles = itertools.count()
 
-    def offer(self, *sizes: int) -> tuple[list[Admission], int | None]:
+    def offer(self, *sizes: int) -> tuple[list[SizeAdmission], int | None]:
         """Send what may go, hang up on what is too large, else answer; return what was admitted, and the verdict."""
         admitted = []
         sent = dict[int, int]()
         for size in sizes:
             admitted.append(self.sizes.admission(size, self.now_us))
-            if admitted[-1] is Admission.NOW:
+            if admitted[-1] is SizeAdmission.NOW:
                 handle = next(self._handles)
                 self.sizes.sent(handle, size)
                 sent[handle] = size
@@ -49,15 +49,15 @@ class Relay:
 def test_what_waits_with_the_suspect_passes_before_it() -> None:
     relay = Relay()
     relay.offer(500, LARGE, 600)
-    assert relay.offer(500, LARGE, 600)[0] == [Admission.NOW, Admission.ALONE_LATER, Admission.NOW]
-    assert relay.offer(LARGE, 500)[0] == [Admission.NOW, Admission.AFTER_THE_SUSPECT]
+    assert relay.offer(500, LARGE, 600)[0] == [SizeAdmission.NOW, SizeAdmission.ALONE_LATER, SizeAdmission.NOW]
+    assert relay.offer(LARGE, 500)[0] == [SizeAdmission.NOW, SizeAdmission.AFTER_THE_SUSPECT]
 
 
 def test_a_size_that_fails_alone_again_and_again_is_refused_and_smaller_ones_go() -> None:
     relay = Relay()
     relay.find_limit()
     assert relay.hang_ups == 1 + HANG_UPS
-    assert relay.offer(LARGE, TAKEN, LARGE + 1)[0] == [Admission.NEVER, Admission.NOW, Admission.NEVER]
+    assert relay.offer(LARGE, TAKEN, LARGE + 1)[0] == [SizeAdmission.NEVER, SizeAdmission.NOW, SizeAdmission.NEVER]
     assert TAKEN < relay.sizes.largest < LARGE
     assert TAKEN < relay.sizes.divided <= LARGE // 2
 
@@ -67,8 +67,8 @@ def test_a_mended_relay_gets_large_messages_again() -> None:
     relay.find_limit()
     relay.taken_bytes = ANNOUNCED
     relay.now_us += REFUSED_SIZE_US
-    assert relay.offer(LARGE) == ([Admission.NOW], None)
-    assert relay.offer(LARGE, LARGE)[0] == [Admission.NOW, Admission.NOW]
+    assert relay.offer(LARGE) == ([SizeAdmission.NOW], None)
+    assert relay.offer(LARGE, LARGE)[0] == [SizeAdmission.NOW, SizeAdmission.NOW]
     assert relay.sizes.largest == ANNOUNCED
 
 
@@ -94,7 +94,7 @@ def test_a_relay_that_says_why_is_believed_at_once() -> None:
     sizes.sent(1, 500)
     sizes.sent(2, LARGE)
     assert sizes.went_down(0, too_large=True) == LARGE
-    assert sizes.admission(LARGE, 0) is Admission.NEVER
+    assert sizes.admission(LARGE, 0) is SizeAdmission.NEVER
 
 
 def test_a_bad_line_has_no_size_refused() -> None:
@@ -123,4 +123,4 @@ def test_a_relay_whose_limit_was_lowered_is_found_out_though_it_took_the_size_be
     relay.offer(LARGE)
     relay.taken_bytes = TAKEN
     relay.find_limit()
-    assert relay.offer(TAKEN)[0] == [Admission.NOW]
+    assert relay.offer(TAKEN)[0] == [SizeAdmission.NOW]
