@@ -232,7 +232,7 @@ class HangingUpAgent(Agent):
         super().__init__(folder)
         self.said: list[str] = []
         self.relay = relay or HangingUp("site")
-        self._carried = 0
+        self._forwarded = 0
         self.runtime = Runtime(
             self.ann.store,
             Relays([self.relay]),
@@ -243,14 +243,14 @@ class HangingUpAgent(Agent):
         )
         self.turn(RelayUp("site", False, 1_000_000))
 
-    def carried(self, seconds: float) -> set[bytes]:
+    def forwarded(self, seconds: float) -> set[bytes]:
         """Let time pass; return the blobs that ben has."""
         for _ in range(int(seconds)):
             self.turn(*self.relay.events(), seconds=1)
-            for envelope in self.relay.taken[self._carried :]:
+            for envelope in self.relay.taken[self._forwarded :]:
                 if len(envelope) <= self.relay.largest:
                     self.ben.receive(envelope)
-            self._carried = len(self.relay.taken)
+            self._forwarded = len(self.relay.taken)
             self.ben.node.make_acknowledgements_due(self.ben.now)
             answers = [Delivered("site", (1, 1), each.topic, each.envelope) for each in self.ben.sends()]
             self.turn(*answers)
@@ -263,19 +263,19 @@ def test_a_message_that_a_relay_hangs_up_on_holds_up_nothing_behind_it(tmp_path:
     behind = {b"behind %d" % number for number in range(20)}
     for content in sorted(behind):
         agent.blob(content)
-    assert behind <= agent.carried(60)
+    assert behind <= agent.forwarded(60)
     hang_ups = agent.relay.hang_ups
     assert hang_ups <= 5
     assert any("hangs up on messages of" in line for line in agent.said)
     assert any("was set aside" in line for line in agent.said)
     agent.blob(bytes(300_001))  # the size is known now
     agent.blob(b"later")
-    assert b"later" in agent.carried(20)
+    assert b"later" in agent.forwarded(20)
     assert agent.relay.hang_ups == hang_ups
     agent.relay.largest = 1_000_000  # mended
     agent.clock.now_us += 3_600 * SECOND
     agent.blob(bytes(299_999))
-    assert bytes(299_999) in agent.carried(20)
+    assert bytes(299_999) in agent.forwarded(20)
 
 
 class Refusing(HangingUp):
@@ -295,7 +295,7 @@ def test_a_message_that_a_relay_always_refuses_is_set_aside_while_others_go(tmp_
     agent.blob(bytes(300_000))
     for number in range(20):
         agent.blob(b"%d" % number)
-        assert b"%d" % number in agent.carried(60)
+        assert b"%d" % number in agent.forwarded(60)
     assert [line for line in agent.said if "0x97" in line and "set aside" in line]
 
 
@@ -304,7 +304,7 @@ def test_nothing_is_set_aside_where_a_relay_refuses_everything(tmp_path: Path) -
     agent = HangingUpAgent(tmp_path, relay)
     relay.largest = 0
     agent.blob(b"one")
-    agent.carried(1_000)
+    agent.forwarded(1_000)
     assert not [line for line in agent.said if "set aside" in line]
     relay.largest = 1_000_000
-    assert b"one" in agent.carried(400)
+    assert b"one" in agent.forwarded(400)
