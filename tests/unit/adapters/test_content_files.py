@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from covey.adapters.content_files import ContentFiles, need_content_package
-from covey.errors import DiskFullError, MissingPackageError
+from covey.adapters.content_files import ContentFiles
+from covey.errors import DiskFullError
 from covey.limits.content import CONTENT_FREE_BYTES
-
-
-def test_who_lacks_the_hash_is_told_what_to_install_and_no_package_that_debian_has_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    need_content_package()
-    monkeypatch.setitem(sys.modules, "blake3", None)
-    with pytest.raises(MissingPackageError) as raised:
-        need_content_package()
-    assert "pip install blake3" in raised.value.hint
-    assert "apt" not in raised.value.hint
 
 
 def test_a_file_leaves_room_for_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.content.status import content_status, store_trouble
 from covey.app.wording import count
 from covey.core.content.secrets import EpochSecrets
-from covey.core.crypto import has_blake3
 from covey.core.group.manifest import MAILBOX
 from covey.errors import ConfigurationError, StorageError
 
@@ -16,15 +15,11 @@ _NEARLY_FULL = 0.8
 
 
 def content(device: Examined) -> Iterator[Seen]:
-    """What is pinned leaves room, what is asked for can come, and nothing was given otherwise than it was offered."""
+    """What is pinned leaves room, and nothing was given otherwise than it was offered."""
     status = content_status(device.opened, running=device.opened.folder.locks.agent_runs())
     if status is None:
         yield Level.SKIPPED, "no files are here, or asked for", ""
         return
-    if status.wanted and not has_blake3():
-        yield warning(
-            f"{count(status.wanted, 'file')} cannot come: blake3 is not installed for this Covey", "pip install blake3"
-        )
     files = device.opened.store.content
     missing = sum(each.sealed_size - files.come(each.hash) for each in files.all_wanted())
     try:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from covey.adapters.content_files import check_target, need_content_package
+from covey.adapters.content_files import check_target
 from covey.adapters.content_sealing import opened_file
 from covey.adapters.content_secrets import save_secret
 from covey.adapters.sqlite.content import ContentState, KeptFile
@@ -92,10 +92,8 @@ def put_opened(
     Raises:
         DiskFullError: no room for it.
         LocalError: it cannot be offered.
-        MissingPackageError: what files are known by is not installed.
         UsageError: a name that no file has.
     """
-    need_content_package()
     if not is_file_name(name):
         raise UsageError(f"'{name[:64]}' names no file", hint="--name NAME: no path, no control characters")
     group_id, store = manifest.group_id, device.store
@@ -127,7 +125,6 @@ def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> N
 
     Raises:
         DiskFullError: no room for it.
-        MissingPackageError: what files are known by is not installed.
     """
     content = offer.file.content
     if is_here(device, offer):
@@ -136,7 +133,6 @@ def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> N
         with device.store.transaction():
             device.store.content.lack(content.hash, offer.operation.id, device.now().wall_us)
     else:
-        need_content_package()
         make_room(device, content.sealed_size)
         files = device.store.content.files
         files.need_room(content.sealed_size)
@@ -157,7 +153,6 @@ def fetch_file(
     Raises:
         DiskFullError: no room for it.
         LocalError: it has not come in that time (it is asked for still), or is not what its author says.
-        MissingPackageError: what files are known by is not installed.
     """
     content = offer.file.content
     ask_for_file(device, manifest, offer)
@@ -359,9 +354,7 @@ def import_file(device: Device, manifest: GroupManifest, path: Path, moves: Call
     Raises:
         DiskFullError: no room for it.
         LocalError: it is none that a member offers, or not all of one.
-        MissingPackageError: what files are known by is not installed.
     """
-    need_content_package()
     offered = {each.file.content.hash: each for each in offers(device, manifest)}
 
     def expected(content: ContentHash) -> ContentReference | None:

@@ -20,7 +20,6 @@ from covey.core.content.fetch import Fetch
 from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull, WantedFile
 from covey.core.content.progress import FileProgress
 from covey.core.content.secrets import EpochSecrets, SecretProgress
-from covey.core.crypto import has_blake3
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
 from covey.core.link.carriage import Carriage
@@ -102,8 +101,7 @@ class ContentExchange:
                 self._fetches[asked.hash] = kept.get(asked.hash) or Fetch(asked, SecretProgress(secret))
 
     def _wanted(self) -> list[WantedFile]:
-        wanted = [each for each in self._records.wanted() if self._holds(each.group_id)][:FETCHES_AT_ONCE]
-        return wanted if wanted and has_blake3() else []  # another program of this device may have asked for them
+        return [each for each in self._records.wanted() if self._holds(each.group_id)][:FETCHES_AT_ONCE]
 
     def _current(self) -> dict[ContentHash, Fetch]:
         if self._fetches is None:
