@@ -13,58 +13,42 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from covey.core.actions.probing import Probes
-from covey.core.actions.received import ReceivedResults
-from covey.core.actions.reporting import ResultReporting
-from covey.core.checkpoints.newcomers import Newcomers, nobody_pinned
+from covey.core.assembly import (
+    Given,
+    group_machines,
+    history_machines,
+    link_machines,
+    receiving_machines,
+    report_machines,
+)
+from covey.core.checkpoints.newcomers import nobody_pinned
 from covey.core.content.exchange import ContentExchange
 from covey.core.content.secrets import EpochSecrets
 from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
-from covey.core.history.exchange import HistoryExchange
-from covey.core.history.history import History
-from covey.core.history.importing import HistoryImport
-from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
-from covey.core.link.imprints import Imprints
-from covey.core.link.receiver import ReceiveLinks
-from covey.core.link.sealer import Outgoing, Sealer
-from covey.core.link.send_queue import SendQueue
+from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.link.sealer import Outgoing
 from covey.core.link.send_window import InFlight, Jitter
-from covey.core.link.sender import Sender
 from covey.core.link.state import LinkState
 from covey.core.mailbox.mailboxes import Mailboxes
-from covey.core.membership.actions import GroupActions
-from covey.core.membership.asking_back import AskingBack
-from covey.core.membership.expiry import LeftGroups, give_up, is_departure_notice
-from covey.core.membership.groups import Groups
-from covey.core.membership.heads import HeadsExchange
-from covey.core.membership.joining import Joining
-from covey.core.membership.maintenance import GroupMaintenance
-from covey.core.membership.membership import Membership
-from covey.core.membership.past import Past
+from covey.core.membership.expiry import give_up, is_departure_notice
 from covey.core.now import Now
 from covey.core.orders.authority import Pins
-from covey.core.orders.reports import Reports
 from covey.core.presence.heartbeat import Heartbeat, LastWill
 from covey.core.receiving.acknowledgements import Acknowledgements
 from covey.core.receiving.export import Export
-from covey.core.receiving.group_messages import GroupMessages
-from covey.core.receiving.history_messages import HistoryMessages, OrderMessages
 from covey.core.receiving.landing import TelemetryLanding
-from covey.core.receiving.outcome import Handler, Seen
-from covey.core.receiving.receiver import Receiver, ReceivingParts
+from covey.core.receiving.outcome import Seen
 from covey.core.routing.collectors import Collectors, Publishing
 from covey.core.routing.forwarding import (
     KEPT_OF_ONE,
-    BoardRoutes,
     Forward,
     blob_recipients,
     board_member,
     check_forward,
 )
-from covey.core.routing.routes import Routing, address, may_link
-from covey.core.settings.reporting import SettingReporting
+from covey.core.routing.routes import may_link
 from covey.core.wire.message import Acknowledgement, MessageType, read_message
 from covey.core.wire.topics import wake_topic
 from covey.errors import LocalError, OutboxFullError
@@ -111,60 +95,64 @@ class Node:
     ) -> None:
         self.identity = identity
         self.state = state = state or LinkState.of_start(identity, rng)
-        windows, link_keys, carriage, own = state.windows, state.link_keys, state.carriage, identity.signing_public
-        self.groups, self.routes = Groups(identity, records), BoardRoutes(records.carriers)
-        self.membership = Membership(identity, self.groups, records, rng, carriage)
-        self.joining = Joining(identity, self.membership, records.invites)
-        self._records, self._jitter, self._maintenance_at_us = records, jitter, 0
+        self._records = records
+        self._jitter = jitter
+        self._after_commit = records.after_commit
+        self._maintenance_at_us = 0
+        self._events: deque[Event] = deque()
         self.discarded = False
         """Whether a transaction of a role failed, so that another node is to take this one's place."""
-        self._events: deque[Event] = deque()
-        self._after_commit = after_commit = records.after_commit
-        self._group_maintenance = GroupMaintenance(identity, records, jitter, carriage)
-        self._sealer = sealer = Sealer(identity, records.incarnations, self._address, rng, link_keys)
-        self._queue = queue = SendQueue(identity, records, self._address, windows, link_keys, after_commit)
-        self._sender = sender = Sender(records, queue, sealer, windows, link_keys, after_commit)
-        self._routing = Routing(own, records.carriers, sealer, windows, self.routes)
-        self._links = ReceiveLinks(records, state.report, after_commit)
-        self._imprints = imprints = Imprints(records.imprints, records.received)
-        self.heartbeat = Heartbeat(own, records.presence, sealer, rng, presence_us, state.presence, after_commit)
-        self.ephemeral = EphemeralMessages(own, self.groups, windows, state.ephemeral)
-        secrets = EpochSecrets(records)
-        self.content = ContentExchange(own, self.groups, records.content, secrets, queue, carriage)
-        self._collectors = Collectors(own, records, queue, sender, windows, state.waiting_since_us, silent_us)
-        self._acknowledgements = Acknowledgements(records, self._links, queue, sender, self._collectors, rng)
-        self.telemetry = Publishing(own, self.groups, records, queue, sender)
-        self.landing = TelemetryLanding(records, self._links, lands=lands_telemetry)
-        maintenance, reports = self._group_maintenance, Reports(records.sent_reports, queue)
-        past, asking_back = Past(records.groups), AskingBack(own, self.groups, records.groups, carriage)
-        exchange = HistoryExchange(own, self.groups, past, records, queue, carriage)
-        self.history = history = History(identity, self.groups, records, exchange)
-        self.newcomers = Newcomers(self.groups, history, records, pins)
-        self.actions = GroupActions(identity, self.membership, self.joining, history, records, queue)
-        self.heads = HeadsExchange(own, self.groups, history, exchange.asking, records, jitter, state.heads, carriage)
-        of_groups = self.membership, self.joining, maintenance, past, asking_back, records, queue, self.heads
-        self._group_messages = GroupMessages(own, *of_groups, self.actions.decide)
-        self.mailboxes, self._left = Mailboxes(self.groups, self._make_mailbox_exchange), LeftGroups(self.groups)
-        parts = ReceivingParts(
-            *(state.rates, self.membership, self._links, imprints, link_keys, queue),
-            *(self._acknowledgements, self.heartbeat),
-            *(self.heads, asking_back),
-            *(self.ephemeral, self.content),
-            *(self.mailboxes, history),
-            *(self._left, self.routes),
+        given, own, windows = Given(identity, records, rng, jitter, state), identity.signing_public, state.windows
+
+        of_groups = group_machines(given)
+        self.groups, self.membership, self.joining = of_groups.groups, of_groups.membership, of_groups.joining
+        self._group_maintenance, self._left = of_groups.maintenance, of_groups.left
+
+        links = link_machines(given, self.groups)
+        self.routes, self._routing = links.routes, links.routing
+        self._sealer, self._queue, self._sender, self._links = links.sealer, links.queue, links.sender, links.receiving
+        self._imprints = links.imprints
+
+        histories = history_machines(given, of_groups, links, pins)
+        self.history, self.newcomers, self.actions = histories.history, histories.newcomers, histories.actions
+        self.heads, self.history_import = histories.heads, histories.importing
+
+        reports = report_machines(given, self.groups, links.queue)
+        self.setting_reports, self.order_results = reports.settings, reports.received
+        self.results, self.probes = reports.results, reports.probes
+
+        self.telemetry = Publishing(own, self.groups, records, links.queue, links.sender)
+        self.landing = TelemetryLanding(records, links.receiving, lands=lands_telemetry)
+        self._collectors = Collectors(
+            own, records, links.queue, links.sender, windows, state.waiting_since_us, silent_us
         )
-        self.history_import = HistoryImport(self.membership, past, history, self.actions, records.counters)
-        self.setting_reports = SettingReporting(records.setting_reports, reports)
-        self.order_results, self.probes = ReceivedResults(self.groups, records), Probes(own, queue, records)
-        self.results = ResultReporting(own, reports, self.order_results, records.outbox.waiting_bytes)
-        handlers = {
-            **self._group_messages.handlers(),
-            **HistoryMessages(history, self.membership, maintenance, records.counters, self.newcomers).handlers(),
-            **self._order_handlers(),
-            **self.landing.handlers(),
-        }
-        self._receiver = Receiver(identity, records, rng, parts, self._events, handlers)
-        self.export = Export(self.groups, records, queue, sender, sealer, self.heads, imprints, self._receiver)
+        self._acknowledgements = Acknowledgements(
+            records, links.receiving, links.queue, links.sender, self._collectors, rng
+        )
+
+        self.heartbeat = Heartbeat(
+            own, records.presence, links.sealer, rng, presence_us, state.presence, records.after_commit
+        )
+        self.ephemeral = EphemeralMessages(own, self.groups, windows, state.ephemeral)
+        self.content = ContentExchange(
+            own, self.groups, records.content, EpochSecrets(records), links.queue, state.carriage
+        )
+        self.mailboxes = Mailboxes(self.groups, self._make_mailbox_exchange)
+
+        receiving = receiving_machines(
+            *(given, self._events, of_groups, links, histories, reports),
+            acknowledgements=self._acknowledgements,
+            landing=self.landing,
+            heartbeat=self.heartbeat,
+            ephemeral=self.ephemeral,
+            content=self.content,
+            mailboxes=self.mailboxes,
+        )
+        self._receiver, self._group_messages = receiving.receiver, receiving.group_messages
+        self.export = Export(
+            *(self.groups, records, links.queue, links.sender, links.sealer, self.heads, links.imprints),
+            receiving.receiver,
+        )
         self.refresh()
 
     def _make_mailbox_exchange(self) -> MailboxExchange:
@@ -182,13 +170,6 @@ class Node:
         parts = MailboxParts(seal, inbox, self._receiver.receive_kept, self._receiver.take_manifests)
         state, own = self.state, self.identity.signing_public
         return MailboxExchange(own, self.groups, self._records, state.windows, state.carriage, parts)
-
-    def _order_handlers(self) -> dict[MessageType, Handler]:
-        handlers = OrderMessages(self.setting_reports, self.order_results).handlers()
-        return {kind: self.landing.beside(handler) for kind, handler in handlers.items()}
-
-    def _address(self, device: DeviceKey) -> NoisePublic | None:
-        return address(self.groups, self._records.carriers, device)
 
     def refresh(self) -> None:
         """Take up what another process wrote: groups, joins and queued messages."""

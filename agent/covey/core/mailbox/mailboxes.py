@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import MAILBOX
+from covey.core.ids import DeviceKey
 from covey.core.membership.groups import Groups
 
 if TYPE_CHECKING:
@@ -32,3 +33,8 @@ class Mailboxes:
                 self._exchange = self._make()
                 self._exchange.refresh()
         return self._exchange
+
+    def seen(self, device: DeviceKey) -> None:
+        """Note that a device is there: it needs no mailbox for now."""
+        if self.exchange is not None:
+            self.exchange.seen(device)

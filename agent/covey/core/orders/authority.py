@@ -23,6 +23,22 @@ operators by operations. What an operation's author knew is what the operation f
 
 The outcome depends on pins, members, and the set of operations, never on when they came. Only what bears on orders is
 read (`nodes.py`), once from the oldest on and once back.
+
+An example. The owner has pinned Alice, Bob and Carol with a threshold of 2. An operation follows what its author knew:
+
+    operation                follows   signed by    counts
+    a  Alice: pump on        nothing   Alice, Bob   yes: Bob has approved it (rule 1)
+    b  Bob approves a        a
+    c  Alice: pump off       b         Bob          no: Alice's signature is beside her removal (rule 3)
+    d  Bob approves c        c
+    e  Carol: remove Alice   a         Carol, Bob   yes: two have signed it, one of them its author (rule 2)
+    f  Bob approves e        d, e
+    g  Alice: pump on        f         nobody       no: by what she knew, she is no operator (rules 1 and 4)
+
+Order a keeps Alice's signature although she is removed: e follows a, so Carol knew of it and removed her all the same
+for what comes after. Order c loses it: c and e do not follow one another, and whoever stole Alice's key could give any
+order an early place by leaving e out of what it follows. A device that holds only a to d obeys c, as two have signed
+it; once e and f arrive it does not, and every device that holds all seven says the same, whichever came first.
 """
 
 from __future__ import annotations

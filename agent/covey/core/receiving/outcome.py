@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey.core.crypto import NoiseKey
-from covey.core.events import Event
+from covey.core.events import EnvelopeDropped, Event
 from covey.core.group.messages import GroupSend
 from covey.core.ids import DeviceKey
 from covey.core.link.receiver import ReceiveLink
 from covey.core.now import Now
 from covey.core.pairing.pending import OpenInvite
 from covey.core.wire.message import Message
+from covey.errors import RemoteError
+
+if TYPE_CHECKING:
+    from covey.core.records.link import CounterRecords
 
 UNFORESEEN = "unforeseen"
 """The code of a message that brought out a defect of ours, instead of an error's."""
@@ -54,3 +60,30 @@ class Seen:
 
     device: DeviceKey
     news: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """What became of an envelope: `taken` is false where there was no room for what it held.
+
+    `useful` ones brought something: they cost their author little. `later`: it may be taken another time, as its author
+    may speak then, or has tokens again, or a board may be there.
+    """
+
+    taken: bool = True
+    seen: Seen | None = None
+    useful: bool = False
+    later: bool = False
+
+
+class Drops:
+    """Counts what is dropped by the rule that it broke, and tells whoever runs the node."""
+
+    def __init__(self, counters: CounterRecords, events: deque[Event]) -> None:
+        self._counters = counters
+        self._events = events
+
+    def note(self, error: RemoteError, author: DeviceKey | None, counter: str = "dropped") -> None:
+        """Note what was dropped and why; `author` is None where nobody can be held to it."""
+        self._counters.count(f"{counter}_{error.code}")
+        self._events.append(EnvelopeDropped(error.code, str(error), author))

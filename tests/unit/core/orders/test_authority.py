@@ -102,6 +102,24 @@ def test_what_is_void_signs_nothing() -> None:
     assert _counting(_weighed([bob, by_bob], void=frozenset({by_bob.id}))) == []
 
 
+def test_the_worked_example_holds() -> None:
+    three = Pins(frozenset(each.signing_public for each in (ALICE, BOB, CAROL)), 2)
+    a = said(ALICE, order())
+    b = said(BOB, Approval(a.id), a)
+    c = said(ALICE, order(), b)
+    d = said(BOB, Approval(c.id), c)
+    e = said(CAROL, removes(ALICE), a)
+    f = said(BOB, Approval(e.id), d, e)
+    g = said(ALICE, order(), f)
+    assert _counting(_weighed([a, b, c, d], three)) == sorted(each.id.hex() for each in (a, c))
+    found = _weighed([a, b, c, d, e, f, g], three)
+    signers = {each.id: each.signers for each in (*found.orders, *found.changes)}
+    alice, bob, carol = (each.signing_public for each in (ALICE, BOB, CAROL))
+    assert [signers[each.id] for each in (a, c, e, g)] == [{alice, bob}, {bob}, {carol, bob}, set()]
+    assert _counting(found) == [a.id.hex()]
+    assert set(found.operators) == {bob, carol}
+
+
 def test_two_that_remove_each_other_are_both_removed_by_removals_that_count() -> None:
     removals = [said(ALICE, removes(BOB)), said(BOB, removes(ALICE))]
     found = _weighed(removals, Pins(frozenset({ALICE.signing_public, BOB.signing_public})))
