@@ -39,7 +39,7 @@ from covey.adapters.sqlite.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE
 from covey.config.schema import Config, Value
-from covey.core.crypto import Identity, NoiseKey, wipe
+from covey.core.crypto import Identity, wipe
 from covey.errors import ConfigurationError, LocalError, StorageError
 
 if TYPE_CHECKING:
@@ -152,14 +152,9 @@ class StateFolder:
         raw = read_secret(self._identity_path, MAXIMUM_FILE_BYTES)
         stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
         wipe(raw)
-        seed = stored.seed.reveal()
-        if stored.noise is not None and stored.rewritten is not None:  # of an earlier Covey, which had one file
-            if not self.noise_keys.path.exists():
-                self.noise_keys.write(seed, (NoiseKey.of(stored.noise.reveal()),))
-            write_secret(self._identity_path, stored.rewritten)
-            stored.noise.wipe()
+        seed = stored.reveal()
         identity = Identity.with_noise(seed, self.noise_keys.read(seed))
-        stored.seed.wipe()
+        stored.wipe()
         return identity
 
     @property

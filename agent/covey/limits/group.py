@@ -94,9 +94,6 @@ PULLS_ANSWERED = 3
 """Requests of one member in one group that are answered in half of that time: a newcomer asks further back, and for
 what went before; and one of before its restart may come first."""
 
-MAXIMUM_SENT_MANIFESTS = 1_024
-"""Manifests in one message, as earlier versions sent them."""
-
 BUNDLE_MANIFESTS = 64
 """Manifests of one message that are sent, and taken; what does not fit is asked for. A Pi verifies and places so many
 in a tenth of a second."""

@@ -91,7 +91,7 @@ def _revokes() -> list[dict[str, Any]]:
             }
         )
     fields: Fields = {
-        "format": 2,
+        "format": 1,
         "group_id": GROUP_ID,
         "epoch": 1,
         "version": 3,
@@ -99,16 +99,13 @@ def _revokes() -> list[dict[str, Any]]:
         "issuer": BOB.signing_public,
     }
     good = bytes.fromhex(entries[0]["body"])
-    earlier = {name: value for name, value in fields.items() if name != "version"} | {"format": 1}
-    entries.append(entries[0] | {"name": "format 1", "body": _signed(_REVOKE, BOB, earlier).hex(), "version": None})
     crowd = [number.to_bytes(32, "big") for number in range(MAXIMUM_MEMBERS + 1)]
     refused = [
         ("signature with a bit flipped", "signature", flip(good, 10)),
         ("a target exchanged", "signature", good.replace(CAROL.signing_public, MALLORY.signing_public)),
         ("signed as a vote", "signature", _signed(_VOTE, BOB, fields)),
         ("by another than it names", "signature", _signed(_REVOKE, MALLORY, fields)),
-        ("format 3", "malformed", _signed(_REVOKE, BOB, fields | {"format": 3})),
-        ("format 1 with a version", "malformed", _signed(_REVOKE, BOB, fields | {"format": 1})),
+        ("format 2", "malformed", _signed(_REVOKE, BOB, fields | {"format": 2})),
         ("version beyond 63 bits", "malformed", _signed(_REVOKE, BOB, fields | {"version": 2**63})),
         ("epoch beyond 63 bits", "malformed", _signed(_REVOKE, BOB, fields | {"epoch": 2**63})),
         ("target of 31 bytes", "malformed", _signed(_REVOKE, BOB, fields | {"targets": [bytes(31)]})),

@@ -29,12 +29,12 @@ def make() -> dict[str, Any]:
     """Return the file; every file is alice's."""
     seed, rotated = ALICE.signing_seed, [[BOB.noise_secret, 0], [ALICE.noise_secret, NOW_US]]
     identities: list[tuple[str, str | None, bytes]] = [
-        ("in the clear", None, cbor([3, seed])),
-        ("of an earlier Covey, and of a board", None, cbor([1, seed, ALICE.noise_secret])),
-        ("under a passphrase", None, _under_passphrase(cbor([3, seed]))),
-        ("damaged", "configuration", flip(_under_passphrase(cbor([3, seed])), -1)),
-        ("seed of 31 bytes", "configuration", cbor([3, seed[:31]])),
-        ("unknown form", "configuration", cbor([4, seed])),
+        ("in the clear", None, cbor([1, seed])),
+        ("under a passphrase", None, _under_passphrase(cbor([1, seed]))),
+        ("of a board", "configuration", cbor([1, seed, ALICE.noise_secret])),
+        ("damaged", "configuration", flip(_under_passphrase(cbor([1, seed])), -1)),
+        ("seed of 31 bytes", "configuration", cbor([1, seed[:31]])),
+        ("unknown form", "configuration", cbor([3, seed])),
     ]
     noise: list[tuple[str, str | None, bytes]] = [
         ("one key", None, _noise([[ALICE.noise_secret, 0]])),

@@ -1,10 +1,9 @@
 """`identity.key` and `noise.keys`: the secrets of a device, in the clear or under a passphrase (docs/protocol.md, 14).
 
-`identity.key` is `[3, signing_seed]`: whoever reads the owner's files is the owner. Under a passphrase it is
+`identity.key` is `[1, signing_seed]`: whoever reads the owner's files is the owner. Under a passphrase it is
 `[2, salt16, passes, memory_kib, nonce24, sealed]`: XChaCha20-Poly1305 of the plain file, bound to all that stands
 before it, under Argon2id of the passphrase. What is stored cannot ask for less work than the floor, which a thief would
-like, nor for more than the ceiling, which would stop a Pi. An earlier form, `[1, signing_seed, noise_secret]`, is read
-and replaced.
+like, nor for more than the ceiling, which would stop a Pi.
 
 `noise.keys` is `[1, nonce24, sealed]`: the noise secrets, newest first, sealed under a key that follows from the
 signing seed. So a running agent takes up and wipes noise keys without the passphrase, and nobody else can.
@@ -20,7 +19,6 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.keys.key_file import read_credential, read_secret
@@ -43,19 +41,10 @@ MAXIMUM_FILE_BYTES = 1024
 _DOMAIN = b"covey/1 identity"
 _NOISE_DOMAIN = b"covey/1 noise keys"
 _SALT_BYTES = 16
-_OLD_PLAIN, _SEALED, _PLAIN = 1, 2, 3
+_PLAIN, _SEALED = 1, 2
 _NOISE_FORMAT = 1
 
 Head = list[object]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSeed:
-    """What `identity.key` holds. An earlier form holds a noise secret, too; then `rewritten` is the file without it."""
-
-    seed: Secret
-    noise: Secret | None
-    rewritten: bytes | None
 
 
 def plain_file(seed: bytes) -> bytes:
@@ -80,7 +69,7 @@ def _sealed(plain: bytes, parameters: Head, key: Secret) -> bytes:
     return cbor.encode([*head, crypto.aead_seal(plain, _binding(head), nonce, key.reveal())])
 
 
-def read_seed(raw: bytes | bytearray, where: Path, passphrase: Callable[[], bytearray]) -> StoredSeed:
+def read_seed(raw: bytes | bytearray, where: Path, passphrase: Callable[[], bytearray]) -> Secret:
     """Read `identity.key` in any form; `passphrase` is called only where one is needed, and what it gives is wiped.
 
     Raises:
@@ -90,23 +79,20 @@ def read_seed(raw: bytes | bytearray, where: Path, passphrase: Callable[[], byte
         content = cbor.decode(bytes(raw), MAXIMUM_FILE_BYTES)
         if isinstance(content, list) and content[:1] == [_SEALED]:
             return _opened(content, where, passphrase)
-        return _stored(content, where, plain_file)
+        return _stored(content, where)
     except RemoteError as error:
         raise ConfigurationError(f"{where} is damaged", hint="restore it from a backup") from error
 
 
-def _stored(content: object, where: Path, rewrite: Callable[[bytes], bytes]) -> StoredSeed:
+def _stored(content: object, where: Path) -> Secret:
     """Return what an open file says."""
-    if isinstance(content, list) and content[:1] == [_OLD_PLAIN]:
-        _, seed, noise = cbor.record(content, "identity", cbor.uint(255), cbor.octets(32), cbor.octets(32))
-        return StoredSeed(Secret(seed), Secret(noise), rewrite(seed))
     if isinstance(content, list) and content[:1] == [_PLAIN]:
         _, seed = cbor.record(content, "identity", cbor.uint(255), cbor.octets(32))
-        return StoredSeed(Secret(seed), None, None)
+        return Secret(seed)
     raise ConfigurationError(f"{where} was written by a newer Covey, or is damaged")
 
 
-def _opened(content: Head, where: Path, passphrase: Callable[[], bytearray]) -> StoredSeed:
+def _opened(content: Head, where: Path, passphrase: Callable[[], bytearray]) -> Secret:
     *head, sealed = cbor.record(
         content,
         "sealed identity",
@@ -128,7 +114,7 @@ def _opened(content: Head, where: Path, passphrase: Callable[[], bytearray]) -> 
     wipe(typed)
     try:
         plain = cbor.decode(crypto.aead_open(sealed, _binding(head), nonce, key.reveal()), MAXIMUM_FILE_BYTES)
-        return _stored(plain, where, lambda seed: _sealed(plain_file(seed), head[:4], key))
+        return _stored(plain, where)
     except DecryptionError as error:
         raise ConfigurationError("the passphrase is wrong, or the key file is damaged") from error
     finally:

@@ -15,7 +15,7 @@ from covey.core.ids import DeviceKey, GroupId
 from covey.core.wire import cbor
 from covey.core.wire.envelope import sealed_length
 from covey.core.wire.message import MessageType
-from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS, MAXIMUM_MANIFEST_BYTES, MAXIMUM_SENT_MANIFESTS
+from covey.limits.group import BUNDLE_BYTES, BUNDLE_MANIFESTS, MAXIMUM_MANIFEST_BYTES
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MESSAGE_OVERHEAD_BYTES
 
 SECRET_BYTES = 32
@@ -69,7 +69,7 @@ class Bundle:
             *cbor.record(
                 cbor.decode(body, MAXIMUM_MESSAGE_BYTES),
                 "group manifests",
-                cbor.many(cbor.octets_to(MAXIMUM_MANIFEST_BYTES), MAXIMUM_SENT_MANIFESTS),
+                cbor.many(cbor.octets_to(MAXIMUM_MANIFEST_BYTES), BUNDLE_MANIFESTS),
                 cbor.many(cbor.octets(SECRET_BYTES), _SECRETS),
             )
         )

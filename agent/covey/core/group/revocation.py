@@ -1,12 +1,11 @@
 """Destroying a group: a signed Revoke that every member obeys, passes on once, and forgets by (000.22, 000.23).
 
-`REVOKE` carries `[signature64, signed]`, `signed` being the bytes of `[2, group_id, epoch, version, targets, issuer]`,
+`REVOKE` carries `[signature64, signed]`, `signed` being the bytes of `[1, group_id, epoch, version, targets, issuer]`,
 epoch and version being those of the group as its issuer knows it:
 
     1. The issuer is a member, and has been one without a break since that version: what it meant before it was removed
        is not obeyed once it is let in again. Whether it knew of all that happened does not matter: what members do at
-       the same time does not save a group. One of a later epoch waits for the manifest that begins it. One without a
-       version, of an earlier Covey, is obeyed in its own epoch.
+       the same time does not save a group. One of a later epoch waits for the manifest that begins it.
     2. Whoever is in the group stops sending and taking anything in it at once, and sends the same bytes to every other
        member and target, once: there may be members whom the issuer did not know.
     3. It forgets the group when all of them have acknowledged, or a day later. Between the two only the commit that
@@ -27,9 +26,7 @@ from covey.errors import AheadError, MalformedError, NotForUsError, RollbackErro
 from covey.limits.group import MAXIMUM_MEMBERS, MAXIMUM_REVOKE_BYTES
 
 _DOMAIN = b"covey/1 revoke"
-_VERSION = 2
-_WITHOUT_VERSION = 1
-"""As earlier versions wrote it."""
+_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Revoke:
 
     group_id: GroupId
     epoch: int
-    version: int | None
+    version: int
     targets: tuple[DeviceKey, ...]
     issuer: DeviceKey
     raw: bytes = field(repr=False)
@@ -67,20 +64,20 @@ def read_revoke(raw: bytes) -> Revoke:
     )
     fields = cbor.decode(signed, MAXIMUM_REVOKE_BYTES)
     form = fields[0] if isinstance(fields, list) and fields else None
-    if form not in (_VERSION, _WITHOUT_VERSION):
+    if form != _VERSION:
         raise MalformedError(f"revoke format {form!r}: a newer Covey?")
-    _, group_id, epoch, *known, targets, issuer = cbor.record(
+    _, group_id, epoch, version, targets, issuer = cbor.record(
         fields,
         "signed revoke",
         cbor.uint(255),
         cbor.octets(GROUP_ID_BYTES),
         cbor.uint(),
-        *([cbor.uint()] if form == _VERSION else []),
+        cbor.uint(),
         cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_MEMBERS),
         cbor.octets(KEY_BYTES),
     )
     crypto.verify(_DOMAIN, signed, signature, issuer)
-    return Revoke(group_id, epoch, known[0] if known else None, targets, issuer, raw)
+    return Revoke(group_id, epoch, version, targets, issuer, raw)
 
 
 def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> None:
@@ -97,7 +94,5 @@ def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> Non
     issuer = manifest.member(revoke.issuer)
     if issuer is None:
         raise UnknownIssuerError("the issuer of the Revoke is not a member")
-    if revoke.version is None and revoke.epoch != manifest.epoch:
-        raise RollbackError(f"a Revoke of epoch {revoke.epoch}, held {manifest.epoch}")
-    if revoke.version is not None and revoke.version < issuer.since:
+    if revoke.version < issuer.since:
         raise RollbackError(f"a Revoke of version {revoke.version}, by a member since {issuer.since}")

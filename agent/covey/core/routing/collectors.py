@@ -140,11 +140,8 @@ def _is_batch(raw: bytes) -> bool:
         return False  # nothing that this device has written; whoever gets it says so
 
 
-def _number(content: bytes) -> BatchNumber | None:
-    try:
-        return split_number(read_message(content, verify=False).body)[0]
-    except MalformedError:
-        return None  # queued by an earlier Covey
+def _number(content: bytes) -> BatchNumber:
+    return split_number(read_message(content, verify=False).body)[0]
 
 
 def read_redirected(message: Message) -> bytes:

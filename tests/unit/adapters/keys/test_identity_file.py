@@ -44,13 +44,13 @@ def _horse(which: str) -> bytearray:
 
 
 def test_in_the_clear_no_passphrase_is_asked_for() -> None:  # accepts: 002.25
-    assert read_seed(plain_file(_SEED), _WHERE, _never).seed.reveal() == _SEED
+    assert read_seed(plain_file(_SEED), _WHERE, _never).reveal() == _SEED
 
 
 def test_under_a_passphrase() -> None:  # accepts: 002.25
     raw = _sealed()
     assert _SEED not in raw
-    assert read_seed(raw, _WHERE, lambda: _horse("correct")).seed.reveal() == _SEED
+    assert read_seed(raw, _WHERE, lambda: _horse("correct")).reveal() == _SEED
     assert _sealed() != raw, "salt and nonce are drawn each time"
     assert len(cbor.decode(raw, 512)[1]) == 16
 
@@ -62,7 +62,7 @@ def test_identity_vectors(vector: dict[str, Any]) -> None:  # accepts: 002.25
 
     raw = bytes.fromhex(vector["file"])
     if vector["code"] is None:
-        assert read_seed(raw, _WHERE, passphrase).seed.reveal() == _SEED
+        assert read_seed(raw, _WHERE, passphrase).reveal() == _SEED
         return
     with pytest.raises(ConfigurationError) as caught:
         read_seed(raw, _WHERE, passphrase)
@@ -85,23 +85,6 @@ def test_the_passphrase_is_wiped_after_use() -> None:  # accepts: 002.38
     typed = _horse("correct")
     read_seed(_sealed(), _WHERE, lambda: typed)
     assert typed == bytes(len(typed))
-
-
-@pytest.mark.parametrize("sealed", [False, True])
-def test_a_file_of_an_earlier_covey_gives_its_noise_secret_away_once(sealed: bool) -> None:
-    raw = cbor.encode([1, _SEED, ALICE.noise_secret])
-    if sealed:
-        from covey.adapters.keys import identity_file
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(identity_file, "plain_file", lambda _seed: raw)
-            raw_sealed = _sealed()
-        raw = raw_sealed
-    stored = read_seed(raw, _WHERE, lambda: _horse("correct"))
-    assert (stored.seed.reveal(), stored.noise and stored.noise.reveal()) == (_SEED, ALICE.noise_secret)
-    assert stored.rewritten is not None
-    second = read_seed(stored.rewritten, _WHERE, lambda: _horse("correct"))
-    assert (second.seed.reveal(), second.noise, second.rewritten) == (_SEED, None, None)
 
 
 def test_noise_keys_open_under_the_signing_seed_alone() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.revocation import check_revoke, read_revoke, sign_revoke
-from covey.errors import RemoteError, RollbackError
-from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, cbor, flip
+from covey.errors import RemoteError
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, MALLORY, flip
 from tests.vectors.makers.groups import ADDS_MALLORY, OTHER_GROUP, WITH_CAROL, WITHOUT_BOB
 
 
@@ -20,15 +19,6 @@ def test_a_revoke_is_read_back_and_obeyed() -> None:  # accepts: 000.22
     check_revoke(made, WITH_CAROL, ALICE.signing_public)
     check_revoke(sign_revoke(WITH_CAROL, CAROL), WITHOUT_BOB, ALICE.signing_public)  # of the epoch before
     check_revoke(sign_revoke(WITH_CAROL, ALICE), ADDS_MALLORY, MALLORY.signing_public)  # whom its issuer does not know
-
-
-def test_one_of_an_earlier_covey_is_obeyed_in_its_own_epoch() -> None:
-    signed = cbor([1, GROUP_ID, 1, [each.keys.signing_public for each in WITH_CAROL.members], CAROL.signing_public])
-    earlier = read_revoke(cbor([crypto.sign(b"covey/1 revoke", signed, CAROL), signed]))
-    assert earlier.version is None
-    check_revoke(earlier, WITH_CAROL, ALICE.signing_public)
-    with pytest.raises(RollbackError):
-        check_revoke(earlier, WITHOUT_BOB, ALICE.signing_public)
 
 
 @pytest.mark.parametrize(
