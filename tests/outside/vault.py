@@ -40,18 +40,16 @@ _THINNED = b"\xff" * 8
 _MERGED_NUMBERS = 1_000
 _NAMED = (UINT63, UINT63, HASH, UINT63)
 _TOMBSTONE = (*_NAMED, UINT63)
+_ERASURE = (object, UINT63, UINT63, object, UINT63)
 _DOCUMENT = (
     *(1, VAULT_ID, NODE_ID, KEY, INCARNATION, UINT63, HASH, UINT63),
-    *([_NAMED], [_ENTRY], [_TOMBSTONE], {"supports": [str], "format_version": 0}),
+    *([_NAMED], [_ENTRY], [_TOMBSTONE], {"supports": [str], "format_version": 0}, [_ERASURE]),
 )
 _RECORD = (UINT63, bytes)
-_PART = (UINT63, UINT63, [_RECORD])
 _NUMBERS = (KEY, INCARNATION, [(UINT63, UINT63)])
-_MERGED_SHAPE, _THINNED_SHAPE = (2, [_PART]), (3, UINT63, [_PART], [_NUMBERS])
-_PACKED = (4, range(_SEGMENT_BYTES + 1), bytes)
+_PACKED = (2, range(_SEGMENT_BYTES + 1), bytes)
 _UNPACKED = (UINT63, [_NUMBERS], [(UINT63, UINT63, range(20_001))], COLUMN, COLUMN, COLUMN, bytes)
 _MESSAGE_BYTES = 1_000_000
-_ERASURE = (object, UINT63, UINT63, object, UINT63)
 
 
 class Entry(NamedTuple):
@@ -150,7 +148,9 @@ class Vault:
         """Verify a manifest, and return what it and its ranges list; `floor` is the highest sequence seen before."""
         plaintext = self._open(content, _MANIFEST, ["covey/1 vault manifest", self.id, node])
         signature, document = parsed(plaintext, (SIGNATURE, bytes), items=_LISTING_ITEMS)
-        _, vault, inside, device, _, sequence, _, _, ranges, segments, tombstones, _, said = _document(document)
+        _, vault, inside, device, _, sequence, _, _, ranges, segments, tombstones, _, said = parsed(
+            document, _DOCUMENT, items=_LISTING_ITEMS
+        )
         if (vault, inside) != (self.id, node) or node != hashed(device, "covey/1 node", 16):
             raise RefusedError("wrong_vault", node.hex())
         check_signature("covey/1 vault manifest", device, signature, document)
@@ -187,7 +187,7 @@ class Vault:
         else:
             binding = ["covey/1 merged segment", self.id, node, entry.first, entry.number]
             plaintext = self._open(content, _SEGMENT, binding)
-            erased_at, parts, said = _unpacked(plaintext) or (0, parsed(plaintext, _MERGED_SHAPE)[1], [])
+            erased_at, parts, said = _unpacked(plaintext)
             if erased_at or said:
                 raise RefusedError("malformed", "erased from a merged segment")
         numbers = [number for number, _, _ in parts]
@@ -201,7 +201,7 @@ class Vault:
         _check_object(content, entry.hash, entry.size, "covey/1 segment")
         binding = ["covey/1 thinned segment", self.id, node, entry.first, entry.number]
         plaintext = self._open(content, _SEGMENT, binding)
-        _, parts, said = _unpacked(plaintext) or parsed(plaintext, _THINNED_SHAPE, items=_LISTING_ITEMS)[1:]
+        _, parts, said = _unpacked(plaintext)
         numbers = [number for number, _, _ in parts]
         found = [Record(number, *record) for number, _, records in parts for record in records]
         erased = [Erased(author, incarnation, [(*span,) for span in spans]) for author, incarnation, spans in said]
@@ -241,23 +241,8 @@ class Vault:
         return content
 
 
-def _document(content: bytes) -> list[Any]:
-    """Return a manifest's fields, the erasures of version 2 as the last; none in version 1."""
-    fields = parsed(content, object, items=_LISTING_ITEMS)
-    if isinstance(fields, list) and len(fields) == len(_DOCUMENT) + 1:
-        shape = (2, *_DOCUMENT[1:], [_ERASURE])
-        found = parsed(content, shape, items=_LISTING_ITEMS)
-        if not found[-1]:
-            raise RefusedError("malformed", "erasures")
-        return [*found]
-    return [*parsed(content, _DOCUMENT, items=_LISTING_ITEMS), []]
-
-
-def _unpacked(plaintext: bytes) -> tuple[int, list[Any], list[Any]] | None:
-    """Return when something was erased, the parts and the numbers of a packed segment; None of any other one."""
-    version, *_ = parsed(plaintext, list, items=_LISTING_ITEMS) or [None]
-    if version != _PACKED[0]:
-        return None
+def _unpacked(plaintext: bytes) -> tuple[int, list[Any], list[Any]]:
+    """Return when something was erased, the parts and the numbers of a packed segment."""
     _, size, packed = parsed(plaintext, _PACKED)
     said = parsed(inflate(packed, size), _UNPACKED, items=_LISTING_ITEMS)
     erased_at, erased, counted, received, places, lengths, joined = said

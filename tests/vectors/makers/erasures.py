@@ -5,13 +5,14 @@ Vault, node and what was landed are those of vault.json.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from covey.core import crypto
 from covey.core.ids import Incarnation, OperationId
-from covey.core.vault import documents, segments
-from covey.core.vault.documents import Erasure, SegmentEntry, VaultManifest
+from covey.core.vault import documents, packing, segments
+from covey.core.vault.documents import Erasure, SegmentEntry, SegmentPart, VaultManifest
 from covey.core.vault.segments import ErasedNumbers, OpenedSegment
 from covey.core.wire import columns
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, INCARNATION, NOW_US, seeded
@@ -45,21 +46,21 @@ def _left() -> OpenedSegment:
 def _thinned_entries() -> list[dict[str, Any]]:
     entry, content = _thinned()
     binding: list[object] = ["covey/1 thinned segment", KEY.vault_id, NODE, 1, 2]
-    parts = [part.to_wire() for part in parts_of_vault()]
+    parts = parts_of_vault()
     erased = [each.to_wire() for each in _left().erased]
     author, incarnation, _ = erased[0]
 
     def listed(raw: bytes) -> SegmentEntry:
         return replace(entry, size=len(raw), hash=crypto.digest(b"covey/1 segment", raw))
 
-    def sealed(parts: list[Any], erased: list[Any], version: int = 3) -> bytes:
-        return resealed("segment", binding, [version, NOW_US, parts, erased])
+    def sealed(parts: Sequence[SegmentPart], erased: list[Any], version: int = 2) -> bytes:
+        return resealed("segment", binding, [version, *packing.pack(parts, NOW_US, erased)])
 
     shapes = [
-        ("version 2", "malformed", sealed(parts[1:], erased, 2)),
+        ("version 1", "malformed", sealed(parts[1:], erased, 1)),
         ("parts out of order", "malformed", sealed([parts[1], parts[0]], erased)),
-        ("a part that it does not stand for", "malformed", sealed([[3, *parts[1][1:]]], erased)),
-        ("an empty part", "malformed", sealed([[1, NOW_US, []], parts[1]], erased)),
+        ("a part that it does not stand for", "malformed", sealed([replace(parts[1], number=3)], erased)),
+        ("an empty part", "malformed", sealed([SegmentPart(1, NOW_US, ()), parts[1]], erased)),
         ("a lying number of records", "malformed", sealed(parts, erased)),
         ("authors out of order", "malformed", sealed(parts[1:], erased[::-1])),
         ("an author twice", "malformed", sealed(parts[1:], [erased[0], erased[0]])),
@@ -70,7 +71,7 @@ def _thinned_entries() -> list[dict[str, Any]]:
         (
             "sealed for other positions",
             "decryption",
-            resealed("segment", [*binding[:3], 2, 3], [3, NOW_US, parts[1:], erased]),
+            resealed("segment", [*binding[:3], 2, 3], [2, *packing.pack(parts[1:], NOW_US, erased)]),
         ),
         (
             "sealed as a merged segment",
@@ -91,12 +92,8 @@ def _thinned_entries() -> list[dict[str, Any]]:
         {"name": name, "entry": described_entry(listed(raw)), "content": raw.hex(), "code": code}
         for name, code, raw in shapes
     ]
-    earlier = resealed(
-        "segment", binding, [3, _left().erased_at_us, [part.to_wire() for part in _left().parts], erased]
-    )
     return [
         _described("segments 1 and 2, of which one message is left", entry, content),
-        _described("not packed, as earlier versions write it", listed(earlier), earlier),
         *refused,
     ]
 
@@ -159,16 +156,16 @@ def _wrong_erasures() -> list[tuple[str, list[object]]]:
     thinned = [_thinned()[0].to_wire()]
 
     def saying(erasures: list[object], **fields: object) -> list[object]:
-        return [*(good | {"version": 2} | fields).values(), erasures]
+        return list((good | fields | {"erasures": erasures}).values())
 
     return [
-        ("version 2 without any", saying([])),
-        ("version 1 with some", saying([of_carol], version=1)),
+        ("version 2", saying([of_carol], version=2)),
+        ("without the field", list(good.values())[:-1]),
         ("authors descend", saying([of_carol, of_all])),
         ("an author twice", saying([of_carol, of_carol])),
         ("of positions that nobody has", saying([[*of_carol[:2], 3, *of_carol[3:]]])),
         ("a thinned segment that none reaches", saying([of_all], segments=thinned)),
-        ("a thinned segment in version 1", list((good | {"segments": thinned}).values())),
+        ("a thinned segment where nothing was erased", saying([], segments=thinned)),
         ("a key that is none", saying([[b"carol", *of_carol[1:]]])),
     ]
 

@@ -13,7 +13,7 @@ from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import LinkSeq, VaultId, node_id
 from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
-from covey.core.vault import documents, merging, segments
+from covey.core.vault import documents, merging, packing, segments
 from covey.core.vault.documents import SegmentEntry, SegmentPart, SegmentRange, SegmentRecord, Tombstone, VaultManifest
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.landed_records import landed_manifest
@@ -177,24 +177,27 @@ def packed(before: list[object], **fields: object) -> tuple[int, int, bytes]:
         "messages": b"".join(messages),
     }
     content = cbor([*before, *(good | fields).values()])
-    return 4, len(content), deflate(content)
+    return 2, len(content), deflate(content)
 
 
 def _merged() -> list[dict[str, Any]]:
     entry, content = segments.seal_merged(KEY, BOB.signing_public, parts_of_vault())
     binding: list[object] = ["covey/1 merged segment", KEY.vault_id, NODE, 1, 2]
-    parts = [part.to_wire() for part in parts_of_vault()]
+    parts = parts_of_vault()
 
     def listed(raw: bytes) -> SegmentEntry:
         return replace(entry, size=len(raw), hash=crypto.digest(b"covey/1 segment", raw))
 
+    def of_parts(*parts: SegmentPart) -> bytes:
+        return resealed("segment", binding, [2, *packing.pack(parts, 0, [])])
+
     shapes = [
-        ("version 1", "malformed", resealed("segment", binding, [1, parts])),
-        ("a part missing", "malformed", resealed("segment", binding, [2, parts[:1]])),
-        ("parts out of order", "malformed", resealed("segment", binding, [2, parts[::-1]])),
-        ("a part twice", "malformed", resealed("segment", binding, [2, [parts[0], parts[0]]])),
-        ("a lying number of records", "malformed", resealed("segment", binding, [2, [parts[0], [2, NOW_US, []]]])),
-        ("sealed for other positions", "decryption", resealed("segment", [*binding[:3], 2, 3], [2, parts])),
+        ("version 1", "malformed", resealed("segment", binding, [1, *packing.pack(parts, 0, [])])),
+        ("a part missing", "malformed", of_parts(parts[0])),
+        ("parts out of order", "malformed", of_parts(*parts[::-1])),
+        ("a part twice", "malformed", of_parts(parts[0], parts[0])),
+        ("a lying number of records", "malformed", of_parts(parts[0], SegmentPart(2, NOW_US, ()))),
+        ("sealed for other positions", "decryption", resealed("segment", [*binding[:3], 2, 3], packed([0, []]))),
         ("sealed as a plain segment", "decryption", _segment(2)[1]),
         *((name, code, resealed("segment", binding, shape)) for name, code, shape in _wrongly_packed()),
     ]
@@ -225,7 +228,6 @@ def _merged() -> list[dict[str, Any]]:
     return [
         good("segments 1 and 2", content),
         good("packed in another order", resealed("segment", binding, moved)),
-        good("not packed, as earlier versions write it", resealed("segment", binding, [2, parts])),
         *refused,
     ]
 
@@ -449,6 +451,7 @@ def manifest_fields(listed: list[Any]) -> dict[str, object]:
         "segments": listed,
         "tombstones": [],
         "capabilities": {"format_version": 0, "supports": ["segments", "tombstones"]},
+        "erasures": [],
     }
 
 

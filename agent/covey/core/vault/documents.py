@@ -173,7 +173,7 @@ def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identi
 def _manifest_document(manifest: VaultManifest) -> bytes:
     return cbor.encode(
         [
-            2 if manifest.erasures else 1,
+            1,
             manifest.vault_id,
             manifest.node_id,
             manifest.signing_public,
@@ -185,7 +185,7 @@ def _manifest_document(manifest: VaultManifest) -> bytes:
             [entry.to_wire() for entry in manifest.segments],
             [each.to_wire() for each in manifest.tombstones],
             {"format_version": 0, "supports": list(SUPPORTS)},
-            *([[each.to_wire() for each in manifest.erasures]] if manifest.erasures else []),
+            [each.to_wire() for each in manifest.erasures],
         ]
     )
 
@@ -210,11 +210,11 @@ def open_vault_manifest(key: VaultKey, node: NodeId, content: bytes, floor: int 
         cbor.octets_to(MAXIMUM_VAULT_MANIFEST_BYTES),
     )
     value = cbor.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS)
-    has_erasures = isinstance(value, list) and len(value) > len(_MANIFEST_READERS) and value[-1] != []
-    readers = (*_MANIFEST_READERS, _ERASURES) if has_erasures else _MANIFEST_READERS
-    version, vault_id, named_node, signing_public, *rest = cbor.record(value, "vault manifest document", *readers)
-    incarnation, manifest_seq, prev, created_at, ranges, segments, tombstones, _, *erasures = rest
-    if version != (2 if has_erasures else 1):
+    version, vault_id, named_node, signing_public, *rest = cbor.record(
+        value, "vault manifest document", *_MANIFEST_READERS
+    )
+    incarnation, manifest_seq, prev, created_at, ranges, segments, tombstones, _, erasures = rest
+    if version != 1:
         raise MalformedError(f"vault manifest version {version}: a newer Covey?")
     if vault_id != key.vault_id or named_node != node or node_id(signing_public) != node:
         raise WrongVaultError("the manifest belongs under another key")
@@ -231,7 +231,7 @@ def open_vault_manifest(key: VaultKey, node: NodeId, content: bytes, floor: int 
         ranges,
         segments,
         tombstones,
-        erasures[0] if erasures else (),
+        erasures,
         document,
     )
     _check_numbers(manifest)
@@ -386,5 +386,5 @@ _MANIFEST_READERS = (
     cbor.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS),
     cbor.many(Tombstone.from_wire, MAXIMUM_VAULT_TOMBSTONES),
     _read_capabilities,
+    cbor.many(Erasure.from_wire, MAXIMUM_VAULT_ERASURES),
 )
-_ERASURES = cbor.many(Erasure.from_wire, MAXIMUM_VAULT_ERASURES)

@@ -7,7 +7,7 @@
    them for lost.
 4. Merged and thinned ones are named by their content and sealed under a nonce that follows from it: what was
    interrupted and is repeated writes over itself.
-5. They are packed (`packing.py`). Those that earlier versions have written as they were are read like them.
+5. They are packed (`packing.py`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ from covey.limits.message import MAXIMUM_CBOR_ITEMS, MAXIMUM_MESSAGE_BYTES
 from covey.limits.vault import (
     MAXIMUM_ERASED_RANGES,
     MAXIMUM_SEGMENT_BYTES,
-    MAXIMUM_SEGMENT_PARTS,
     MAXIMUM_SEGMENT_RECORDS,
-    MAXIMUM_VAULT_ITEMS,
 )
 
 SEGMENT_MAGIC = b"HXSEG\x01"
-_PACKED = 4
+_PLAIN, _PACKED = 1, 2
 _MOST_RANGES = MAXIMUM_ERASED_RANGES
 _RECORD_BYTES, _PART_BYTES, _AUTHOR_BYTES, _RANGE_BYTES = 24, 28, 48, 24
 _ROOM_BYTES = 16_384
@@ -111,7 +109,7 @@ def seal_segment(
 ) -> tuple[SegmentEntry, bytes]:
     """Return a segment's entry and content. The same arguments give the same bytes, so a crash can repeat it."""
     node = node_id(signing_public)
-    plaintext = cbor.encode([1, created_at_us, [[each.received_at_us, each.message] for each in records]])
+    plaintext = cbor.encode([_PLAIN, created_at_us, [[each.received_at_us, each.message] for each in records]])
     content = seal_object(
         SEGMENT_MAGIC, key, _segment_binding(key.vault_id, node, number, incarnation), nonce, plaintext
     )
@@ -199,9 +197,7 @@ def open_whole(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes)
     if not is_segment(entry, content):
         raise DecryptionError("the segment is not the one that the manifest lists")
     plaintext = open_object(SEGMENT_MAGIC, key, _binding(key.vault_id, node, entry), content, MAXIMUM_SEGMENT_BYTES)
-    value = cbor.decode(
-        plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_ITEMS if entry.is_thinned else MAXIMUM_CBOR_ITEMS
-    )
+    value = cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS)
     opened = _read_thinned(entry, value) if entry.is_thinned else OpenedSegment(_read_whole(entry, value))
     if sum(len(part.records) for part in opened.parts) != entry.records:
         raise MalformedError("segment: a lying number of records")
@@ -226,47 +222,31 @@ def _read_whole(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
 def _read_plain(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
     records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
     version, created_at_us, found = cbor.record(value, "segment", cbor.uint(255), cbor.uint(), records)
-    if version != 1:
+    if version != _PLAIN:
         raise MalformedError(f"segment version {version}: a newer Covey?")
     return (_part(entry.number, created_at_us, found),)
 
 
-def _is_packed(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 3 and value[0] == _PACKED
-
-
 def _read_packed(value: object) -> OpenedSegment:
     sizes = cbor.uint(255), cbor.uint(MAXIMUM_SEGMENT_BYTES), cbor.octets_to(MAXIMUM_SEGMENT_BYTES)
-    _, inflated, packed = cbor.record(value, "packed segment", *sizes)
+    version, inflated, packed = cbor.record(value, "packed segment", *sizes)
+    if version != _PACKED:
+        raise MalformedError(f"packed segment version {version}: a newer Covey?")
     (erased_at_us, erased), parts = packing.unpack(inflated, packed, cbor.uint(), _ERASED)
     return OpenedSegment(parts, erased_at_us, erased)
 
 
 def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
-    if _is_packed(value):
-        opened = _read_packed(value)
-        if opened.erased_at_us or opened.erased:
-            raise MalformedError("a merged segment from which something was erased")
-        parts = opened.parts
-    else:
-        version, parts = cbor.record(value, "merged segment", cbor.uint(255), _PARTS)
-        if version != 2:
-            raise MalformedError(f"merged segment version {version}: a newer Covey?")
-    if [part.number for part in parts] != list(range(entry.first, entry.number + 1)):
+    opened = _read_packed(value)
+    if opened.erased_at_us or opened.erased:
+        raise MalformedError("a merged segment from which something was erased")
+    if [part.number for part in opened.parts] != list(range(entry.first, entry.number + 1)):
         raise MalformedError("the merged segment does not hold the positions that it stands for")
-    return parts
+    return opened.parts
 
 
 def _read_thinned(entry: SegmentEntry, value: object) -> OpenedSegment:
-    if _is_packed(value):
-        opened = _read_packed(value)
-    else:
-        version, erased_at_us, parts, erased = cbor.record(
-            value, "thinned segment", cbor.uint(255), cbor.uint(), _PARTS, _ERASED
-        )
-        if version != 3:
-            raise MalformedError(f"thinned segment version {version}: a newer Covey?")
-        opened = OpenedSegment(parts, erased_at_us, erased)
+    opened = _read_packed(value)
     numbers = [entry.first - 1, *(part.number for part in opened.parts), entry.number + 1]
     ascending = all(before < after for before, after in pairwise(numbers))
     if not ascending or not all(part.records for part in opened.parts):
@@ -279,11 +259,6 @@ def _read_thinned(entry: SegmentEntry, value: object) -> OpenedSegment:
     return opened
 
 
-def _read_part(value: object) -> SegmentPart:
-    records = cbor.many(_read_record, MAXIMUM_SEGMENT_RECORDS)
-    return _part(*cbor.record(value, "part", cbor.uint(), cbor.uint(), records))
-
-
 def _part(number: int, created_at_us: int, records: tuple[list[Any], ...]) -> SegmentPart:
     placed = [SegmentRecord(received, message, number, index) for index, (received, message) in enumerate(records)]
     return SegmentPart(number, created_at_us, tuple(placed))
@@ -294,5 +269,4 @@ def _read_record(value: object) -> list[Any]:
 
 
 _RECORD_READERS = (cbor.uint(), cbor.octets_to(MAXIMUM_MESSAGE_BYTES))
-_PARTS = cbor.many(_read_part, MAXIMUM_SEGMENT_PARTS)
 _ERASED = cbor.many(ErasedNumbers.from_wire, _MOST_RANGES)
