@@ -73,8 +73,6 @@ def make() -> dict[str, Any]:
     forged = proposed(ALICE, history, pins, WITH_CAROL, state=false)
     by_bob, by_carol = (said(each, Approval(written[-1].id), written[-1]) for each in (BOB, CAROL))
     forged_by_bob = said(BOB, Approval(forged[-1].id), forged[-1])
-    ungraphed = proposed(ALICE, history, pins, WITH_CAROL, state=replace(correct, graph=None))
-    ungraphed_by_bob = said(BOB, Approval(ungraphed[-1].id), ungraphed[-1])
     beside = said(ALICE, SettingOrder(EVERYBODY, "app.mode", "beside"), first)
     return {
         "what": "In each case a device holds the operations and has pinned the operators; `checkpoints` are what it "
@@ -85,7 +83,6 @@ def make() -> dict[str, Any]:
             _case("signed by one that is none", pins, *history, *written, by_carol),
             _case("beside an order", pins, *history, beside, *written, by_bob),
             _case("of a false state", pins, *history, *forged, forged_by_bob),
-            _case("of before, without a graph", pins, *history, *ungraphed, ungraphed_by_bob),
             _case("made for other operators", Pins(frozenset({CAROL.signing_public})), *history, *written, by_bob),
         ],
         "graphs": _graphs([*history, *written, by_bob]),

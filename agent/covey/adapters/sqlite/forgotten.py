@@ -71,7 +71,7 @@ class ForgottenOperations:
             "INSERT INTO forgotten_operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(arrival, it.id, log[0], it.number, it.height, log[1], manifest_version, it.kind, late, it.length),
-                *(frontier, node, b"".join(it.parents), it.target or b""),
+                *(frontier, node, b"".join(it.parents), it.target),
             ),
         )
 

@@ -171,15 +171,7 @@ class Checkpoints:
         covered = covered_by(self._nodes, proposal.first.follows)
         members = [each.keys.signing_public for each in manifest.members if not each.is_board]
         try:
-            made = state_of(
-                self._records,
-                self._group_id,
-                covered,
-                state.covers,
-                state.pins,
-                members,
-                form=None if state.graph is None else state.form,
-            )
+            made = state_of(self._records, self._group_id, covered, state.covers, state.pins, members)
         except LocalError:
             return _unreadable(proposal, FORGOTTEN)
         electors = _electors(manifest, made)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint
 from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import followed_by
-from covey.core.checkpoints.state import CheckpointState, GraphForm
+from covey.core.checkpoints.state import CheckpointState
 from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
 from covey.core.history.operation import OperationShape
 from covey.core.ids import GroupId, OperationId
@@ -87,7 +87,7 @@ def _settled_orders(
 ) -> frozenset[OperationId]:
     """Return the orders whose words nobody needs any more who has nothing to do with them (rule 4)."""
     state = base.state
-    if state is None or state.form is not GraphForm.TARGETS or base.objection:
+    if state is None or base.objection:
         return frozenset()
     return settled(records, group_id, covered, weigh_covered(records, group_id, covered, state.pins))
 

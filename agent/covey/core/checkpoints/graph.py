@@ -5,8 +5,7 @@
 2. It is divided into parts of `GRAPH_PART`, each with a hash; the hash of these hashes stands in the checkpoint's
    state. So each part can be told right from wrong by itself, whoever brings it.
 3. What others are judged by says so in it (`judged`): whoever brings that without its bytes is not believed. Orders
-   that the checkpoint settles (`covered.py`) are none of that, and are there with their targets. A graph of the form of
-   before has no targets, and every order in it is judged by.
+   that the checkpoint settles (`covered.py`) are none of that, and are there with their targets.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
 if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
 
-_FIELDS = 10
-"""Of what remains of an operation, in a graph without targets."""
 _DOMAIN, _DOMAIN_OF_PART = b"covey/1 graph", b"covey/1 gr part"
 
 
@@ -54,12 +51,9 @@ def followed_by(shapes: Iterable[OperationShape], covers: Iterable[OperationId])
 
 
 def covered_graph(
-    records: OperationRecords, group_id: GroupId, covers: OperationId, settled: Collection[OperationId] | None
+    records: OperationRecords, group_id: GroupId, covers: OperationId, settled: Collection[OperationId]
 ) -> Iterator[Remains]:
-    """Yield the graph of what an operation follows (rules 1 and 3); it needs some 60 bytes of memory for each.
-
-    None: of the form of before.
-    """
+    """Yield the graph of what an operation follows (rules 1 and 3); it needs some 60 bytes of memory for each."""
     below = {each.arrival for each in followed_by(records.shapes(group_id), [covers]) if each.id != covers}
     checkpoints: set[OperationId] = set()
     for arrival, remains, approves in records.places.remains(group_id):
@@ -67,8 +61,8 @@ def covered_graph(
             continue
         if remains.kind == OperationKind.CHECKPOINT:
             checkpoints.add(remains.id)
-        is_judged = remains.judged and approves not in checkpoints and remains.id not in (settled or ())
-        yield replace(remains, judged=is_judged, target=None if settled is None else remains.target)
+        is_judged = remains.judged and approves not in checkpoints and remains.id not in settled
+        yield replace(remains, judged=is_judged)
 
 
 def divided(graph: Iterable[Remains]) -> Iterator[tuple[Remains, ...]]:
@@ -150,12 +144,11 @@ class HistoryGraph:
 
 def _to_wire(it: Remains) -> list[object]:
     log = it.log.author, it.log.incarnation
-    fields = [it.id, *log, it.number, it.height, it.manifest, it.kind, it.judged, it.length, list(it.parents)]
-    return fields if it.target is None else [*fields, it.target]
+    place = [it.id, *log, it.number, it.height, it.manifest]
+    return [*place, it.kind, it.judged, it.length, list(it.parents), it.target]
 
 
 def _from_wire(value: object) -> Remains:
-    with_target = isinstance(value, list) and len(value) > _FIELDS
     found, author, incarnation, *rest = cbor.record(
         value,
         "remains",
@@ -169,11 +162,10 @@ def _from_wire(value: object) -> Remains:
         cbor.boolean,
         cbor.uint(MAXIMUM_OPERATION_BYTES),
         cbor.many(cbor.octets(ID_BYTES), MAXIMUM_PARENTS),
-        *([cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES)] if with_target else []),
+        cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES),
     )
     remains = Remains(found, Log(author, incarnation), *rest)
-    if remains.target is not None:
-        _check_target(remains)
+    _check_target(remains)
     return remains
 
 
@@ -186,5 +178,5 @@ def _check_target(it: Remains) -> None:
     if it.kind not in TARGETED:
         if it.target:
             raise MalformedError("a target of what is no order")
-    elif (OrderTarget.from_wire(it.target or b"").key is None) != (it.kind == OperationKind.COMMAND):
+    elif (OrderTarget.from_wire(it.target).key is None) != (it.kind == OperationKind.COMMAND):
         raise MalformedError("a setting without a key, or a command with one")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint, Checkpoints, knows_admins
 from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import HistoryGraph, covered_graph, digest_of_parts, divided, part_digest
-from covey.core.checkpoints.state import CheckpointState, GraphForm
+from covey.core.checkpoints.state import CheckpointState
 from covey.core.group.manifest import GroupManifest, Role, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.checkpoint import DIGEST_BYTES, CheckpointPart, state_digest
@@ -96,12 +96,12 @@ class Newcomers:
         return [GroupSend(message.author, MessageType.HISTORY_GRAPH, group_id, graph.to_wire())]
 
     def _base(self, group_id: GroupId) -> Checkpoint | None:
-        """Return the last checkpoint that counts here and names a graph."""
+        """Return the last checkpoint that counts here."""
         void = self._history.standing(group_id).void
         found = Checkpoints(
             self._records.operations, group_id, self._pins(group_id), void, lambda each: self._manifest(group_id, each)
         )
-        return next((each for each in found.newest_first() if _has_graph(each)), None)
+        return next((each for each in found.newest_first() if _counts(each)), None)
 
     def _manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
         raw = self._records.groups.manifest(group_id, manifest_hash)
@@ -331,23 +331,19 @@ class Newcomers:
         return state
 
 
-def _settled_by(
-    operations: OperationRecords, group_id: GroupId, state: CheckpointState
-) -> frozenset[OperationId] | None:
-    """Return which orders a state settles; None where its graph is of the form of before."""
-    if state.form is not GraphForm.TARGETS:
-        return None
+def _settled_by(operations: OperationRecords, group_id: GroupId, state: CheckpointState) -> frozenset[OperationId]:
+    """Return which orders a state settles."""
     covered = covered_by(operations.nodes(group_id), operations.frontier(group_id, state.covers))
     return settled(operations, group_id, covered, weigh_covered(operations, group_id, covered, state.pins))
 
 
-def _has_graph(found: Checkpoint) -> bool:
-    return not found.code and found.objection != VOID and found.state is not None and found.state.graph is not None
+def _counts(found: Checkpoint) -> bool:
+    return not found.code and found.objection != VOID and found.state is not None
 
 
 def _length(it: Remains) -> int:
     """Return how long what remains of an operation is in a message, at most."""
-    return 160 + (2 + len(it.id)) * len(it.parents) + len(it.target or b"")
+    return 160 + (2 + len(it.id)) * len(it.parents) + len(it.target)
 
 
 def _state_of(operations: list[Operation]) -> CheckpointState:

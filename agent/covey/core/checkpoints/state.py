@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from covey.core.checkpoints.covered import settled, weigh_covered
@@ -41,16 +40,6 @@ from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
 
-_FIELDS = 7
-"""Of a state without a graph."""
-
-
-class GraphForm(IntEnum):
-    """What a graph says of orders: all of their words are needed, or of those that are settled the targets remain."""
-
-    WHOLE_ORDERS = 0
-    TARGETS = 1
-
 
 @dataclass(frozen=True, slots=True)
 class KeptOrder:
@@ -76,8 +65,8 @@ class KeptProfile:
 class CheckpointState:
     """A state: `covers` follows all that it is made of, `pins` are whom it takes for operators to begin with.
 
-    `operators` are these and whom they added, with labels; `settings` are orders by key, the last one first. `form` is
-    that of the graph.
+    `operators` are these and whom they added, with labels; `settings` are orders by key, the last one first. `graph`
+    names what remains of all that `covers` follows (`graph.py`).
     """
 
     covers: OperationId
@@ -85,8 +74,7 @@ class CheckpointState:
     operators: dict[DeviceKey, str]
     profile: KeptProfile | None
     settings: dict[str, tuple[KeptOrder, ...]]
-    graph: bytes | None = None
-    form: GraphForm = GraphForm.WHOLE_ORDERS
+    graph: bytes
 
     def to_wire(self) -> bytes:
         """Return the one encoding of it."""
@@ -104,14 +92,9 @@ class CheckpointState:
                     [key, [_order_to_wire(each, places[each.author]) for each in self.settings[key]]]
                     for key in sorted(self.settings)
                 ],
-                *self._graph_to_wire(),
+                self.graph,
             ]
         )
-
-    def _graph_to_wire(self) -> tuple[object, ...]:
-        if self.graph is None:
-            return ()
-        return (self.graph, int(self.form)) if self.form else (self.graph,)
 
     @classmethod
     def from_wire(cls, state: bytes) -> CheckpointState:
@@ -120,11 +103,8 @@ class CheckpointState:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        fields = cbor.decode(state, CHECKPOINT_PARTS * CHECKPOINT_PART_BYTES, 16 * MAXIMUM_STATE_ENTRIES)
-        beyond = len(fields) - _FIELDS if type(fields) is list else 0
-        readers: list[cbor.Read[Any]] = [cbor.octets(DIGEST_BYTES), _form]
-        covers, pinned, threshold, operators, profile, authors, settings, *graph = cbor.record(
-            fields,
+        covers, pinned, threshold, operators, profile, authors, settings, graph = cbor.record(
+            cbor.decode(state, CHECKPOINT_PARTS * CHECKPOINT_PART_BYTES, 16 * MAXIMUM_STATE_ENTRIES),
             "state",
             cbor.octets(ID_BYTES),
             _KEYS,
@@ -133,7 +113,7 @@ class CheckpointState:
             cbor.optional(_profile),
             _KEYS,
             cbor.many(_setting, MAXIMUM_STATE_ENTRIES),
-            *readers[: max(0, beyond)],
+            cbor.octets(DIGEST_BYTES),
         )
         try:
             orders = {
@@ -142,7 +122,7 @@ class CheckpointState:
             }
         except IndexError as error:
             raise MalformedError("a state that names an author which it does not list") from error
-        found = cls(covers, Pins(frozenset(pinned), threshold), dict(operators), profile, orders, *graph)
+        found = cls(covers, Pins(frozenset(pinned), threshold), dict(operators), profile, orders, graph)
         if found.to_wire() != state:
             raise MalformedError("a state in an order of its own")
         return found
@@ -153,13 +133,6 @@ def _order_to_wire(order: KeptOrder, index: int) -> list[object]:
 
 
 _KEYS: cbor.Read[Any] = cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_STATE_ENTRIES)
-
-
-def _form(value: object) -> GraphForm:
-    try:
-        return GraphForm(cbor.uint(255)(value))
-    except ValueError as error:
-        raise MalformedError("a graph of no known form") from error
 
 
 def _operator(value: object) -> tuple[DeviceKey, str]:
@@ -201,10 +174,8 @@ def state_of(
     covers: OperationId,
     pins: Pins,
     members: Collection[DeviceKey],
-    *,
-    form: GraphForm | None = GraphForm.TARGETS,
 ) -> CheckpointState:
-    """Return what covered operations come to (rules 1 to 4); without a form: without a graph.
+    """Return what covered operations come to (rules 1 to 4).
 
     Raises:
         LocalError: the profile that it has is not here any more, or a setting.
@@ -215,10 +186,8 @@ def state_of(
     profile = KeptProfile(profiles[-1], _operation(records, group_id, profiles[-1]).body) if profiles else None
     newest_first = [each.id for each in reversed(weighed.orders) if each.counts and each.id not in gone]
     settings = _kept(_given(records, group_id, newest_first))
-    if form is None:
-        return CheckpointState(covers, pins, weighed.operators, profile, settings)
-    graph = covered_graph(records, group_id, covers, gone if form is GraphForm.TARGETS else None)
-    return CheckpointState(covers, pins, weighed.operators, profile, settings, graph_digest(graph), form)
+    graph = graph_digest(covered_graph(records, group_id, covers, gone))
+    return CheckpointState(covers, pins, weighed.operators, profile, settings, graph)
 
 
 def _given(

@@ -217,8 +217,7 @@ class Remains:
     """What remains of an operation where what it says is forgotten; `length` is that of the whole one, in bytes.
 
     `judged` says that others are judged by what it says, so that it is never forgotten by a checkpoint that covers it.
-    `target` is what stays of an order's words (`core/orders/target.py`), empty of everything else; None in a graph of
-    the form that has none.
+    `target` is what stays of an order's words (`core/orders/target.py`), empty of everything else.
     """
 
     id: OperationId
@@ -230,7 +229,7 @@ class Remains:
     judged: bool
     length: int
     parents: tuple[OperationId, ...]
-    target: bytes | None = None
+    target: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,7 @@ def test_a_thousand_keys_take_less_than_a_hundred_kilobytes() -> None:
         )
         for number in range(1_000)
     }
-    state = CheckpointState(first.id, _PINS, dict.fromkeys(authors, "Frida"), None, settings)
+    state = CheckpointState(first.id, _PINS, dict.fromkeys(authors, "Frida"), None, settings, bytes(32))
     length = sum(len(part.to_wire()) for part in divided(state.to_wire()))
     assert length <= 100_000
     assert len(divided(state.to_wire())) == 2

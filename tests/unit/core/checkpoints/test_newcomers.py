@@ -11,7 +11,6 @@ import pytest
 from covey.core.checkpoints.checkpoints import Checkpoint
 from covey.core.checkpoints.forgetting import base_of, count_uncovered, forgettable
 from covey.core.checkpoints.graph import HistoryGraph, divided, part_digest
-from covey.core.checkpoints.state import CheckpointState
 from covey.core.crypto import Identity
 from covey.core.group.manifest import Mode
 from covey.core.history.bodies import GroupProfile, Note
@@ -37,14 +36,6 @@ from tests.elector import Elector
 from tests.fleet import Device, admit, carry
 
 _NOTES = GRAPH_PART + 5
-
-
-def _as_it_is(state: CheckpointState) -> CheckpointState:
-    return state
-
-
-def _without_graph(state: CheckpointState) -> CheckpointState:
-    return replace(state, graph=None)
 
 
 def deliver(*devices: Device, rounds: int = 6) -> None:
@@ -78,7 +69,6 @@ class Site:
         pinned: bool = True,
         notes: int = _NOTES,
         keeper: bool = False,
-        old: bool = False,
         mode: Mode = Mode.INVITES_ONLY,
     ) -> None:
         devices = self.ann, self.ben = Device("ann", folder), Device("ben", folder)
@@ -92,7 +82,7 @@ class Site:
             self.cem.nodes.pins = self.pins
         self.write(notes)
         deliver(*devices)
-        self.agree(_without_graph if old else _as_it_is)
+        self.agree()
         self.forgotten = [forget(each, self.group_id) for each in self.electors[int(keeper) :]]
 
     def write(self, notes: int) -> None:
@@ -109,9 +99,9 @@ class Site:
         ann.say(self.group_id, GroupProfile("Pumps"))
         ben.say(self.group_id, Note("text/plain", b"the last one"))
 
-    def agree(self, says: Callable[[CheckpointState], CheckpointState]) -> None:
+    def agree(self) -> None:
         """Have both sign a checkpoint."""
-        self.electors[0].propose(self.group_id, lie=says)
+        self.electors[0].propose(self.group_id, lie=lambda state: state)
         deliver(self.ann, self.ben)
         self.electors[1].turn()
         deliver(self.ann, self.ben)
@@ -216,17 +206,6 @@ def test_what_comes_late_is_taken_no_second_time(tmp_path: Path) -> None:
     assert (taken.accepted, taken.waiting, taken.refused) == ([], 0, [])
     commands = list(site.cem.store.operations.of_kind(site.group_id, OperationKind.COMMAND))
     assert len(commands) == 1, "an order is here whole, once"
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_before_gives_nothing_and_the_next_one_does(tmp_path: Path) -> None:
-    site = Site(tmp_path, old=True)
-    assert site.held(site.ann)[0].code == "", "a state without a graph counts as ever"
-    site.join()
-    assert not site.is_in_step()
-    site.agree(_as_it_is)
-    site.live(300)
-    assert site.is_in_step()
 
 
 @pytest.mark.slow
