@@ -2,7 +2,7 @@
 
 An image is the encoding of `[signature, signer, header, contents]`, where several operators have signed with
 `[[signature, signer], ...]` of the others behind, `header` that of
-`[2, version, architecture, version of .mpy, bytes of heap, size of the list, digest of the list]`.
+`[1, version, architecture, version of .mpy, bytes of heap, size of the list, digest of the list]`.
 `contents` begin with the list, an encoding of `[name, size, digest]` for each file, and go on with the files."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write_image(files: dict[str, bytes], architecture: str, heap_bytes: int, ope
     kept = {name: content for name, content in sorted(files.items()) if name not in STAYS}
     listed = b"".join(cbor.encode([name, len(content), _digest(content)]) for name, content in kept.items())
     mpy = MPY_VERSION if any(name.endswith(".mpy") for name in kept) else 0
-    header = cbor.encode([2, SOFTWARE, architecture, mpy, heap_bytes, len(listed), _digest(listed)])
+    header = cbor.encode([1, SOFTWARE, architecture, mpy, heap_bytes, len(listed), _digest(listed)])
     return cbor.encode([*_signed(header, operator), header, listed + b"".join(kept.values())])
 
 
@@ -135,7 +135,7 @@ def read_image(raw: bytes) -> BoardImage:
         cbor.uint(MAXIMUM_BOARD_LIST_BYTES),
         cbor.octets(KEY_BYTES),
     )
-    if kind != 2:
+    if kind != 1:
         raise MalformedError("the kind of a board's firmware")
     if list_bytes > len(contents) or _digest(contents[:list_bytes]) != list_digest:
         raise MalformedError("the list of a board's firmware")

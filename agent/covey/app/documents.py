@@ -77,7 +77,7 @@ def from_json(kind: type[Document], value: Any) -> Document:
     """Return JSON values of an agent as a document; what only a later version says is left out.
 
     Raises:
-        AgentVersionError: an earlier version does not say it, or a later one says it in another way.
+        AgentVersionError: the agent, of another version, does not say it, or says it in another way.
     """
     found: Document = _read(kind, value, "a document")
     return found

@@ -109,10 +109,10 @@ class Update:
     def _examine(self, header):
         """Rule 1, of what it says itself; return what it says of the list."""
         fields = cbor.decode(header, messages.MESSAGE_BYTES_MAX)
-        if not isinstance(fields, list) or fields[:1] != [2]:
+        if not isinstance(fields, list) or fields[:1] != [1]:
             raise Unfit("it is of another kind than this board takes")
         _, _, architecture, mpy, heap_bytes, size, digest = cbor.record(
-            fields, (2, 2), str, str, (0, 255), cbor.UINT, (1, _LIST_BYTES_MAX), 32
+            fields, (1, 1), str, str, (0, 255), cbor.UINT, (1, _LIST_BYTES_MAX), 32
         )
         here, own_mpy = architecture_here()
         if architecture not in ("", here) and architecture not in _thumb_before(here):

@@ -269,7 +269,7 @@ class Link:
             self._fresh = True
             self._new_session(payload[8:16])
         self._version = version
-        self._peer_window = min(max(payload[3], 1), _WINDOW_MAX)  # 0 before there were windows
+        self._peer_window = min(max(payload[3], 1), _WINDOW_MAX)
         self._peer_mtu = min(max(int.from_bytes(payload[4:6], "little"), _MTU_MIN), MTU_MAX)
         self._peer_message_bytes_max = int.from_bytes(payload[6:8], "little")
         if payload[16:24] == self.boot_id:

@@ -2,7 +2,7 @@
 
 1. A check yields findings; an error of ours that it raises is a finding, too, with its own hint.
 2. A check is skipped when one that it needs has found an error: one cause, one line.
-3. Nothing is changed but what any command changes (a database of an earlier version is migrated).
+3. Nothing is changed but what any command changes (a database is brought up to the newest tables).
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class AttachedSensors:
             sensor.reported, sensor.reported_us = state, now.monotonic_us
 
     def _forget_others(self, now: Now) -> None:
-        """Let what an earlier agent noted of sensors that are configured no more hold no longer."""
+        """Forget what was noted of sensors that are no longer configured."""
         here = {each.feed.name for each in self._known}
         forget_sensors(self._store, here, now.wall_us)
         gone = [name for name in self._store.sensor_positions.names() if name not in here]

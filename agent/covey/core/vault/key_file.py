@@ -46,7 +46,7 @@ class KeyFile:
 
     keys: tuple[VaultKey, ...]
     epochs: Mapping[GroupId, EpochId] | None = None
-    """None in a file of before epochs were noted."""
+    """None until the agent has compared the key with its groups."""
     readers: tuple[VaultKeyReader, ...] = ()
     reader_secret: bytes | None = field(default=None, repr=False)
 

@@ -209,7 +209,7 @@ class Acknowledgement:
     """What the recipient holds durably of one link.
 
     The sender may forget those whose `imprints` are their messages' (`core/link/imprints.py`); all of them, where None:
-    a board, and an earlier Covey, name no imprints.
+    a board names no imprints.
     """
 
     incarnation: Incarnation

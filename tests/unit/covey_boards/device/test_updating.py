@@ -269,8 +269,8 @@ def test_a_firmware_that_the_flash_has_no_room_for_is_refused_before_it_comes(
     assert _send(flash, image).state == TRIED, "what was flashed needs no room"
 
 
-def test_a_header_of_earlier_versions_is_refused(flash: Flash, operator: Identity) -> None:
-    header = agent_cbor.encode([1, "older", "", 0, 0, [["core.py", 1, bytes(32)]]])
+def test_a_header_of_another_kind_is_refused(flash: Flash, operator: Identity) -> None:
+    header = agent_cbor.encode([2, "newer", "", 0, 0, [["core.py", 1, bytes(32)]]])
     signed = crypto.sign(b"covey/1 board firmware", header, operator)
     update = Update(flash, agent_cbor.encode([signed, operator.signing_public, header]))
     assert (update.state, update.why) == (REFUSED, "it is of another kind than this board takes")
@@ -280,7 +280,7 @@ def test_a_header_of_earlier_versions_is_refused(flash: Flash, operator: Identit
 
 def test_a_list_that_is_none_is_refused_although_it_is_signed(flash: Flash, operator: Identity) -> None:
     listed = b"\xff" * 40
-    header = agent_cbor.encode([2, "x", "", 0, 0, len(listed), updating.digest([listed])])
+    header = agent_cbor.encode([1, "x", "", 0, 0, len(listed), updating.digest([listed])])
     signed = crypto.sign(b"covey/1 board firmware", header, operator)
     update = Update(flash, agent_cbor.encode([signed, operator.signing_public, header]))
     update.take(0, listed)

@@ -57,21 +57,13 @@ def test_as_many_go_ahead_as_the_peer_takes(window: int) -> None:
 
 
 @pytest.mark.parametrize(("said", "ahead"), [(0, 1), (255, 8)])
-def test_a_peer_of_before_has_no_window_and_a_boundless_one_is_bounded(said: int, ahead: int) -> None:
+def test_a_window_out_of_bounds_counts_as_the_next_within(said: int, ahead: int) -> None:
     board = Link(b"b" * 8)
     hello = bytes([1, 1, 1, said, 0, 2, 0, 16]) + b"g" * 8 + b"b" * 8
     board.receive_bytes(framing.encode(bytes([HELLO, 0, 0, 0]) + hello), 0)
     board.bytes_to_send(0)
     _queue(board, 12)
     assert len(_written(board)) == ahead
-
-
-def test_an_older_peer_reads_the_window_as_nothing() -> None:
-    gateway = Link(b"g" * 8, mtu=512, window=8)
-    gateway.handle_deadline(0)
-    (body,) = framing.Decoder(64).receive_bytes(gateway.bytes_to_send(0))
-    assert body[4:8] == bytes([1, 1, 1, 8]), "the place of the window was unused"
-    assert len(body) == 4 + 24
 
 
 def test_what_was_passed_over_is_named_once_and_all_from_there_goes_again() -> None:
