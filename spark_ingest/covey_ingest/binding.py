@@ -22,10 +22,8 @@ from covey.core.ids import VaultId
 from covey.errors import ConfigurationError
 from covey_ingest.table_locations import MARK
 
-_LAYOUT = 3
-"""Of tables and checkpoint; a file without it is 1. Raise it where earlier code would go wrong: from 2 on offsets name
-what is read again; in 3, of several vaults, whose nodes they are."""
-_OF_ONE_VAULT = 2
+_LAYOUT = 1
+"""Of tables and checkpoint. Raise it where earlier code would go wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +39,9 @@ class Binding:
         return self.vaults[0]
 
     def to_json(self) -> bytes:
-        """Return what stands in the files: of one vault as an earlier Covey writes and reads it."""
-        several = {"vaults": list(self.vaults)} if len(self.vaults) > 1 else {}
-        layout = _LAYOUT if several else _OF_ONE_VAULT
-        return json.dumps({"ingest": self.ingest, "vault_id": self.home, **several, "layout": layout}).encode()
+        """Return the files' content."""
+        about = {"ingest": self.ingest, "vault_id": self.home, "vaults": list(self.vaults), "layout": _LAYOUT}
+        return json.dumps(about).encode()
 
 
 def bind(tables: Path, checkpoint: Path, vault_ids: Sequence[VaultId]) -> Binding:
@@ -73,20 +70,20 @@ def bind(tables: Path, checkpoint: Path, vault_ids: Sequence[VaultId]) -> Bindin
 
 
 def _read(path: Path) -> Binding | None:
-    """Return what binds, whatever layout it stands in."""
+    """Return what binds; None where there is no file."""
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:
         return None
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not found.keys() >= {"ingest", "vault_id"}:
+    if not isinstance(found, dict) or not found.keys() >= {"ingest", "vault_id", "vaults", "layout"}:
         raise ConfigurationError(f"{path} is damaged", hint="restore it: it binds tables and checkpoint together")
-    layout = found.get("layout", 1)
+    layout = found["layout"]
     if not isinstance(layout, int) or layout > _LAYOUT:
         raise ConfigurationError(
             f"{path.parent} was written by a newer Covey (layout {str(layout)[:20]})",
             hint="upgrade covey here, or give new tables and a new checkpoint",
         )
-    vaults = dict.fromkeys([str(found["vault_id"]), *map(str, found.get("vaults", ()))])
+    vaults = dict.fromkeys([str(found["vault_id"]), *map(str, found["vaults"])])
     return Binding(str(found["ingest"]), tuple(vaults))

@@ -97,7 +97,7 @@ def known_for(tables: Path, messages: pa.Table, newest: int | None = None) -> pa
 
 
 def _with_clocks(messages: pa.Table) -> pa.Table:
-    """Return the messages that say something of their clocks, those of earlier versions nothing, as they came."""
+    """Return the messages that say something of their clocks, as they came."""
     return messages.filter(pc.field("clock_offset").is_valid()).sort_by("received_at")
 
 

@@ -113,10 +113,7 @@ def summaries_in(folder: Path) -> list[pa.Table]:
 
 
 def _as_now(before: pa.Table) -> pa.Table:
-    """Return the table as it stood, without what is computed anew, and with columns that an earlier Covey lacked."""
-    for field in SCHEMA:
-        if field.name not in before.column_names:
-            before = before.append_column(field, pa.nulls(len(before), field.type))
+    """Return the table as it stood, without what is computed anew."""
     return before.select(SCHEMA.names)
 
 

@@ -52,7 +52,7 @@ def update(tables: Path, batch_id: int, home: str = "") -> None:
     """Bring the file up to a batch that is committed (rule 1); `home` is the id of the home vault, in hex."""
     if not (tables / "quarantine").exists():
         return
-    failed, last = _noted(path_in(tables))
+    failed, last = read_state(path_in(tables), SCHEMA)
     files = _files(tables, last, batch_id)
     if not files:
         if batch_id - last >= _QUIET_BATCHES:
@@ -76,22 +76,14 @@ def _files(tables: Path, after: int, upto: int) -> list[Path]:
 
 
 def _spans_of(files: list[Path], home: str) -> pa.Table:
-    """Return what the files say of whole segments. Those of an earlier Covey do not name spans, and say nothing."""
+    """Return what the files say of whole segments; rows of single messages name no span."""
     import pyarrow.dataset as ds  # brings pandas, half a second and 45 MB; Python workers never come here
 
     schema = SCHEMA.append(pa.field("reason", pa.string()))
     named = ds.field("first_segment").is_valid()
     found = ds.dataset([*map(str, files)], schema=schema, format="parquet").to_table(filter=named)
-    vaults = found["vault"].fill_null(home)
+    vaults = found["vault"]
     return found.set_column(3, SCHEMA.field("vault"), pc.if_else(pc.equal(vaults, home), "", vaults))
-
-
-def _noted(path: Path) -> tuple[pa.Table, int]:
-    """Return the file's rows, and the last micro-batch in them; an earlier Covey knew one vault."""
-    noted, last = read_state(path, SCHEMA)
-    if "vault" not in noted.column_names:
-        noted = noted.append_column(SCHEMA.field("vault"), pa.array([""] * len(noted), pa.string()))
-    return noted.select(SCHEMA.names), last
 
 
 class Whole(Protocol):
@@ -134,7 +126,7 @@ class Prober:
             return
         written_ns = self._path.stat().st_mtime_ns
         if written_ns != self._written_ns:
-            rows = _noted(self._path)[0].to_pylist()
+            rows = read_state(self._path, SCHEMA)[0].to_pylist()
             nodes = [qualified(row["vault"], row["node"], "") for row in rows]
             spans = [
                 Span(node, row["first_segment"], row["last_segment"]) for node, row in zip(nodes, rows, strict=True)

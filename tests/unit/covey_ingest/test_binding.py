@@ -23,9 +23,10 @@ def _read(folder: Path, name: str) -> dict[str, object]:
     return found
 
 
-def test_one_vault_is_written_as_an_earlier_covey_does(tmp_path: Path) -> None:
+def test_the_same_vault_is_bound_once(tmp_path: Path) -> None:
     first = _bind(tmp_path, A)
-    assert _read(tmp_path, "tables") == {"ingest": first.ingest, "vault_id": A.hex(), "layout": 2}
+    written = {"ingest": first.ingest, "vault_id": A.hex(), "vaults": [A.hex()], "layout": 1}
+    assert _read(tmp_path, "tables") == _read(tmp_path, "checkpoint") == written
     assert _bind(tmp_path, A) == first
 
 
@@ -34,7 +35,7 @@ def test_vaults_join_and_the_first_stays_the_first(tmp_path: Path) -> None:
     joined = _bind(tmp_path, B, A)
     assert (joined.ingest, joined.home, joined.vaults) == (first.ingest, A.hex(), (A.hex(), B.hex()))
     assert _read(tmp_path, "tables") == _read(tmp_path, "checkpoint")
-    assert _read(tmp_path, "tables")["layout"] == 3
+    assert _read(tmp_path, "tables")["vaults"] == [A.hex(), B.hex()]
     assert _bind(tmp_path, B) == joined
     with pytest.raises(ConfigurationError, match="another checkpoint or vault"):
         _bind(tmp_path, C)
@@ -57,7 +58,8 @@ def test_a_kill_between_the_two_files_does_no_harm(tmp_path: Path) -> None:
         (b"{", "damaged"),
         (b"[]", "damaged"),
         (b'{"ingest": "x"}', "damaged"),
-        (b'{"ingest": "x", "vault_id": "y", "layout": 4}', "newer Covey"),
+        (b'{"ingest": "x", "vault_id": "y", "vaults": ["y"]}', "damaged"),
+        (b'{"ingest": "x", "vault_id": "y", "vaults": ["y"], "layout": 2}', "newer Covey"),
     ],
 )
 def test_what_cannot_be_read_binds_nothing(tmp_path: Path, content: bytes, match: str) -> None:
