@@ -150,6 +150,7 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert password.stat().st_mode & 0o777 == 0o600
     assert pi.json("relay")["url"] == broker.url
     assert members(barn) == members(pi) == {barn.author, pi.author}
+    assert "has used that code already" in pi.fails("join", code, "--relay", broker.url, code=1)
     if not agent:
         barn.start("run")
     pi.ok("send", "--wait", "20", feed="from the new one")
@@ -242,7 +243,7 @@ def test_a_restart_between_ceremony_and_admission_changes_nothing(
     pi = fresh("pi")
     inviting = start(barn, "invite", "--yes")
     code = inviting.document()["code"]
-    assert pi.covey("join", code, "--relay", broker.url, "--timeout", "0").returncode == 1
+    assert pi.covey("join", code, "--relay", broker.url, "--timeout", "0").returncode == 124
     pi.start("run")
     assert inviting.end() == 0
     wait_until(lambda: '"members"' in pi.covey("group", "show", "--json").stdout, "the group arrives")
@@ -429,7 +430,7 @@ def test_a_fleet_ca_gives_certificates(
     shared = tmp_path / "shared"  # whose authority is not the password file does not know it
     shared.write_text(broker.enrolment_password)
     words = ("--relay", broker.url, "--timeout", "0", "--enrolment-password-file", str(shared))
-    assert pi.covey("join", code, *words).returncode == 1
+    assert pi.covey("join", code, *words).returncode == 124
     bundle = pi.state / "relay.pem"
     assert bundle.stat().st_mode & 0o777 == 0o600
     assert bundle.read_text().count("-----BEGIN ") == 2

@@ -29,7 +29,11 @@ def ended_as_owner(folder: Path) -> int | None:
         return None
     worker = os.fork()
     if worker == 0:
-        os.setgroups([])
+        name = _name_of(owner.st_uid)
+        if name is None:
+            os.setgroups([])
+        else:
+            os.initgroups(name, owner.st_gid)
         os.setgid(owner.st_gid)
         os.setuid(owner.st_uid)
         return None
@@ -39,6 +43,15 @@ def ended_as_owner(folder: Path) -> int | None:
     finally:
         signal.signal(signal.SIGINT, before)
     return code if code >= 0 else _SIGNALLED - code
+
+
+def _name_of(uid: int) -> str | None:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
 
 
 def may_manage(unit: str) -> bool:

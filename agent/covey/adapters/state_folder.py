@@ -141,11 +141,18 @@ class StateFolder:
         except PermissionError as error:
             raise ConfigurationError(
                 f"{self.path} is another user's",
-                hint="sudo -u covey covey …, or be in the group that may use its agent's socket",
+                hint="sudo covey …; the group that may use its agent's socket can call status, publish, send, recv and "
+                "history without",
             ) from error
         if wiped:
             self._renew()
         if not self._identity_path.exists():
+            if self.path != SYSTEM_STATE and SYSTEM_STATE.is_dir():  # the package's; its content is not everybody's
+                raise ConfigurationError(
+                    f"there is no device in {self.path}; this machine's own is in {SYSTEM_STATE}",
+                    hint="this command reads the state itself, which members of the agent's group may not: "
+                    "sudo covey …; status, publish, send, recv and history need no sudo",
+                )
             raise ConfigurationError(
                 f"there is no device in {self.path}", hint="run 'covey init' first, or name --state"
             )

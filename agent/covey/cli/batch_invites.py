@@ -36,7 +36,6 @@ def batch_options(parser: Parser) -> None:
     parser.add_argument("--output", "-o", metavar="DIR", help="with --batch or --labels: the folder of the files")
     parser.add_argument(
         "--label-prefix",
-        default=_PREFIX,
         metavar="TEXT",
         help=f"with --batch: what the devices' labels begin with, before a number (default: {_PREFIX})",
     )
@@ -45,9 +44,16 @@ def batch_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--valid",
-        default=_VALID,
         metavar="TIME",
         help=f"how long the files are good, at most {ADMISSION_US // _DAY_US}d (default: {_VALID})",
+    )
+    parser.add_argument(
+        "--command",
+        dest="commands",
+        action="append",
+        default=[],
+        metavar="ACTION",
+        help="with --batch or --labels: an action that the operators may have the devices do (operations.commands)",
     )
     parser.add_argument("--list", action="store_true", help="list the invites in files, and who has joined by them")
 
@@ -58,11 +64,12 @@ class Batch:
 
     count: int | None
     labels: str | None
-    label_prefix: str
+    label_prefix: str | None
     folder: str | None
-    valid: str
+    valid: str | None
     capabilities: tuple[str, ...]
     operators: Sequence[str] | None
+    commands: tuple[str, ...]
 
     def all_labels(self) -> list[str]:
         """Return the devices' labels.
@@ -71,6 +78,8 @@ class Batch:
             UsageError: it is not clear which, or there are too many.
         """
         if self.labels is not None:
+            if self.label_prefix is not None:
+                raise UsageError("--label-prefix has no effect with --labels", hint="it goes with --batch COUNT")
             if self.count is not None:
                 raise UsageError("--labels says how many, and so does --batch", hint="give one of them")
             lines = (line.strip() for line in read_text_file(self.labels).splitlines())
@@ -78,7 +87,7 @@ class Batch:
         if self.count is None or not 1 <= self.count <= MAXIMUM_PREPARED_INVITES:
             raise UsageError(f"--batch takes 1 to {MAXIMUM_PREPARED_INVITES}")
         digits = len(str(self.count))
-        return [f"{self.label_prefix}{number:0{digits}}" for number in range(1, self.count + 1)]
+        return [f"{self.label_prefix or _PREFIX}{number:0{digits}}" for number in range(1, self.count + 1)]
 
 
 def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: bool) -> int:
@@ -91,9 +100,10 @@ def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: boo
         group,
         labels,
         Path(batch.folder),
-        read_us("--valid", batch.valid, ADMISSION_US, _SHORTEST_US),
+        read_us("--valid", batch.valid or _VALID, ADMISSION_US, _SHORTEST_US),
         capabilities=batch.capabilities,
         operators=batch.operators,
+        commands=batch.commands,
     )
     if as_json:
         for label, path in zip(labels, paths, strict=True):
@@ -101,7 +111,7 @@ def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: boo
         return 0
     print(
         f"{count(len(paths), 'file')} in {printable(batch.folder)}, each a secret and for one device; "
-        f"good for {batch.valid}",
+        f"good for {batch.valid or _VALID}",
         file=sys.stderr,
     )
     print("on each device: covey join FILE", file=sys.stderr)

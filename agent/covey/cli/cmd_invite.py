@@ -14,7 +14,7 @@ from covey.app.pairing.inviting import InviteEnd, Newcomer, OpenInvitation
 from covey.app.pairing.preparing import cancel_prepared
 from covey.cli.batch_invites import Batch, batch_options, show_prepared, write_batch
 from covey.cli.device_options import open_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, group_option, json_option, refuse_idle
 from covey.cli.joining_view import print_operators
 from covey.cli.terminal import print_json
 from covey.core.ids import labelled_name
@@ -56,6 +56,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Open an invite; single use, ten minutes."""
+    _check_effects(options)
     with open_device(options) as device:
         if options.list:
             return show_prepared(device, as_json=options.json)
@@ -68,6 +69,24 @@ def run(options: argparse.Namespace) -> int:
         return invite_device(device, options)
 
 
+_OF_FILES = ("output", "label_prefix", "valid", "commands")
+_OF_INVITES = ("capability", "operator")
+_OF_CODES = ("yes", "no_wait", "no_qr")
+
+
+def _check_effects(options: argparse.Namespace) -> None:
+    """Refuse options that change nothing about what is asked for."""
+    for way in ("list", "cancel"):
+        if getattr(options, way) not in {None, False}:
+            refuse_idle(options, f"--{way}", "group", "to", "batch", "labels", *_OF_FILES, *_OF_INVITES, *_OF_CODES)
+    if options.batch is not None or options.labels is not None:
+        refuse_idle(options, "--batch" if options.labels is None else "--labels", "to", *_OF_CODES)
+        return
+    refuse_idle(options, "an invite without --batch or --labels", *_OF_FILES)
+    if options.to is not None:
+        refuse_idle(options, "--to", "operator", "yes", "no_qr")
+
+
 def _batch(options: argparse.Namespace) -> Batch:
     """Return what the person says of the files."""
     return Batch(
@@ -78,6 +97,7 @@ def _batch(options: argparse.Namespace) -> Batch:
         options.valid,
         tuple(options.capability),
         options.operator,
+        tuple(options.commands),
     )
 
 

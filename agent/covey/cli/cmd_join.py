@@ -58,7 +58,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--run", action="store_true", help="go on as the agent, as 'covey run' does")
     obedience = parser.add_mutually_exclusive_group()
     obedience.add_argument("--obey", action="store_true", help="obey the operators that the invite names, unasked")
-    obedience.add_argument("--obey-nobody", action="store_true", help="obey nobody whom the invite names")
+    obedience.add_argument("--obey-nobody", action="store_true", help="obey nobody, whatever the invite says")
     json_option(parser, "print JSON, one document a line")
 
 
@@ -103,7 +103,8 @@ def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *
         if isinstance(given, InviteFile):
             from covey.app.pairing.joining_by_file import ask_by_file
 
-            device, group_id = ask_by_file(opened, given, deadline - time.monotonic(), terms, _Log(options))
+            log = _Log(options, obeys=given.obeys)
+            device, group_id = ask_by_file(opened, given, deadline - time.monotonic(), terms, log)
         else:
             device, group_id = ask_to_join(opened, given, terms, _Terminal(options))
     except PairingError as error:
@@ -177,7 +178,7 @@ class _Terminal:
         if options.obey or options.obey_nobody or not operators:
             agrees = bool(options.obey and operators)
         else:
-            agrees = sys.stdin.isatty() and options.code != "-" and self._asks()
+            agrees = self._asks()
         if self._as_json and operators:
             print_json({"obeys": [to_json(each) for each in operators] if agrees else []})
             sys.stdout.flush()
@@ -188,6 +189,8 @@ class _Terminal:
         return agrees
 
     def _asks(self) -> bool:
+        if not sys.stdin.isatty() or self._options.code == "-":
+            return False
         print("are they to order this device? [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
@@ -202,7 +205,14 @@ class _Terminal:
 
 
 class _Log(_Terminal):
-    """Tells whoever reads it later how it went: nobody compares anything."""
+    """Tells whoever reads it later how it went: nobody compares anything, and the file says whom to obey."""
+
+    def __init__(self, options: argparse.Namespace, *, obeys: bool) -> None:
+        super().__init__(options)
+        self._obeys = obeys
+
+    def _asks(self) -> bool:
+        return self._obeys or super()._asks()
 
     def nobody_yet(self) -> None:
         """Say what is waited for."""

@@ -12,7 +12,7 @@ from covey.app.content.file_offers import pick_offer
 from covey.app.device.device import Device
 from covey.app.documents import to_json
 from covey.app.orders.commands import check_may_order, give_command, readers_of
-from covey.cli.command_view import print_ordered, wait_for_devices, wait_options
+from covey.cli.command_view import print_ordered, seconds_to_wait, wait_for_devices, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
@@ -52,6 +52,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _put(device: Device, options: argparse.Namespace) -> int:
+    seconds_to_wait(options)  # a mistake is told before anything is offered
     manifest, path = device.pick_group(options.group), Path(options.file)
     readers: list[NoisePublic] = []
     if options.selector is not None:
@@ -89,4 +90,4 @@ def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options:
         print_json({**to_json(entry), "order": order})
     if not options.wait:
         return 0
-    return wait_for_devices(device, manifest, given.order.id, options.timeout, as_json=options.json)
+    return wait_for_devices(device, manifest, given.order.id, seconds_to_wait(options), as_json=options.json)

@@ -13,7 +13,7 @@ from covey.app.orders import setting_orders
 from covey.app.orders.operators import OrderEntry, judged
 from covey.app.orders.program_settings import ordered_settings
 from covey.app.wording import count
-from covey.cli.command_view import lacking, wait_options
+from covey.cli.command_view import lacking, seconds_to_wait, wait_options
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
 from covey.cli.interruption import explained_interruption
@@ -95,6 +95,7 @@ def _set_secret(device: Device, options: argparse.Namespace) -> int:
             "a secret on the command line stands in the list of processes and in the shell's history",
             hint="leave it out to be asked for it, or give it by --from FILE, or - for stdin",
         )
+    seconds_to_wait(options)
     secret = read_secret("-" if options.value == "-" else options.file)
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
@@ -108,6 +109,7 @@ def _unset(device: Device, options: argparse.Namespace) -> int:
 
 
 def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> int:
+    seconds_to_wait(options)  # a mistake is told before anything is ordered
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_setting(device, manifest, options.setting, value, options.selector)
     return _ordered(device, manifest, options, judged(device, manifest, operation), devices)
@@ -138,7 +140,7 @@ def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, 
 
     stands = "the order stands: 'covey setting diff' shows what becomes of it"
     with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
-        in_time = wait_until(device, finished, options.timeout)
+        in_time = wait_until(device, finished, seconds_to_wait(options))
     rows = found()
     if options.json:
         print_json({"id": order.id, "devices": [asdict(each) for each in rows]})

@@ -13,7 +13,7 @@ from covey.app.loop.relay_loop import wait_until
 from covey.app.orders.command_reports import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
 from covey.app.orders.commands import OrderedCommand
 from covey.app.wording import count
-from covey.cli.grammar import seconds_option
+from covey.cli.grammar import refuse_idle, seconds_option
 from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
@@ -23,11 +23,14 @@ from covey.core.ids import labelled_name, printable
 from covey.limits.actions import MAXIMUM_RESULT_WHY_BYTES
 
 if TYPE_CHECKING:
+    import argparse
+
     from covey.app.device.device import Device
     from covey.app.orders.operators import OrderEntry
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
 
+_WAIT_S = 600.0
 _REFRESH_S = 5.0
 _DAY_US = 86_400_000_000
 
@@ -36,7 +39,19 @@ def wait_options(parser: Parser) -> None:
     """Add --wait, and for how long."""
     codes = f"exit code 0 if all did it, 1 if one failed, {PARTLY} if some obey no operator, {TIME_UP} if time is up"
     parser.add_argument("--wait", action="store_true", help=f"wait for all devices: {codes}")
-    seconds_option(parser, "--timeout", "with --wait: how long (default: 600)", 600.0)
+    seconds_option(parser, "--timeout", f"with --wait: how long (default: {_WAIT_S:.0f})")
+
+
+def seconds_to_wait(options: argparse.Namespace) -> float:
+    """Return for how long to wait, 0 without --wait.
+
+    Raises:
+        UsageError: --timeout is given without --wait.
+    """
+    if not options.wait:
+        refuse_idle(options, "no --wait", "timeout")
+        return 0.0
+    return _WAIT_S if options.timeout is None else float(options.timeout)
 
 
 def print_ordered(given: OrderedCommand) -> None:

@@ -266,6 +266,17 @@ def seconds_option(parser: Parser, name: str, what: str, default: float | None =
     parser.add_argument(name, type=read, default=default, metavar="SECONDS", help=what)
 
 
+def refuse_idle(options: argparse.Namespace, beside: str, *names: str) -> None:
+    """Refuse options that were given and have no effect beside another one, or in what is asked for.
+
+    `names` are their places in `options`; one that is None, False or empty was not given.
+    """
+    for name in names:
+        if getattr(options, name, None) not in (None, False, [], ()):
+            option = "--" + {"commands": "command"}.get(name, name).replace("_", "-")
+            raise UsageError(f"{option} has no effect with {beside}", hint="leave it out")
+
+
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
     from covey.cli.suggestions import did_you_mean
 

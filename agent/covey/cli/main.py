@@ -83,6 +83,9 @@ _COMMANDS = {name: command for topic in _TOPICS.values() for name, command in to
 _STATELESS = {"serve-action", "ingest", "files", "completion"}
 """What needs no device."""
 
+_OF_ROOT = {"join", "relay", "collect", "broker", "installer", "mcu"}
+"""What needs root's own rights: services, a broker's files, definitions, ports. The others are done as the owner."""
+
 READER_GONE = 141
 """The exit code where nobody reads on (`| head`): 128 + SIGPIPE, as a shell says of other tools."""
 
@@ -160,6 +163,13 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 def _run(words: list[str]) -> int:
     try:
         options = _parsed(words)
+        if os.geteuid() == 0 and options.command not in _STATELESS | _OF_ROOT:
+            from covey.app.agent.machine_service import done_as_owner
+            from covey.cli.device_options import state_folder
+
+            code = done_as_owner(state_folder(options))
+            if code is not None:
+                return code
         return int(options.act(options) or 0)
     except CoveyError as error:
         print(f"error: {error}", file=sys.stderr)

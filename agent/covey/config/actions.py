@@ -177,6 +177,11 @@ def _is_account(value: object) -> bool:
     return isinstance(value, str) and _ACCOUNT.fullmatch(value) is not None
 
 
+def is_action_name(name: str) -> bool:
+    """Say whether an action may be called so."""
+    return bool(_NAME.fullmatch(name)) and len(name) <= MAXIMUM_ACTION_BYTES
+
+
 def _check_name(name: str, maximum: int, where: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > maximum:
         raise ConfigurationError(

@@ -131,6 +131,39 @@ def test_a_device_with_an_account_asks_at_once_and_is_called_what_the_file_says(
     assert covey("config", "get", *state, "label").stdout.strip() == "gateway-1"
 
 
+def test_a_file_says_whom_its_device_obeys_and_what_these_may_have_it_do(
+    hub: Here, files: Path, tmp_path: Path
+) -> None:
+    hub.ok("config", "unset", "broker.password_file")
+    key = hub.json("key", "show")["signing_key"]
+    words = ("--operator", key, "--command", "restart-agent", "--command", "read-now")
+    hub.ok("invite", "--batch", "2", "-o", str(files), *words)
+    for name, options, obeyed in (("1", (), 1), ("2", ("--obey-nobody",), 0)):
+        pi = Here(tmp_path, f"pi{name}")
+        pi.covey("join", str(files / f"gateway-{name}.covey"), "--timeout", "0", *options)
+        assert len(pi.json("status")["operators"]["obeyed"]) in {obeyed, 0}  # it is in no group yet
+        commands = pi.json("config", "get", "operations.commands")["value"]
+        assert commands == (["restart-agent", "read-now"] if obeyed else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--labels", "-", "-o", "x", "--label-prefix", "p"), "--label-prefix has no effect with --labels"),
+        (("--batch", "2", "-o", "x", "--yes"), "--yes has no effect with --batch"),
+        (("--batch", "2", "-o", "x", "--to", "pi"), "--to has no effect with --batch"),
+        (("--valid", "3d"), "--valid has no effect with an invite without --batch or --labels"),
+        (("--command", "read-now"), "--command has no effect with an invite without"),
+        (("--list", "--no-wait"), "--no-wait has no effect with --list"),
+        (("--cancel", "--capability", "collector"), "--capability has no effect with --cancel"),
+        (("--batch", "1", "-o", "x", "--command", "no name"), "is no action's name"),
+        (("--batch", "1", "-o", "x", "--command", "read-now", "--operator", "none"), "nobody is to order"),
+    ],
+)
+def test_an_option_without_effect_is_a_mistake(hub: Here, words: tuple[str, ...], said: str) -> None:
+    assert said in refused(hub, *words)
+
+
 def test_what_is_no_file_of_an_invite_is_told(tmp_path: Path) -> None:
     pi = Here(tmp_path, "pi")
     broken = tmp_path / "broken.covey"

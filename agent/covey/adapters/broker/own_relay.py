@@ -35,7 +35,10 @@ _SESSION_S = 7 * 86_400
 _GRACE_S = 1.0
 """A broker that has answered a publish delivers it at once; a second is for a busy one."""
 
-_OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey files broker_conf/README.md names five"
+NO_MQTT_5 = "speaks no MQTT 5"
+"""What a connection says of a server that is too old, or may be."""
+
+OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey files broker_conf/README.md names five"
 CREDENTIAL_HINT = "add the device to the broker again, then covey relay --password-file -"
 
 
@@ -107,9 +110,9 @@ def sign_in(relay: Relay) -> RelayUp:
             if isinstance(event, RelayUp):
                 return event
             if isinstance(event, RelayDown):
-                raise RelayError(event.reason, hint=_OLD_SERVER_HINT if "MQTT 5" in event.reason else CREDENTIAL_HINT)
+                raise RelayError(event.reason, hint=OLD_SERVER_HINT if NO_MQTT_5 in event.reason else CREDENTIAL_HINT)
     except Empty as error:
-        raise RelayError("the relay does not answer", hint=_OLD_SERVER_HINT) from error
+        raise RelayError("the relay does not answer", hint=OLD_SERVER_HINT) from error
     finally:
         relay.stop()
 

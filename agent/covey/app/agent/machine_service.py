@@ -37,3 +37,11 @@ class MachineService:
             enable(self._unit, self._instead_of)
             report("notice", f"{self._unit} runs, and will at every boot")
         return code
+
+
+def done_as_owner(folder: StateFolder) -> int | None:
+    """Have root's command on the machine's own state done by a process that becomes its user; return its exit code.
+
+    Else files that it makes would be root's, and the agent could not read them. None: this process goes on.
+    """
+    return ended_as_owner(folder.path) if folder.path == SYSTEM_STATE else None

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from covey.adapters.broker.own_relay import CREDENTIAL_HINT, connect
+from covey.adapters.broker.own_relay import CREDENTIAL_HINT, NO_MQTT_5, OLD_SERVER_HINT, connect
 from covey.errors import RelayError
 
 if TYPE_CHECKING:
@@ -93,4 +93,5 @@ class RelayPatience:
                 raise
         else:
             if now - self._began >= _REFUSED_S:
-                raise RelayError(f"the relay does not let this device in: {noted}", hint=CREDENTIAL_HINT)
+                hint = OLD_SERVER_HINT if NO_MQTT_5 in noted else CREDENTIAL_HINT
+                raise RelayError(f"the relay does not let this device in: {noted}", hint=hint)

@@ -1,7 +1,8 @@
 """The file by which one device of a fleet joins with nobody beside it (docs/protocol.md, "Pairing", of a fleet).
 
 It is TOML, a secret until it is used, and of no use afterwards: what the device is to be called, the invite's URI, whom
-to trust at the relay, and the account by which it gets there. Private keys stand in none: the device makes its own.
+to trust at the relay, the account by which it gets there, and what the operators that the invite names may have it do.
+Private keys stand in none: the device makes its own.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from covey.adapters.keys.key_file import write_secret
+from covey.config.actions import is_action_name
 from covey.config.settings import toml_value
 from covey.core.ids import printable
 from covey.core.pairing.invite import Invite
 from covey.errors import ConfigurationError, LocalError
+from covey.limits.actions import MAXIMUM_ACTIONS
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import MAXIMUM_CERTIFICATES_BYTES, MAXIMUM_CREDENTIAL_BYTES
 
@@ -26,12 +29,18 @@ _TEXTS["credential"] = MAXIMUM_CREDENTIAL_BYTES
 
 @dataclass(frozen=True, slots=True)
 class InviteFile:
-    """What a file says: `certificates` and `credential` as in an admission, empty where there are none."""
+    """What a file says: `certificates` and `credential` as in an admission, empty where there are none.
+
+    `obeys`: the device is to obey the operators that the invite names, as its owner, who wrote the file, has decided;
+    `commands` are the actions that they may have it do (`operations.commands`).
+    """
 
     label: str
     invite: Invite
     certificates: str = ""
     credential: str = field(default="", repr=False)
+    obeys: bool = False
+    commands: tuple[str, ...] = ()
 
     @property
     def account(self) -> str:
@@ -49,6 +58,8 @@ class InviteFile:
         fields |= {"certificates": self.certificates, "credential": self.credential}
         head = "# One device's way into a Covey fleet: a secret, for one device. On that device: covey join THIS-FILE\n"
         lines = [f"{name} = {toml_value(value)}\n" for name, value in fields.items() if value]
+        lines += ["obeys = true\n"] if self.obeys else []
+        lines += [f"commands = {toml_value(self.commands)}\n"] if self.commands else []
         write_secret(path, (head + "".join(lines)).encode())
 
 
@@ -79,5 +90,11 @@ def parse_invite_file(raw: bytes, where: str) -> InviteFile:
     sound = all(isinstance(value, str) for value in texts.values()) and len(raw) <= _MAXIMUM_BYTES
     if not sound or any(len(texts[name].encode()) > most for name, most in _TEXTS.items()):
         raise LocalError(f"{printable(where)} is no invite's file: a field is too long, or no text", hint=_HINT)
+    obeys, commands = content.get("obeys", False), content.get("commands", [])
+    named = isinstance(commands, list) and all(isinstance(each, str) and is_action_name(each) for each in commands)
+    if not isinstance(obeys, bool) or not named or len(commands) > MAXIMUM_ACTIONS:
+        raise LocalError(
+            f"{printable(where)} is no invite's file: obeys is true or false, commands are names", hint=_HINT
+        )
     invite = Invite.from_uri(texts["invite"])
-    return InviteFile(texts["label"], invite, texts["certificates"], texts["credential"])
+    return InviteFile(texts["label"], invite, texts["certificates"], texts["credential"], obeys, tuple(commands))

@@ -20,7 +20,7 @@ from covey.app.groups.previews import PreviewedGroup, PreviewedMember, labels_of
 from covey.app.loop.relay_loop import stop_signals, wait_until
 from covey.app.pairing import first_contact
 from covey.app.pairing.first_contact import RelayPatience
-from covey.core.crypto import DeviceKeys
+from covey.core.crypto import DeviceKeys, digest
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.pairing.ceremony import ENDINGS, Admitted, Ending, InviterMet, RefusalReceived
@@ -35,6 +35,8 @@ from covey.limits.pairing import INVITE_US
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay
+
+_CODE_DOMAIN = b"covey/1 usedcode"
 
 _NOBODY_YET_US = 15_000_000
 """After so long in vain a person wants to know what to look at."""
@@ -117,6 +119,8 @@ class Terms:
     enrolment_password: str | None = None
     personal: bool = False
     """Whether it is the group of the person's own devices."""
+    commands: tuple[str, ...] = ()
+    """What the operators that are obeyed by this invite may have the device do, where its settings name nothing."""
 
     def check(self) -> None:
         """Check what is named, before anybody is asked.
@@ -158,10 +162,25 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
         return _ask_members(device, GroupUri.from_uri(text), witness)
     meeting, invite = _read(device, text, terms)
     if meeting is not None:
+        code = _name_of_code(meeting)
+        used_for = device.store.conditions.values().get(code, ("", 0))[0]
+        if used_for and any(group.group_id.hex() == used_for for group in device.node.groups.joined()):
+            raise LocalError(
+                f"this device has used that code already, and is in its group {used_for[:8]}",
+                hint="'covey group show' shows it; each device needs a code of its own",
+            )
         witness.looking()
-        return take_admission(device, *meet(device, meeting, terms, witness), terms, witness)
+        invite, inviter = meet(device, meeting, terms, witness)
+        with device.store.transaction():
+            device.store.conditions.set(code, invite.group_id.hex(), device.now().wall_us)
+        return take_admission(device, invite, inviter, terms, witness)
     assert invite is not None
     return ask_inviter(device, invite, terms, witness)
+
+
+def _name_of_code(meeting: Meeting) -> str:
+    """Return by what the state remembers a code: nobody answers at one that was used."""
+    return f"code {digest(_CODE_DOMAIN, meeting.password[1]).hex()[:16]}"
 
 
 def take_admission(
@@ -171,6 +190,7 @@ def take_admission(
     obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
     with device.store.transaction():
         _pin(device, invite, obeyed, personal=terms.personal)
+    _allow(device, obeyed, terms.commands)
     return replace(device, live=LiveSettings(device.folder.configuration.config()), fresh_account=True), invite.group_id
 
 
@@ -183,7 +203,14 @@ def ask_inviter(
         device.node.actions.request_join(invite, device.config.label, device.now())
         _pin(device, invite, obeyed, personal=terms.personal)
         takes_relay = _take_relay(device, invite.relay_url, authorities)
+    _allow(device, obeyed, terms.commands)
     return _on_relay(device, invite.relay_url, witness, taken=takes_relay), invite.group_id
+
+
+def _allow(device: Device, operators: tuple[DeviceKey, ...], commands: tuple[str, ...]) -> None:
+    """Let the operators that are obeyed now have these actions done, where the owner's settings name none."""
+    if operators and commands and not device.config.operations.commands:
+        device.folder.configuration.change({"operations.commands": commands})
 
 
 def _obeyed(

@@ -38,6 +38,7 @@ def ask_by_file(
         PairingError: the ceremony ended otherwise; nothing was kept.
         RelayError: the relay is not reached, or is another one, or the file is of no use any more.
     """
+    terms = replace(terms, commands=file.commands)
     invite = replace(file.invite, relay_url=terms.relay_url or file.invite.relay_url)
     if any(group.group_id == invite.group_id for group in device.node.groups.joined()):
         raise LocalError("this device is in that group already", hint="'covey group show' shows it")

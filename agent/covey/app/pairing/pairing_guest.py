@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, Queue
 
+from covey.adapters.broker.own_relay import NO_MQTT_5, OLD_SERVER_HINT
 from covey.core.pairing.joiner import Joiner, JoinerNews
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
@@ -59,17 +60,10 @@ def attend(
                 connected = True
             elif isinstance(event, RelayDown):
                 refusals += event.refused
-                if refusals > 1 and not connected:  # one may be another joiner, who was quicker
-                    raise RelayError(
-                        f"the relay does not take the enrolment account: {event.reason}",
-                        hint="type the whole code as 'covey invite' shows it, with what follows its words; "
-                        "else --enrolment-password-file FILE",
-                    )
-                if unreached_us is not None and not connected and clock.monotonic_us() - begun_us >= unreached_us:
-                    raise RelayError(
-                        f"this relay cannot be used: {event.reason}",
-                        hint="check the URL: mqtts:// where the relay has TLS, and the port",
-                    )
+                if not connected:
+                    waited_us = clock.monotonic_us() - begun_us
+                    over = unreached_us is not None and waited_us >= unreached_us
+                    _check_hope(event, refusals, over=over)
                 once.warn(event.reason, f"relay: {event.reason}")
             elif isinstance(event, Delivered):
                 _take(machine, event, relay, clock, once)
@@ -110,6 +104,28 @@ class _Once:
         if kind not in self._reported:
             self._reported.add(kind)
             self._report("warning", line)
+
+
+def _check_hope(event: RelayDown, refusals: int, *, over: bool) -> None:
+    """Raise where a relay that has never let this device in never will; `over`: it was tried for long enough.
+
+    Raises:
+        RelayError: it speaks another MQTT, refuses the enrolment account, or cannot be used otherwise.
+    """
+    too_old = NO_MQTT_5 in event.reason
+    if too_old and (over or "perhaps" not in event.reason):
+        raise RelayError(f"this relay cannot be used: {event.reason}", hint=OLD_SERVER_HINT)
+    if refusals > 1:  # one may be another joiner, who was quicker
+        raise RelayError(
+            f"the relay does not take the enrolment account: {event.reason}",
+            hint="type the whole code as 'covey invite' shows it, with what follows its words; "
+            "else --enrolment-password-file FILE",
+        )
+    if over:
+        raise RelayError(
+            f"this relay cannot be used: {event.reason}",
+            hint="check the URL: mqtts:// where the relay has TLS, and the port",
+        )
 
 
 def _take(machine: Joiner, event: Delivered, relay: Relay, clock: Clock, once: _Once) -> None:

@@ -20,6 +20,7 @@ from covey.app.device.relay_access import has_authority, require_relay
 from covey.app.loop.pairing_host import host_facts
 from covey.app.pairing.invite_file import SUFFIX, InviteFile
 from covey.app.pairing.inviting import check_room, named_keys
+from covey.config.actions import is_action_name
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, device_name, printable
 from covey.core.pairing.ceremony import Ending
@@ -51,15 +52,23 @@ def prepare(
     *,
     capabilities: tuple[str, ...] = (),
     operators: Sequence[str] | None = None,
+    commands: tuple[str, ...] = (),
 ) -> list[Path]:
     """Write a file for each label into a folder, which is made; return the files. They are good for `lifetime_us`.
+
+    Where `operators` are named, the devices obey them, unless who joins says otherwise: nobody stands beside to be
+    asked. `commands` are the actions that these may have them do.
 
     Raises:
         ConfigurationError: no relay is set, or the authority over it is not usable.
         LocalError: the group has no room for so many, or does not let this device invite; too many invites are open.
         StorageError: the disk refused.
-        UsageError: a label is no use, or its file is there already.
+        UsageError: a label is no use, or its file is there already; or an action's name is none, or nobody is to order
+            it.
     """
+    for name in commands:
+        if not is_action_name(name):
+            raise UsageError(f"'{printable(name)}' is no action's name", hint="small letters, digits, - and _")
     require_relay(device)
     manifest = device.pick_group(group)
     if len(manifest.members) + len(labels) > MAXIMUM_MEMBERS:
@@ -67,7 +76,14 @@ def prepare(
     check_room(device, manifest, len(labels))
     paths = _paths(labels, folder)
     private_folder(folder)
-    files = _open(device, manifest, labels, lifetime_us, capabilities, named_keys(device, manifest, operators))
+    named = named_keys(device, manifest, operators)
+    if commands and not named:
+        raise UsageError("nobody is to order these actions", hint="--operator NAME says who may")
+    obeys = operators is not None and bool(named)
+    files = [
+        replace(each, obeys=obeys, commands=commands)
+        for each in _open(device, manifest, labels, lifetime_us, capabilities, named)
+    ]
     written: list[Path] = []
     try:
         held = authority(device.config.broker, device.folder.path)
