@@ -60,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _do(device: Device, options: argparse.Namespace) -> int:
-    seconds_to_wait(options)  # a mistake is told before anything is ordered
+    seconds_to_wait(wait=options.wait, timeout=options.timeout)  # a mistake is told before anything is ordered
     lifetime_us = read_us("--deadline", options.deadline, _LONGEST_US, _SHORTEST_US) if options.deadline else None
     manifest = device.pick_group(options.group)
     arguments = _arguments(options.arguments, "--arg", "--arg unit=pump --arg lines=50")
@@ -75,7 +75,13 @@ def _do(device: Device, options: argparse.Namespace) -> int:
         print_json({**to_json(given.order), "devices": given.devices, "obeying": given.obeying})
     if not options.wait:
         return 0
-    return wait_for_devices(device, manifest, given.order.id, seconds_to_wait(options), as_json=options.json)
+    return wait_for_devices(
+        device,
+        manifest,
+        given.order.id,
+        seconds_to_wait(wait=options.wait, timeout=options.timeout),
+        as_json=options.json,
+    )
 
 
 def _arguments(words: list[str], option: str, example: str) -> dict[str, str]:

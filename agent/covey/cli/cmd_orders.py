@@ -95,7 +95,7 @@ def _tally(outcomes: Counter[command_reports.Outcome]) -> str:
 
 
 def _show(device: Device, options: argparse.Namespace) -> int:
-    seconds_to_wait(options)
+    seconds_to_wait(wait=options.wait, timeout=options.timeout)
     if options.id is None:
         if options.wait or options.output is not None:
             raise UsageError("of which order?", hint="covey orders ID; 'covey orders list' shows them")
@@ -114,7 +114,13 @@ def _show(device: Device, options: argparse.Namespace) -> int:
     if found.outcomes["elsewhere"] and options.wait:
         raise LocalError(f"nothing comes to this device: {whom_results_go_to(found)}")
     if options.wait:
-        return wait_for_devices(device, manifest, found.order.id, seconds_to_wait(options), as_json=options.json)
+        return wait_for_devices(
+            device,
+            manifest,
+            found.order.id,
+            seconds_to_wait(wait=options.wait, timeout=options.timeout),
+            as_json=options.json,
+        )
     if options.output is not None:
         _output(device, found, options)
     else:

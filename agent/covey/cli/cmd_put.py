@@ -52,7 +52,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _put(device: Device, options: argparse.Namespace) -> int:
-    seconds_to_wait(options)  # a mistake is told before anything is offered
+    seconds_to_wait(wait=options.wait, timeout=options.timeout)  # a mistake is told before anything is offered
     manifest, path = device.pick_group(options.group), Path(options.file)
     readers: list[NoisePublic] = []
     if options.selector is not None:
@@ -90,4 +90,10 @@ def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options:
         print_json({**to_json(entry), "order": order})
     if not options.wait:
         return 0
-    return wait_for_devices(device, manifest, given.order.id, seconds_to_wait(options), as_json=options.json)
+    return wait_for_devices(
+        device,
+        manifest,
+        given.order.id,
+        seconds_to_wait(wait=options.wait, timeout=options.timeout),
+        as_json=options.json,
+    )

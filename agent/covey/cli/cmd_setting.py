@@ -95,7 +95,7 @@ def _set_secret(device: Device, options: argparse.Namespace) -> int:
             "a secret on the command line stands in the list of processes and in the shell's history",
             hint="leave it out to be asked for it, or give it by --from FILE, or - for stdin",
         )
-    seconds_to_wait(options)
+    seconds_to_wait(wait=options.wait, timeout=options.timeout)
     secret = read_secret("-" if options.value == "-" else options.file)
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
@@ -109,7 +109,7 @@ def _unset(device: Device, options: argparse.Namespace) -> int:
 
 
 def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> int:
-    seconds_to_wait(options)  # a mistake is told before anything is ordered
+    seconds_to_wait(wait=options.wait, timeout=options.timeout)  # a mistake is told before anything is ordered
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_setting(device, manifest, options.setting, value, options.selector)
     return _ordered(device, manifest, options, judged(device, manifest, operation), devices)
@@ -140,7 +140,7 @@ def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, 
 
     stands = "the order stands: 'covey setting diff' shows what becomes of it"
     with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
-        in_time = wait_until(device, finished, seconds_to_wait(options))
+        in_time = wait_until(device, finished, seconds_to_wait(wait=options.wait, timeout=options.timeout))
     rows = found()
     if options.json:
         print_json({"id": order.id, "devices": [asdict(each) for each in rows]})

@@ -13,18 +13,17 @@ from covey.app.loop.relay_loop import wait_until
 from covey.app.orders.command_reports import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
 from covey.app.orders.commands import OrderedCommand
 from covey.app.wording import count
-from covey.cli.grammar import refuse_idle, seconds_option
+from covey.cli.grammar import seconds_option
 from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.quantities import date_text
 from covey.cli.status_view import duration
 from covey.cli.terminal import PARTLY, TIME_UP, print_fields, print_json, print_table
 from covey.core.ids import labelled_name, printable
+from covey.errors import UsageError
 from covey.limits.actions import MAXIMUM_RESULT_WHY_BYTES
 
 if TYPE_CHECKING:
-    import argparse
-
     from covey.app.device.device import Device
     from covey.app.orders.operators import OrderEntry
     from covey.cli.grammar import Parser
@@ -42,16 +41,15 @@ def wait_options(parser: Parser) -> None:
     seconds_option(parser, "--timeout", f"with --wait: how long (default: {_WAIT_S:.0f})")
 
 
-def seconds_to_wait(options: argparse.Namespace) -> float:
-    """Return for how long to wait, 0 without --wait.
+def seconds_to_wait(*, wait: bool, timeout: float | None) -> float:
+    """Return for how long to wait by these options, 0 without --wait.
 
     Raises:
         UsageError: --timeout is given without --wait.
     """
-    if not options.wait:
-        refuse_idle(options, "no --wait", "timeout")
-        return 0.0
-    return _WAIT_S if options.timeout is None else float(options.timeout)
+    if timeout is not None and not wait:
+        raise UsageError("--timeout has no effect without --wait", hint="leave it out, or add --wait")
+    return (_WAIT_S if timeout is None else timeout) if wait else 0.0
 
 
 def print_ordered(given: OrderedCommand) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import OF_PEER, PLACE_BITS
-from covey.core.ids import DeviceKey, Incarnation
+from covey.core.history.operation import next_log
+from covey.core.ids import DeviceKey, GroupId, Incarnation
 from covey.core.link.incarnations import IncarnationSpan
 from covey.limits.link import REPLACE_INCARNATION_US
 
@@ -31,6 +32,25 @@ class Incarnations:
         if self._present is None or not self._database.within:
             self._present = Incarnation(bytes(self._database.one("SELECT incarnation FROM device")))
         return self._present
+
+    def of_log(self, group_id: GroupId) -> Incarnation:
+        """Return the incarnation that this device's present log of a group's history names."""
+        row = self._database.first(
+            "SELECT log FROM own_log JOIN device USING (incarnation) WHERE group_id = ?", (group_id,)
+        )
+        return self.present() if row is None else Incarnation(bytes(row[0]))
+
+    def forget(self, group_id: GroupId) -> None:
+        """Write to a group whose history is about to be forgotten in another log from now on.
+
+        Other members keep the log of before: where it has anything, its numbers must not come again.
+        """
+        log = self.of_log(group_id)
+        if self._database.first("SELECT 1 FROM operation_log WHERE group_id = ? AND incarnation = ?", (group_id, log)):
+            self._database.run(
+                "INSERT OR REPLACE INTO own_log SELECT ?, incarnation, ? FROM device",
+                (group_id, next_log(group_id, log)),
+            )
 
     def _forget(self) -> None:
         self._present = None

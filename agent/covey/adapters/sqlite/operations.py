@@ -320,14 +320,14 @@ class Announcements:
             (group_id, member, log.incarnation, number, place),
         )
 
-    def behind(self, log: Log) -> list[Behind]:
+    def behind(self, group_id: GroupId, log: Log) -> list[Behind]:
         rows = self._database.run(
             f"SELECT group_id, member, number, {_WAITS} FROM announcement "  # noqa: S608 - our names
-            "JOIN operation_log USING (group_id, incarnation) WHERE author = ? AND incarnation = ? AND number < last "
-            "ORDER BY group_id, member",
-            (log.author, log.incarnation),
+            "JOIN operation_log USING (group_id, incarnation) "
+            "WHERE group_id = ? AND author = ? AND incarnation = ? AND number < last ORDER BY member",
+            (group_id, log.author, log.incarnation),
         )
-        return [Behind(group_id, member, number, waits=bool(waits)) for group_id, member, number, waits in rows]
+        return [Behind(each, member, number, waits=bool(waits)) for each, member, number, waits in rows]
 
     def forget(self, group_id: GroupId, member: DeviceKey) -> None:
         self._database.run("DELETE FROM announcement WHERE group_id = ? AND member = ?", (group_id, member))

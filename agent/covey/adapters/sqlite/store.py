@@ -184,7 +184,9 @@ class SqliteStore:
         orders = (self.commands, self.order_results, self.setting_reports, self.sent_reports)
         self.invited_operators = InvitedOperators(database)
         self.content = ContentTable(database, files)
-        self.groups = GroupTables(database, (self.operations, *orders, self.content), self.invited_operators)
+        self.groups = GroupTables(
+            database, (self.incarnations, self.operations, *orders, self.content), self.invited_operators
+        )
         self.personal = PersonalTables(database)
         self.votes = Votes(database)
         self.ahead = MessagesAhead(database)

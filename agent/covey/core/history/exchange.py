@@ -19,14 +19,14 @@ What is taken of an answer is decided in `history.py`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.asking import HistoryAsking
 from covey.core.history.messages import HistoryPull, OperationBundle, bundle_payload_bytes
-from covey.core.history.operation import Log, read_operation
+from covey.core.history.operation import Behind, Log, read_operation
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.queued import MessageClass
@@ -104,18 +104,22 @@ class HistoryAnnouncing:
 
     def maintain(self, groups: Mapping[GroupId, GroupManifest], now: Now) -> None:
         """Send members of these groups what was written while something waited for them."""
-        log = Log(self._own, self._records.incarnations.present())
         waiting = False
-        for behind in self._records.announcements.behind(log):
-            group = groups.get(behind.group_id)
-            if group is None or group.member(behind.member) is None or self._groups.address(behind.member) is None:
-                self._records.announcements.forget(behind.group_id, behind.member)
+        for group, log, behind in self._behind(groups.values()):
+            if group.member(behind.member) is None or self._groups.address(behind.member) is None:
+                self._records.announcements.forget(group.group_id, behind.member)
             elif behind.waits:
                 waiting = True
             else:
-                self._send_log(behind.group_id, behind.member, log, behind.number, now)
+                self._send_log(group.group_id, behind.member, log, behind.number, now)
         self._looked_at_us = now.monotonic_us
         self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
+
+    def _behind(self, groups: Iterable[GroupManifest]) -> Iterator[tuple[GroupManifest, Log, Behind]]:
+        for group in groups:
+            log = Log(self._own, self._records.incarnations.of_log(group.group_id))
+            for behind in self._records.announcements.behind(group.group_id, log):
+                yield group, log, behind
 
     def _hearers(self, manifest: GroupManifest) -> Iterator[DeviceKey]:
         """Yield the members that are sent what this device writes."""

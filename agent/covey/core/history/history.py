@@ -212,7 +212,7 @@ class History:
         Raises:
             UnknownGroupError: this device is not in the group.
         """
-        return self.exchange.announcing.is_known(self._groups.group(group_id), self._log())
+        return self.exchange.announcing.is_known(self._groups.group(group_id), self._log(group_id))
 
     def hand_over(self, group_id: GroupId, now: Now) -> None:
         """See that some member will have what this device wrote, also where all of them came later than that.
@@ -221,10 +221,10 @@ class History:
             UnknownGroupError: this device is not in the group.
             LocalError: the outbox is full.
         """
-        self.exchange.announcing.hand_over(self._groups.group(group_id), self._log(), now)
+        self.exchange.announcing.hand_over(self._groups.group(group_id), self._log(group_id), now)
 
-    def _log(self) -> Log:
-        return Log(self._own, self._records.incarnations.present())
+    def _log(self, group_id: GroupId) -> Log:
+        return Log(self._own, self._records.incarnations.of_log(group_id))
 
     def _manifest_of_last(self, newest: GroupManifest) -> GroupManifest | None:
         """Return the manifest that this device named last, where that is of a later version: its branch has lost since.
@@ -232,7 +232,7 @@ class History:
         What is written follows what was written before, and must name no manifest before that one's.
         """
         records, group_id = self._records.operations, newest.group_id
-        end = records.end_of(group_id, self._log())
+        end = records.end_of(group_id, self._log(group_id))
         last = None if end is None else records.held(group_id, end.last)
         if end is None or last is None or last.manifest_version <= newest.version:
             return None
@@ -288,7 +288,7 @@ class History:
     def _append(
         self, group_id: GroupId, manifest: GroupManifest, parents: Iterable[OperationId], body: Body, now: Now
     ) -> Operation:
-        records, log = self._records.operations, self._log()
+        records, log = self._records.operations, self._log(group_id)
         end = records.end_of(group_id, log)
         parents = tuple(sorted(parents))
         held = [records.held(group_id, each) for each in parents]

@@ -35,6 +35,7 @@ from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_OPERATION
 from covey.limits.message import MAXIMUM_SEQUENCE
 
 _DOMAIN = b"covey/1 operation"
+_LOG_DOMAIN = b"covey/1 own log"
 _ID_DOMAIN = b"covey/1 op id"
 _VERSION = 1
 ID_BYTES = 32
@@ -91,6 +92,14 @@ _SHAPE = shapes.shape(rb"\x82\x58\x40.{64}(?:%(octets)b)\x8c" % {b"octets": shap
 def is_operation(raw: bytes) -> bool:
     """Say whether bytes that are either a message or an operation are an operation, by the fields of what is signed."""
     return _SHAPE.match(raw) is not None
+
+
+def next_log(group_id: GroupId, incarnation: Incarnation) -> Incarnation:
+    """Return the incarnation of the log that follows one which its author has forgotten, as when it was removed.
+
+    Its numbers begin anew: under the old incarnation they would prove a fork.
+    """
+    return Incarnation(crypto.digest(_LOG_DOMAIN, incarnation + group_id)[:INCARNATION_BYTES])
 
 
 def sign_operation(operation: Operation, identity: Identity) -> Operation:

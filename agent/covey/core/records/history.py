@@ -105,8 +105,8 @@ class AnnouncementRecords(Protocol):
     def announced(self, group_id: GroupId, member: DeviceKey, place: Place, log: Log, number: int) -> None:
         """Note that a log up to a number waits for a member, at a place of its queue."""
 
-    def behind(self, log: Log) -> list[Behind]:
-        """Return the members for whom more of a log was written than they have been sent."""
+    def behind(self, group_id: GroupId, log: Log) -> list[Behind]:
+        """Return the members of a group for whom more of a log was written than they have been sent."""
 
     def forget(self, group_id: GroupId, member: DeviceKey) -> None:
         """Forget what a member has been sent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, NoisePublic, Place
+from covey.core.ids import BatchNumber, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.link.link_keys import KeptKey
 from covey.core.link.queued import Imprint, Lane, MessageClass, TakenBack
@@ -143,6 +143,12 @@ class IncarnationRecords(Protocol):
 
     def present(self) -> Incarnation:
         """Return the 8 bytes drawn when this state was new."""
+
+    def of_log(self, group_id: GroupId) -> Incarnation:
+        """Return the incarnation that this device's present log of a group's history names.
+
+        It is the present one until this device has forgotten what it wrote to the group.
+        """
 
     def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""

@@ -28,6 +28,7 @@ from tests.unit.core.history.conduct import (
     forge,
     history_waiting,
     maintain,
+    meet,
     read_notes,
     relabel,
     remove,
@@ -317,3 +318,25 @@ def test_what_no_relay_carries_is_refused_where_it_is_written(make: Make, payloa
     carry(ann, ben)  # its acknowledgement
     maintain(ann, ben)
     assert read_notes(ben, group_id) == ["before", longest, "after"]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_who_was_removed_and_added_again_begins_another_log(make: Make, times: int) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    texts = ["first"]
+    write_note(ben, group_id, "first")
+    carry(ann, ben, cem)
+    for time in range(times):
+        remove(ann, ben, group_id)
+        carry(ann, ben, cem)
+        admit(ann, ben, group_id)
+        texts += [f"back {time}", f"still here {time}"]
+        write_note(ben, group_id, texts[-2])  # before anything of the history has come
+        write_note(ben, group_id, texts[-1])
+        carry(ann, ben, cem)
+        maintain(ann, ben, cem)
+    meet(ann, ben, cem, seconds=900)
+    assert all(each.store.operations.forks(group_id) == {} for each in (ann, ben, cem))
+    assert sorted(read_notes(ann, group_id)) == sorted(texts)
+    assert sorted(read_notes(ben, group_id)) == sorted(texts), "its own past comes from the others"

@@ -465,6 +465,14 @@ CREATE TABLE operation_log (
     PRIMARY KEY (group_id, author, incarnation)
 ) STRICT, WITHOUT ROWID;
 
+-- How often this device has forgotten what it wrote to a group in an incarnation: each time it begins another log.
+CREATE TABLE own_log (
+    group_id          BLOB    NOT NULL,
+    incarnation       BLOB    NOT NULL,               -- of the device
+    log               BLOB    NOT NULL,               -- the incarnation that the log names
+    PRIMARY KEY (group_id, incarnation)
+) STRICT, WITHOUT ROWID;
+
 -- Operations that no other follows.
 CREATE TABLE operation_head (
     group_id          BLOB    NOT NULL,
