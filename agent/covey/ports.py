@@ -5,9 +5,9 @@ The core never sees these: it takes `now` and bytes in, and gives changes and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from covey.core.actions.definition import Invocation
     from covey.core.presence.heartbeat import LastWill
+    from covey.core.telemetry.drops import Drop
     from covey.core.telemetry.senml import Reading
 
 
@@ -389,6 +390,7 @@ class Measurement:
     A reading without a time was measured now; a time below 2**28 s is the monotonic clock's, another one Unix time.
     `committed` is called in the sensor's thread when the outbox holds all of them; `urgent`: it waits for that.
     `position`, if there is one, is committed together with the readings, and given to who opens the sensor next.
+    `dropped`: how many readings were left out since the last look, by reason.
     """
 
     readings: Sequence[Reading]
@@ -396,6 +398,7 @@ class Measurement:
     committed: Callable[[], None] | None = None
     urgent: bool = False
     position: bytes | None = None
+    dropped: Mapping[Drop, int] = field(default_factory=dict)
 
 
 class Sensor(Protocol):
@@ -437,7 +440,10 @@ class SensorFeed(Protocol):
         """Say whether it waits for a commit."""
 
     def state(self) -> str:
-        """Return `up`, `starting`, or in a line why it does not measure, or not all."""
+        """Return `up` once it has measured, `starting`, `no reading yet`, or in a line why it does not measure."""
+
+    def dropped(self) -> dict[Drop, int]:
+        """Return how many readings were left out, or got another time, since it was made, by reason."""
 
     def stop(self) -> None:
         """Have it end; `join` waits for that."""

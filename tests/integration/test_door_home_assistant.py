@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from covey.config.doors import HomeAssistant
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind
 from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
+from covey.core.telemetry.drops import Drop
 from covey.errors import ConfigurationError, DoorError
 from covey.limits.doors import DOOR_SERIES_OF_DEVICE
 from tests.house_broker import HouseBroker
@@ -37,7 +39,7 @@ class _House(HouseBroker):
         given = {"url": self.url, "password_file": "home.password", **options}
         return HomeAssistantDoor(HomeAssistant(**given), "home", "door home", self.folder)
 
-    def send(self, *messages: DoorMessage, backlog_us: int = 300_000_000) -> int:
+    def send(self, *messages: DoorMessage, backlog_us: int = 300_000_000) -> Counter[Drop]:
         now_us = time.time_ns() // 1_000
         return self.door.send(DoorBatch("b", "home", now_us, backlog_us, messages, {_KEY: _HOSTILE}))
 
@@ -63,7 +65,7 @@ def house(tmp_path: Path) -> Iterator[_House]:
 
 def test_what_stands_there_is_configuration_last_value_and_who_is_there(house: _House) -> None:
     readings = (_reading("air:t", 20.0, 60, "Cel"), _reading("air:t", 21.5, 1, "Cel"), _reading(_HOSTILE, "x"))
-    assert house.send(_message(_KEY, *readings, _reading("pump", True), _reading("photo", b"x"))) == 0
+    assert house.send(_message(_KEY, *readings, _reading("pump", True), _reading("photo", b"x"))) == {Drop.VALUE: 1}
     found = house.retained()
     configs = [json.loads(found[topic]) for topic in found if topic.endswith("/config")]
     assert len(configs) == 3
@@ -143,7 +145,7 @@ def test_a_value_is_told_again_when_its_entity_has_another_configuration(house: 
 
 def test_series_of_one_device_are_bounded_and_hide_no_other(house: _House) -> None:
     flood = _message(_KEY, *(_reading(f"s{n}", float(n)) for n in range(DOOR_SERIES_OF_DEVICE + 9)))
-    assert house.send(flood, _message(_OTHER, _reading("t", 1.0))) == 9
+    assert house.send(flood, _message(_OTHER, _reading("t", 1.0))) == {Drop.SERIES: 9}
     found = house.retained()
     assert len([topic for topic in found if topic.endswith("/config")]) == DOOR_SERIES_OF_DEVICE + 1
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from covey.config import doors, sensors
+from covey.core.telemetry.drops import MEANINGS
 
 _PAGE = (Path(__file__).parents[2] / "docs/doors.md").read_text()
 _COLUMNS = {"webhook": "webhook", "home-assistant": "Home Assistant", "otlp": "OTLP"}
@@ -27,3 +28,8 @@ def test_each_kind_of_door_has_a_column_and_says_what_it_was_tried_against() -> 
     assert [_COLUMNS[kind] for kind in doors.KINDS] == _table("Out")[0][1:]
     tried = {row[0].strip("`") for row in _table("What each was tried against")}
     assert {*sensors.KINDS, *_COLUMNS.values()} <= {each for row in tried for each in row.replace("`", "").split(", ")}
+
+
+def test_each_reason_of_a_drop_is_explained() -> None:
+    rows = {row[0].strip("`"): row[1] for row in _table("What is counted")[1:]}
+    assert rows == {str(reason): meaning for reason, meaning in MEANINGS.items()}

@@ -108,6 +108,7 @@ _OUR_OWN = {
     "SENSOR_SETTLED_SECONDS": "this machine's own sensors",
     "SENSOR_NOTE_US": "this machine's own sensors",
     "SENSOR_LINE_US": "this machine's own sensors",
+    "SENSOR_SILENT_SECONDS": "this machine's own sensors",
     "MAXIMUM_SENSOR_WHY_BYTES": "this machine's own sensors",
     "BOARD_ENVELOPES_WAITING": "this machine's memory",
     "OUTBOX_BYTES": "this machine's disk",

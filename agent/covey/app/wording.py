@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from covey.core.ids import printable
+from covey.core.telemetry.drops import MEANINGS, Drop
+from covey.core.telemetry.names import shown
+
 
 def count(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with what it counts: `1 message`, `2 messages`."""
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def dropped_text(dropped: Mapping[Drop, int] | Mapping[str, int]) -> str:
+    """Return how many readings were dropped, and why, behind something else; empty where none were."""
+    why = [f"{count(number, 'reading')} {MEANINGS[Drop(reason)]}" for reason, number in dropped.items()]
+    return f"; {', '.join(why)}" if why else ""
+
+
+def reading_name(name: str) -> str:
+    """Return a reading's name as people read it, what was escaped in it included; safe for a terminal."""
+    return printable(shown(name))
 
 
 def duration(seconds: int) -> str:

@@ -6,7 +6,7 @@ import argparse
 
 from covey.app.documents import to_json
 from covey.app.telemetry import doors
-from covey.app.wording import count
+from covey.app.wording import count, dropped_text
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.quantities import date_text
@@ -70,7 +70,9 @@ def _state(door: doors.DoorStatus) -> str:
     if door.attempts:
         since = f" since {date_text(door.failing_since_us)}" if door.failing_since_us else ""
         return f"{printable(door.error)}, {count(door.attempts, 'try', 'tries')}{since}"
-    return "open" if door.begun_at_us else "not begun"
+    if not door.begun_at_us:
+        return "not begun"
+    return ("open" if door.messages else "open, nothing sent yet") + dropped_text(door.dropped)
 
 
 def _test(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import sys
 
 from covey.app.documents import to_json
 from covey.app.telemetry.sensors import as_senml, entry_named, listed_sensors, tried
-from covey.app.wording import duration
+from covey.app.wording import dropped_text, duration, reading_name
 from covey.cli.device_options import device_api, state_folder
 from covey.cli.grammar import Parser, every_action, json_option, seconds_option
 from covey.cli.terminal import print_json, print_table
@@ -46,11 +46,12 @@ def _list(options: argparse.Namespace) -> None:
                 each.kind,
                 f"{each.interval_seconds:g} s" if each.interval_seconds else "by itself",
                 None if each.seconds is None else duration(each.seconds),
-                printable(each.state),
+                None if each.last_reading_seconds is None else f"{duration(each.last_reading_seconds)} ago",
+                printable(each.state) + dropped_text(each.dropped),
             )
             for each in found
         ]
-        print_table(("sensor", "kind", "read every", "since", "state"), rows)
+        print_table(("sensor", "kind", "read every", "since", "last reading", "state"), rows)
     else:
         print("the configuration names no sensor")
 
@@ -62,6 +63,8 @@ def _try(options: argparse.Namespace) -> int:
         print_json(records)
     elif records:
         print_table(("reading", "value", "unit"), [_row(each) for each in records])
+    if found.dropped and not options.json:
+        print(dropped_text(found.dropped).removeprefix("; "))
     if found.failure:
         print(f"error: {printable(found.failure)}", file=sys.stderr)
         return 1
@@ -70,4 +73,4 @@ def _try(options: argparse.Namespace) -> int:
 
 def _row(record: dict[str, object]) -> tuple[object, ...]:
     value = next(record[label] for label in _VALUES if label in record)
-    return record["n"], printable(str(value)), printable(str(record.get("u", "-")))
+    return reading_name(str(record["n"])), printable(str(value)), printable(str(record.get("u", "-")))

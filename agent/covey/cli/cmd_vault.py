@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from covey.app.documents import to_json
 from covey.app.telemetry import vault
 from covey.app.telemetry.landed_readings import Unread, landed_readings
-from covey.app.wording import count
+from covey.app.wording import count, reading_name
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Actions, Parser, json_option
 from covey.cli.interruption import explained_interruption
@@ -154,7 +154,7 @@ def _readings(device: Device, options: argparse.Namespace) -> int:
 def _said(reading: LandedReading) -> str:
     values = (reading.value, reading.flag, reading.text, reading.data)
     value = next(str(each) for each in values if each is not None)
-    return f"{printable(reading.name)}  {printable(value)} {printable(reading.unit)}".rstrip()
+    return f"{reading_name(reading.name)}  {printable(value)} {printable(reading.unit)}".rstrip()
 
 
 def _print_findings(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.wording import count
+from covey.app.wording import count, dropped_text
 from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _BECAME, _TRIED = "commands_", "attempts_"
 """How counters begin: of what has become of commands, and of orders by those who have no say here."""
 _LATELY_S = 30
 BOARDS_HEAD = ("board", "device", "state", "software")
-SENSORS_HEAD = ("sensor", "since", "state")
+SENSORS_HEAD = ("sensor", "since", "last reading", "state")
 
 
 def _files(content: ContentStatus) -> str:
@@ -172,7 +172,8 @@ def boards(status: Status) -> Iterator[tuple[object, ...]]:
 def sensors(status: Status) -> Iterator[tuple[object, ...]]:
     """Yield a row for each sensor that the configuration names, as the agent last knew it."""
     for each in status.sensors:
-        yield each.name, duration(each.seconds), printable(each.state)
+        read = "never" if each.last_reading_seconds is None else f"{duration(each.last_reading_seconds)} ago"
+        yield each.name, duration(each.seconds), read, printable(each.state) + dropped_text(each.dropped)
 
 
 def duration(seconds: int) -> str:

@@ -15,9 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from covey.config.tables import option, table_of, value_of
+from covey.core.telemetry.names import segment
+from covey.core.telemetry.topic_filters import covers, overlap
 from covey.errors import ConfigurationError
 from covey.limits.sensors import MAXIMUM_SENSOR_VALUES, MAXIMUM_SENSORS
 
@@ -84,12 +87,34 @@ class Topic:
     on: tuple[str, ...] = option(("ON", "on", "true"), "words that are true", ("OPEN",), high=16)
     off: tuple[str, ...] = option(("OFF", "off", "false"), "words that are false", ("CLOSED",), high=16)
 
+    @property
+    def leaf(self) -> str:
+        """What stands behind the wildcards in the name of a reading; empty: nothing."""
+        keys = re.split(r"[.\[\]]+", self.path.removeprefix("$").strip(".[]"))
+        return self.name or segment(keys[-1]) if self.path else self.name
+
+    def may_be_named_as(self, other: Topic) -> bool:
+        """Say whether a reading of this and one of another entry may have one name."""
+        mine, others = self._pattern(), other._pattern()
+        if "#" not in {*mine, *others}:
+            return len(mine) == len(others) and all(map(_may_be, mine, others))
+        return all(map(_may_be, reversed(mine), reversed(others)))
+
+    def _pattern(self) -> list[str]:
+        """Return the segments of its names, with wildcards where topics decide."""
+        wild = [each for each in self.topic.split("/") if each in {"+", "#"}]
+        return [*wild, *filter(None, self.leaf.split("/"))]
+
     def __post_init__(self) -> None:
         """Refuse a filter of topics that MQTT has not (MQTT 5, section 4.7)."""
         levels = self.topic.split("/")
         hashes = "#" in self.topic and (self.topic.count("#") > 1 or levels[-1] != "#")
         if not self.topic or "\0" in self.topic or hashes or any("+" in each and each != "+" for each in levels):
             raise ValueError(f"topic {self.topic!r} must be a filter of MQTT: + for one level, # for all that follow")
+
+
+def _may_be(one: str, other: str) -> bool:
+    return one == other or bool({"+", "#"} & {one, other})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +134,18 @@ class Mqtt:
             raise ValueError('topics must have an entry: [{ topic = "zigbee2mqtt/+", path = "temperature" }]')
         if not re.fullmatch(r"mqtts?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?", self.url):
             raise ValueError("url must be mqtt://HOST:PORT or mqtts://HOST:PORT")
+        for one, other in combinations(self.topics, 2):
+            covered = covers(one.topic, other.topic) or covers(other.topic, one.topic)
+            if overlap(one.topic, other.topic) and not covered:
+                raise ValueError(
+                    f"topics {one.topic} and {other.topic} overlap: a message that both match would come twice; "
+                    f"name a topic that covers both, or make two sensors of it"
+                )
+            if one.may_be_named_as(other):
+                raise ValueError(
+                    f"values of {one.topic} ({one.path or 'the payload'}) and {other.topic} "
+                    f'({other.path or "the payload"}) may have one name; give one of them another: name = "..."'
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,9 @@ SENSOR_RETRY_MAXIMUM_SECONDS = 300.0
 SENSOR_SETTLED_SECONDS = 5.0
 """A sensor that has been open for so long works, even where it has nothing to say."""
 
+SENSOR_SILENT_SECONDS = 600
+"""How long a sensor may be open without its first reading before `covey check` warns."""
+
 SENSOR_NOTE_US = 5_000_000
 """The least time between two notes of how a sensor is: each is a sync of the disk."""
 

@@ -46,6 +46,17 @@ def test_a_webhook_is_called_only_below_what_the_owner_allows(webhook: tuple[str
     address, posted = webhook
     said: list[tuple[str, str]] = []
     caller = WakeCaller([f"{address}wake/"], (), lambda level, line: said.append((level, line)))
+    climbing = (
+        "%2e%2e/other",
+        ".%2E/other",
+        "%252e%252e/other",
+        "%2e%2e%2fother",
+        "a/%5c..%5cother",
+        "./../other",
+        "a\\b",
+    )
+    for target in (f"{address}wake/{each}" for each in climbing):
+        caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, target))
     for target in (f"{address}other", "https://elsewhere.example/wake/", f"{address}wake/../other", "", "wake/"):
         caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, target))
     caller.wake(_DEVICE, _NAME, WakeHook(Hook.PROGRAM, "/bin/sh"))

@@ -55,6 +55,17 @@ def test_a_setting_is_changed_beside_sensors() -> None:
         ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a+"}]}, "must be a filter of MQTT"),
         ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a", "unt": "V"}]}, "did you mean"),
         ({"name": "a", "kind": "mqtt", "url": "http://a", "topics": [{"topic": "a"}]}, "url must be mqtt://"),
+        *(
+            ({"name": "a", "kind": "mqtt", "topics": topics}, said)
+            for topics, said in (
+                ([{"topic": "a/+", "path": "x"}, {"topic": "+/b", "path": "y"}], "a/+ and +/b overlap"),
+                ([{"topic": "a/+", "path": "t"}, {"topic": "b/+", "path": "t"}], "may have one name"),
+                ([{"topic": "a/+", "path": "in.t"}, {"topic": "a/+", "path": "out.t"}], "may have one name"),
+                ([{"topic": "a/#", "path": "t"}, {"topic": "b/+", "path": "t"}], "may have one name"),
+                ([{"topic": "a", "path": "t"}, {"topic": "a", "path": "t"}], "may have one name"),
+                ([{"topic": "a/+"}, {"topic": "b", "name": "level"}], "may have one name"),
+            )
+        ),
         ({"name": "a", "kind": "modbus"}, "url must be tcp://HOST:PORT or rtu:///dev/ttyUSB0"),
         ({"name": "a", "kind": "modbus", "url": "192.168.1.20"}, "url must be tcp://HOST:PORT"),
         ({"name": "a", "kind": "modbus", "url": "tcp://meter"}, "registers must have an entry"),
@@ -80,6 +91,11 @@ def test_a_mistake_is_told(entry: dict[str, object], said: str) -> None:
         read_sensors([("x.toml", entry)])
     assert said in str(refused.value) + refused.value.hint
     assert refused.value.hint
+
+
+def test_topics_that_another_one_covers_are_read_beside_it() -> None:
+    topics = [{"topic": "a/+", "path": "x"}, {"topic": "a/#", "path": "y"}, {"topic": "b/+", "name": "why"}]
+    assert read_sensors([("x.toml", {"name": "a", "kind": "mqtt", "topics": topics})])
 
 
 def test_two_of_one_name_are_refused() -> None:

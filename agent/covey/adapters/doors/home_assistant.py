@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ from covey.adapters.doors.mqtt_publisher import MqttPublisher, Publication
 from covey.adapters.mqtt.settings import is_nearby, tls_context
 from covey.adapters.web_address import web_address
 from covey.core.telemetry.door_discovery import (
+    STATE_CHARACTERS,
     EntitySeries,
     SeriesRhythm,
     config_document,
@@ -29,6 +31,7 @@ from covey.core.telemetry.door_discovery import (
     series_of,
     state_document,
 )
+from covey.core.telemetry.drops import Drop
 from covey.errors import ConfigurationError
 from covey.limits.doors import DOOR_SERIES, DOOR_SERIES_OF_DEVICE
 
@@ -104,21 +107,22 @@ class HomeAssistantDoor:
             del self._known[author]
             self._availability.pop(author, None)
 
-    def send(self, batch: DoorBatch) -> int:
-        """Publish the newest value of each series; return how many readings were left out for the bounds on series."""
+    def send(self, batch: DoorBatch) -> Counter[Drop]:
+        """Publish the newest value of each series; return how many readings were left out or cut, and why."""
         self._connect()
         self._repeat_values(batch.sent_at_us)
         newest: dict[EntitySeries, tuple[DoorMessage, DoorReading]] = {}
-        left_out = 0
+        dropped = Counter[Drop]()
         for message in batch.messages:
             seen = set[EntitySeries]()
             for reading in message.readings:
                 series = series_of(message, reading)
                 if series is None:
+                    dropped[Drop.VALUE] += 1
                     continue
                 rhythm = self._rhythm(series)
                 if rhythm is None:
-                    left_out += 1
+                    dropped[Drop.SERIES] += 1
                     continue
                 if series not in seen:
                     seen.add(series)
@@ -126,8 +130,8 @@ class HomeAssistantDoor:
                 best = newest.get(series)
                 if best is None or measured_at_us(message, reading) > measured_at_us(*best):
                     newest[series] = message, reading
-        self._publish(batch, newest)
-        return left_out
+        dropped[Drop.CUT] += self._publish(batch, newest)
+        return +dropped
 
     def _rhythm(self, series: EntitySeries) -> SeriesRhythm | None:
         """Return what is known of a series; None where there is no room for another one."""
@@ -138,7 +142,9 @@ class HomeAssistantDoor:
             own[series] = SeriesRhythm()
         return own[series]
 
-    def _publish(self, batch: DoorBatch, newest: Mapping[EntitySeries, tuple[DoorMessage, DoorReading]]) -> None:
+    def _publish(self, batch: DoorBatch, newest: Mapping[EntitySeries, tuple[DoorMessage, DoorReading]]) -> int:
+        """Publish what is news; return of how many the text was cut."""
+        cut = 0
         configs, states, published = list[Publication](), list[Publication](), list[tuple[SeriesRhythm, int]]()
         announced = list[tuple[SeriesRhythm, tuple[str, int]]]()
         configured = dict[EntitySeries, _Configured]()
@@ -154,6 +160,7 @@ class HomeAssistantDoor:
                 announced.append((rhythm, (label, expire_s)))
                 configured[series] = _Configured(time.monotonic(), state, at_us)
             states.append(Publication(series.state_topic, state, _left_s(expire_s, at_us, batch.sent_at_us)))
+            cut += isinstance(reading.value, str) and len(reading.value) > STATE_CHARACTERS
             published.append((rhythm, min(at_us, batch.sent_at_us)))
         self._publisher.publish([*configs, *self._availabilities(), *states])
         for rhythm, label_and_time in announced:
@@ -161,6 +168,7 @@ class HomeAssistantDoor:
         for rhythm, at_us in published:
             rhythm.newest_at_us = at_us
         self._configured |= configured
+        return cut
 
     def idle(self) -> None:
         """Publish values once more whose configuration has been taken up meanwhile (rule 4)."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from covey.config.doors import DoorEntry
     from covey.core.ids import DeviceKey
     from covey.core.telemetry.doors import DoorBatch, KnownDevice
+    from covey.core.telemetry.drops import Drop
 
 
 class Door(Protocol):
@@ -21,8 +22,8 @@ class Door(Protocol):
     def note_devices(self, devices: Mapping[DeviceKey, KnownDevice]) -> None:
         """Take note of who is in the fleet now; raises as `send`."""
 
-    def send(self, batch: DoorBatch) -> int:
-        """Send a batch, and return when it was taken: how many readings were left out for good.
+    def send(self, batch: DoorBatch) -> Mapping[Drop, int]:
+        """Send a batch, and return when it was taken: how many readings were left out for good, or cut, by reason.
 
         Raises:
             DoorError: it was not.

@@ -8,6 +8,7 @@ they go is https://opentelemetry.io/docs/specs/otlp/#otlphttp.
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 from covey.adapters.doors import protobuf
 from covey.adapters.doors.http_post import HttpPost
 from covey.core.ids import printable
+from covey.core.telemetry.drops import Drop
 
 if TYPE_CHECKING:
     from covey.config.doors import Otlp
@@ -45,19 +47,20 @@ class OtlpDoor:
     def note_devices(self, _devices: Mapping[DeviceKey, KnownDevice]) -> None:
         """Each batch says what its devices are called."""
 
-    def send(self, batch: DoorBatch) -> int:
-        """Post a batch; return how many readings have a time that nobody takes, or were rejected.
+    def send(self, batch: DoorBatch) -> Counter[Drop]:
+        """Post a batch; return how many readings have no number, a time that nobody takes, or were rejected.
 
         Raises:
             DoorError: it was not taken.
             ConfigurationError: the token's file is missing, or open to others.
         """
-        resources, left_out = _resources(batch)
+        resources, dropped = _resources(batch)
         if not resources:
-            return left_out
+            return dropped
         body = b"".join(protobuf.octets(1, each) for each in resources)
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "Idempotency-Key": batch.id}
-        return left_out + _rejected(self._post.post(gzip.compress(body, 6, mtime=0), headers))
+        dropped[Drop.REFUSED] += _rejected(self._post.post(gzip.compress(body, 6, mtime=0), headers))
+        return +dropped
 
     def idle(self) -> None:
         """Nothing is left to do."""
@@ -67,16 +70,17 @@ class OtlpDoor:
         self._post.close()
 
 
-def _resources(batch: DoorBatch) -> tuple[list[bytes], int]:
-    """Return what the readings are by device, by what their times are worth, by name; and how many have no time."""
+def _resources(batch: DoorBatch) -> tuple[list[bytes], Counter[Drop]]:
+    """Return what the readings are by device, by what their times are worth, by name; and how many cannot go, why."""
     found: dict[tuple[DeviceKey, str], dict[tuple[str, bool], _Points]] = {}
-    left_out = 0
+    dropped = Counter[Drop]()
     for message in batch.messages:
         for reading in message.readings:
             if isinstance(reading.value, str | bytes):
+                dropped[Drop.VALUE] += 1
                 continue
             if not 0 <= reading.at_us <= _LATEST_US:
-                left_out += 1
+                dropped[Drop.TIME] += 1
                 continue
             scopes = found.setdefault((message.author, message.group), {})
             points = scopes.setdefault((message.clock.name.lower(), batch.is_backlog(message, reading)), {})
@@ -86,7 +90,7 @@ def _resources(batch: DoorBatch) -> tuple[list[bytes], int]:
         + b"".join(protobuf.octets(2, _scope(clock, points, backlog=late)) for (clock, late), points in scopes.items())
         for (author, group), scopes in found.items()
     ]
-    return resources, left_out
+    return resources, dropped
 
 
 def _about(batch: DoorBatch, author: DeviceKey, group: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from covey.config.doors import Webhook
     from covey.core.ids import DeviceKey
     from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
+    from covey.core.telemetry.drops import Drop
 
 _PREFIX = "whsec_"
 
@@ -38,7 +39,7 @@ class WebhookDoor:
     def note_devices(self, _devices: Mapping[DeviceKey, KnownDevice]) -> None:
         """Each batch says what its devices are called."""
 
-    def send(self, batch: DoorBatch) -> int:
+    def send(self, batch: DoorBatch) -> Mapping[Drop, int]:
         """Post a batch; `DoorError` where it was not taken, `ConfigurationError` where a secret cannot be used."""
         body = json.dumps(document(batch), ensure_ascii=False, separators=(",", ":")).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": batch.id, "webhook-id": batch.id}
@@ -48,7 +49,7 @@ class WebhookDoor:
             digest = hmac.digest(_key(self._secret), signed, hashlib.sha256)
             headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
         self._post.post(body, headers)
-        return 0
+        return {}
 
     def idle(self) -> None:
         """Nothing is left to do."""

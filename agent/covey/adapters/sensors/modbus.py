@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from covey.adapters.sensors.register_values import ModbusRequest, requests_for, values
+from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.senml import Reading
 from covey.errors import MissingPackageError, SensorError
 from covey.limits.sensors import SENSOR_LOOK_SECONDS
@@ -102,7 +103,12 @@ class ModbusSensor:
             except _RefusedError as error:
                 failures.setdefault(device, str(error))
         self._silent = silent
-        return Measurement(readings, "; ".join(f"device {device}: {why}" for device, why in failures.items()))
+        wanted = sum(len(each.registers) for each in self._requests)
+        return Measurement(
+            readings,
+            "; ".join(f"device {device}: {why}" for device, why in failures.items()),
+            dropped={Drop.UNREAD: wanted - len(readings)} if failures else {},
+        )
 
     def close(self) -> None:
         """Let the line go."""

@@ -32,7 +32,7 @@ from covey.adapters.mqtt.connection import Connection
 from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp
 from covey.adapters.mqtt.settings import ConnectionSettings
 from covey.adapters.mqtt.states import CONNECTION_LOST
-from covey.adapters.sensors.topic_values import TopicValues
+from covey.adapters.sensors.topic_values import TopicValues, subscriptions
 from covey.errors import SensorError
 from covey.limits.sensors import (
     MAXIMUM_SENSOR_LINE_BYTES,
@@ -76,7 +76,9 @@ def open_mqtt(name: str, options: Mqtt, position: bytes = b"", *, lasting: bool 
         tls = ssl.create_default_context(cafile=options.ca_file or None) if options.url.startswith("mqtts") else None
     except (OSError, ssl.SSLError) as error:
         raise SensorError(f"{options.ca_file} has no certificates to believe: {error}") from error
-    client_id = (options.client_id or f"covey-{platform.node()}-{name}") if lasting else ""
+    # Other topics are another session: in the old one the broker would go on sending for topics of before.
+    wanted = blake2b("\n".join(subscriptions(options.topics)).encode(), digest_size=4).hexdigest()
+    client_id = (options.client_id or f"covey-{platform.node()}-{name}-{wanted}") if lasting else ""
     return MqttTopics(options, client_id, _password(options.password_file), tls, position)
 
 
@@ -139,7 +141,7 @@ class MqttTopics:
         committed = self._release(new) if new else None
         position = self._position(new) if readings and any(held.digest for _, held in new) else None
         urgent = len(self._held) >= SENSOR_URGENT_MESSAGES
-        return Measurement(readings, failure, committed, urgent, position)
+        return Measurement(readings, failure, committed, urgent, position, self._values.dropped())
 
     def close(self) -> None:
         """Leave; what is held stays with the broker."""
@@ -183,7 +185,7 @@ class MqttTopics:
 
     def _subscribe(self) -> None:
         if self._connection is not None:
-            self._connection.subscribe(sorted({each.topic for each in self._options.topics}))
+            self._connection.subscribe(subscriptions(self._options.topics))
 
     def _arrived(self, message: Arrived) -> None:
         if not message.packet_id:  # QoS 0

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from covey.adapters import program_guard
+from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.line_protocol import read_lines
 from covey.core.telemetry.senml import Reading, readings_from_line
 from covey.errors import ReadingError, SensorError
@@ -131,15 +132,17 @@ class ProgramSensor:
     def _parsed(self, printed: bytes) -> Measurement:
         if self._options.format != _SENML:
             lines = read_lines(printed, "ns", below=True)
-            return Measurement(lines.readings, lines.reasons[0] if lines.reasons else "")
+            failure = lines.reasons[0] if lines.reasons else ""
+            return Measurement(lines.readings, failure, dropped=_unreadable(lines.refused))
         readings: list[Reading] = []
-        failure = ""
+        failure, unreadable = "", 0
         for line in filter(bytes.strip, printed.split(b"\n")):
             try:
                 readings += readings_from_line(line, self._clock.monotonic_us())
             except ReadingError as error:
                 failure = f"it prints what is no SenML: {error}"
-        return Measurement(readings, failure)
+                unreadable += 1
+        return Measurement(readings, failure, dropped=_unreadable(unreadable))
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -158,3 +161,7 @@ class ProgramSensor:
             with suppress(KeyError):
                 self._pipes.unregister(pipe)
             pipe.close()
+
+
+def _unreadable(lines: int) -> dict[Drop, int]:
+    return {Drop.FORMAT: lines} if lines else {}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.names import segment
 from covey.core.telemetry.senml import Reading
 from covey.errors import SensorError
@@ -93,7 +94,8 @@ class SystemFolder:
             failures.append(f"{left_out} values beyond {MAXIMUM_SENSOR_VALUES} are not read: name the devices to read")
         if not readings:
             raise SensorError(failures[0] if failures else f"no {self._what} to read in {self._folder}")
-        return Measurement(readings, failures[0] if failures else "")
+        dropped = {Drop.UNREAD: len(failures) - bool(left_out), Drop.SERIES: left_out}
+        return Measurement(readings, failures[0] if failures else "", dropped=dropped)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -3,7 +3,10 @@
 1. A name is what the wildcards stand for, and the entry's own name: `zigbee2mqtt/+` and `temperature` give
    `kitchen/temperature`.
 2. A path that a payload lacks is no failure: devices publish what has changed. What is there and is no value is one.
-3. Whoever may publish chooses topics and pace: names are bounded, and so are readings of one name in a minute.
+   A time that is lacking or cannot be read costs no value: `times.UNUSABLE_US` stands in its place.
+3. A broker sends a message once for each subscription that it matches (MQTT 5, section 3.3.4), so of filters that
+   overlap the widest alone is subscribed to; the configuration has no others (`config.sensors`).
+4. Whoever may publish chooses topics and pace: names are bounded, and so are readings of one name in a minute.
 """
 
 from __future__ import annotations
@@ -11,19 +14,22 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from covey.core.now import ABSOLUTE_US
+from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.names import segment
 from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.times import LATEST_US, UNUSABLE_US
+from covey.core.telemetry.topic_filters import covers
 from covey.limits.sensors import MAXIMUM_SENSOR_SERIES, MAXIMUM_SERIES_READINGS_PER_MINUTE
 
 if TYPE_CHECKING:
     from covey.config.sensors import Topic
 
 _MINUTE_S = 60.0
-_END_US = 253_402_300_800 * 1_000_000  # the year 10000
 _number = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
 _ABSENT = object()
 
@@ -35,11 +41,17 @@ class TopicValues:
         self._topics = topics
         self._windows: dict[str, tuple[float, int]] = {}
         self._failure = ""
+        self._dropped = Counter[Drop]()
 
     def failure(self) -> str:
         """Return what was wrong since the last call."""
         failure, self._failure = self._failure, ""
         return failure
+
+    def dropped(self) -> Counter[Drop]:
+        """Return how many readings were left out since the last call, by reason."""
+        dropped, self._dropped = self._dropped, Counter[Drop]()
+        return dropped
 
     def readings(self, topic: str, payload: bytes, now_s: float) -> list[Reading]:
         """Return what a message says; `now_s` is a monotonic clock's."""
@@ -57,26 +69,34 @@ class TopicValues:
             name = "/".join([*levels, *filter(None, [each.name or (segment(keys[-1]) if keys else "")])])
             time_us = _time_us(_at(document, _keys(each.time))) if each.time else None
             if value is None:
-                self._failure = f"{name or topic}: what is published there is no value"
-            elif each.time and time_us is None:
-                self._failure = f"{name or topic}: {each.time} is no time"
+                self._drop(Drop.VALUE, f"{name or topic}: what is published there is no value")
             elif self._admitted(name, now_s):
                 found.append(Reading(name, each.unit, time_us, value))
         return found
 
+    def _drop(self, reason: Drop, why: str) -> None:
+        self._dropped[reason] += 1
+        self._failure = why
+
     def _admitted(self, name: str, now_s: float) -> bool:
         window = self._windows.get(name)
         if window is None and len(self._windows) >= MAXIMUM_SENSOR_SERIES:
-            self._failure = f"{name}: dropped, there are {MAXIMUM_SENSOR_SERIES} names"
+            self._drop(Drop.SERIES, f"{name}: dropped, there are {MAXIMUM_SENSOR_SERIES} names")
             return False
         since_s, count = window or (now_s, 0)
         if now_s >= since_s + _MINUTE_S:
             since_s, count = now_s, 0
         self._windows[name] = since_s, count + 1
         if count >= MAXIMUM_SERIES_READINGS_PER_MINUTE:
-            self._failure = f"{name}: dropped, more than {MAXIMUM_SERIES_READINGS_PER_MINUTE} a minute"
+            self._drop(Drop.RATE, f"{name}: dropped, more than {MAXIMUM_SERIES_READINGS_PER_MINUTE} a minute")
             return False
         return True
+
+
+def subscriptions(topics: tuple[Topic, ...]) -> list[str]:
+    """Return the filters to subscribe to, so that each message that some topic matches comes once (rule 3)."""
+    wanted = {each.topic for each in topics}
+    return sorted(each for each in wanted if not any(covers(other, each) for other in wanted - {each}))
 
 
 def _wildcards(pattern: str, topic: str) -> list[str] | None:
@@ -87,11 +107,11 @@ def _wildcards(pattern: str, topic: str) -> list[str] | None:
     found: list[str] = []
     for place, each in enumerate(wanted):
         if each == "#":
-            return [*found, *(segment(level) or "_" for level in levels[place:])]
+            return [*found, *map(segment, levels[place:])]
         if place >= len(levels):
             return None
         if each == "+":
-            found.append(segment(levels[place]) or "_")
+            found.append(segment(levels[place]))
         elif each != levels[place]:
             return None
     return found if len(wanted) == len(levels) else None
@@ -133,15 +153,14 @@ def _value(found: object, topic: Topic) -> float | bool | None:
     return found if isinstance(found, float) and math.isfinite(found) else None
 
 
-def _time_us(found: object) -> int | None:
-    """Return Unix microseconds out of seconds, or out of ISO 8601 with its offset from UTC."""
+def _time_us(found: object) -> int:
+    """Return Unix microseconds out of seconds, or out of ISO 8601 with its offset from UTC; else `UNUSABLE_US`."""
     try:
         if isinstance(found, str):
             when = datetime.fromisoformat(found)
             found = None if when.tzinfo is None else when.timestamp()
         if isinstance(found, int | float) and not isinstance(found, bool):
-            time_us = round(found * 1e6)
-            return time_us if ABSOLUTE_US <= time_us < _END_US else None
+            return time_us if ABSOLUTE_US <= (time_us := round(found * 1e6)) <= LATEST_US else UNUSABLE_US
     except (ValueError, OverflowError):
         pass
-    return None
+    return UNUSABLE_US

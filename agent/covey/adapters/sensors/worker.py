@@ -1,7 +1,7 @@
 """Looks after one sensor in a thread of its own: opens it, reads it, and opens it again when it fails.
 
 1. Nothing here is waited for by the agent's loop: readings wait in a queue, and where that is full the thread waits.
-2. A reading is stamped when it was read, by the monotonic clock, unless it brings a time.
+2. A reading is stamped when it was read, by the monotonic clock, unless it brings a time that is believed (`times`).
 3. Whatever a sensor raises is its failure alone. It is closed, and opened again after a pause that doubles each time.
 4. Readings and the position that stands for them wait as one, and are taken together.
 5. A read that does not end cannot be ended from outside; it is told, and holds up nothing else.
@@ -10,14 +10,16 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from covey.core.ids import printable
-from covey.core.telemetry.names import below
+from covey.core.telemetry.drops import Drop
+from covey.core.telemetry.names import NO_READING_YET, below
 from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.times import is_believable
 from covey.errors import ReadingError
 from covey.limits.sensors import (
     MAXIMUM_SENSOR_WHY_BYTES,
@@ -69,6 +71,7 @@ class SensorWorker:
         self._committed_position = position
         self._promises: deque[tuple[int, Callable[[], None]]] = deque()
         self._urgent = False
+        self._dropped = dict.fromkeys(Drop, 0)
         self._room = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"sensor {name}", daemon=True)
@@ -118,6 +121,10 @@ class SensorWorker:
             return _HUNG
         return self._state
 
+    def dropped(self) -> dict[Drop, int]:
+        """Return how many readings were left out, or got another time, since it was made, by reason."""
+        return {reason: number for reason, number in self._dropped.items() if number}
+
     def stop(self) -> None:
         """Have it end."""
         self._stopping.set()
@@ -152,14 +159,18 @@ class SensorWorker:
                 self._promises.popleft()[1]()
             measured = sensor.read()
             self._busy_since_us = None
+            for reason, number in measured.dropped.items():
+                self._dropped[reason] += number
             refused = self._give(measured)
             if measured.committed:
                 self._promises.append((self._queued, measured.committed))
                 self._urgent = measured.urgent
             if failure := measured.failure or refused:
                 self._state = _shortened(failure)
-            elif measured.readings or self._lasted_s(opened_us) > SENSOR_SETTLED_SECONDS:
+            elif measured.readings:
                 self._state = UP
+            elif self._lasted_s(opened_us) > SENSOR_SETTLED_SECONDS and self._state != UP:
+                self._state = NO_READING_YET  # that it could be opened says nothing: up is what measures
             least_s = 0.0 if measured.readings else _IDLE_S
             self._stopping.wait(max(least_s, self._interval_s - self._lasted_s(began_us)))
 
@@ -172,10 +183,12 @@ class SensorWorker:
         together: list[Reading] = []
         for reading in measured.readings:
             try:
-                named = stamped(self.name, reading, self._clock)
+                named, replaced = stamped(self.name, reading, self._clock)
             except ReadingError as error:
                 refused = str(error)
+                self._dropped[Drop.NAME] += 1
                 continue
+            self._dropped[Drop.TIME] += replaced
             if measured.position is not None:
                 together.append(named)
             elif not self._queue(named, 1):
@@ -205,13 +218,23 @@ def read_once(name: str, sensor: Sensor, clock: Clock) -> Measurement:
         ReadingError: it measures what cannot be sent.
     """
     measured = sensor.read()
-    return Measurement([stamped(name, each, clock) for each in measured.readings], measured.failure)
+    found = [stamped(name, each, clock) for each in measured.readings]
+    dropped = Counter(measured.dropped)
+    dropped[Drop.TIME] += sum(replaced for _, replaced in found)
+    return Measurement([each for each, _ in found], measured.failure, dropped=+dropped)
 
 
-def stamped(sensor: str, reading: Reading, clock: Clock) -> Reading:
-    """Return a reading under its whole name, and with a time."""
-    time_us = clock.monotonic_us() if reading.time_us is None else reading.time_us
-    return replace(reading, name=below(sensor, reading.name), time_us=time_us)
+def stamped(sensor: str, reading: Reading, clock: Clock) -> tuple[Reading, bool]:
+    """Return a reading under its whole name, and with a time; and whether that is not the one that it came with.
+
+    Raises:
+        ReadingError: its name cannot be one.
+    """
+    time_us, replaced = reading.time_us, False
+    if time_us is not None and not is_believable(time_us, clock.wall_us(), clock.synchronised):
+        time_us, replaced = None, True
+    time_us = clock.monotonic_us() if time_us is None else time_us
+    return replace(reading, name=below(sensor, reading.name), time_us=time_us), replaced
 
 
 def _in_a_line(error: Exception) -> str:

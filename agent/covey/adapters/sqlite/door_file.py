@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from covey.adapters.files import remove_durably
 from covey.adapters.sqlite.database import Database, translated
 from covey.core.telemetry.doors import DoorGap, LandedPosition, Plan
+from covey.core.telemetry.drops import Drop
 from covey.errors import ConfigurationError, DamagedStateError
 from covey.limits.doors import DOOR_LOSSES_KEPT
 
@@ -47,6 +49,9 @@ CREATE TABLE IF NOT EXISTS gap (
     reason TEXT NOT NULL, noted_at_us INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS gap_by_door ON gap (door, id);
+CREATE TABLE IF NOT EXISTS dropped (
+    door TEXT NOT NULL, reason TEXT NOT NULL, readings INTEGER NOT NULL, PRIMARY KEY (door, reason)
+) STRICT, WITHOUT ROWID;
 """
 
 
@@ -142,18 +147,34 @@ class DoorFile:
             )
 
     def taken(
-        self, door: str, plan: Plan, passed: Iterable[DoorGap], messages: int, readings: int, now_us: int
+        self,
+        door: str,
+        plan: Plan,
+        passed: Iterable[DoorGap],
+        messages: int,
+        readings: int,
+        now_us: int,
+        dropped: Mapping[Drop, int] = MappingProxyType({}),
     ) -> None:
-        """Leave a batch behind that its receiver has taken, or that holds nothing to send."""
+        """Leave a batch behind that its receiver has taken, or that holds nothing to send; count what was dropped."""
         with self._database.transaction():
             self._note(door, passed, now_us)
             self._leave(door, plan.node, plan.end)
+            for reason, number in dropped.items():
+                self._database.run(
+                    "INSERT INTO dropped VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET readings = readings + ?3",
+                    (door, str(reason), number),
+                )
             if messages:
                 self._database.run(
                     "UPDATE door SET messages = messages + ?, readings = readings + ?, taken_at_us = ?, attempts = 0,"
                     " failing_since_us = 0, error = '' WHERE name = ?",
                     (messages, readings, now_us, door),
                 )
+
+    def dropped(self, door: str) -> dict[str, int]:
+        """Return how many readings a door has left out or cut, by reason."""
+        return dict(self._database.run("SELECT reason, readings FROM dropped WHERE door = ? ORDER BY reason", (door,)))
 
     def passed(self, door: str, gap: DoorGap, end: LandedPosition, now_us: int) -> None:
         """Leave something behind that cannot be sent."""

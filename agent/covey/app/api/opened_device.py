@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from covey.app.history.documents import HistoryEntry
     from covey.app.history.pages import HistoryQuery
     from covey.app.relays.documents import HandedOver, Outbox
+    from covey.app.telemetry.doors import DoorStatus
     from covey.core.telemetry.senml import Reading
 
 
@@ -90,7 +91,12 @@ class OpenedDevice:
 
     def metrics(self, form: str) -> str:
         """Return the numbers as text in one of `metrics.FORMS`."""
-        return metrics_of(self.status(), form)
+        doors: list[DoorStatus] = []
+        if self._device.folder.configuration.doors():
+            from covey.app.telemetry.doors import door_statuses
+
+            doors = door_statuses(self._device.folder, named=False)
+        return metrics_of(self.status(), form, doors)
 
     def outlet(self, batch: int | None) -> IntoState:
         """Return where readings go, `batch` to a message."""

@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey import errors
 from covey.adapters.files import replace_durably
@@ -22,7 +23,11 @@ from covey.core.actions.results import IN_WORDS
 from covey.core.orders.attempts import CODES
 from covey.core.presence.status import CONDITIONS
 from covey.core.receiving.outcome import UNFORESEEN
+from covey.core.telemetry.drops import Drop
 from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from covey.app.telemetry.doors import DoorStatus
 
 Sample = tuple[dict[str, str], float]
 
@@ -38,9 +43,28 @@ class Family:
     unit: str = ""
 
 
-def metrics_of(status: Status, form: str) -> str:
-    """Return every metric of a device, as text in one of `FORMS`."""
-    return FORMS[form](list(families(status)))
+def metrics_of(status: Status, form: str, doors: Sequence[DoorStatus] = ()) -> str:
+    """Return every metric of a device, and of the doors beside its agent, as text in one of `FORMS`."""
+    return FORMS[form]([*families(status), *_about_doors(doors)])
+
+
+def _about_doors(doors: Sequence[DoorStatus]) -> Iterator[Family]:
+    if not doors:
+        return
+    up: list[Sample] = [
+        ({"door": each.name}, each.runs and bool(each.messages) and not each.attempts) for each in doors
+    ]
+    yield Family("covey_door_up", "gauge", "1 while a door's receiver takes readings", up)
+    sent: list[Sample] = [({"door": each.name}, each.readings) for each in doors]
+    yield Family("covey_door_readings", "counter", "Readings that a door's receiver has taken", sent)
+    behind: list[Sample] = [({"door": each.name}, each.behind) for each in doors]
+    yield Family("covey_door_behind_segments", "gauge", "Segments of the vault that a door has before it", behind)
+    gaps: list[Sample] = [({"door": each.name}, each.gaps) for each in doors]
+    yield Family("covey_door_gaps", "counter", "Parts of the vault that a door has passed over", gaps)
+    dropped: list[Sample] = [
+        ({"door": each.name, "reason": reason}, each.dropped.get(reason, 0)) for each in doors for reason in Drop
+    ]
+    yield Family("covey_door_dropped", "counter", "Readings that a door left out or cut, by reason", dropped)
 
 
 def families(status: Status) -> Iterator[Family]:
@@ -49,6 +73,20 @@ def families(status: Status) -> Iterator[Family]:
     sensors: list[Sample] = [({"sensor": each.name}, each.up and status.running) for each in status.sensors]
     yield Family(
         "covey_sensor_up", "gauge", "1 while a sensor of the configuration measures all that it should", sensors
+    )
+    ages: list[Sample] = [
+        ({"sensor": each.name}, each.last_reading_seconds)
+        for each in status.sensors
+        if each.last_reading_seconds is not None
+    ]
+    yield Family("covey_sensor_last_reading_seconds", "gauge", "Since a sensor's last reading", ages, "seconds")
+    dropped: list[Sample] = [
+        ({"sensor": each.name, "reason": reason}, each.dropped.get(reason, 0))
+        for each in status.sensors
+        for reason in Drop
+    ]
+    yield Family(
+        "covey_sensor_dropped", "counter", "Readings of a sensor left out, or given another time, by reason", dropped
     )
     yield from _about_the_outbox(status)
     yield from _about_groups(status)

@@ -40,7 +40,7 @@ from covey.core.link.queued import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
-from covey.core.telemetry.names import SENSOR_CONDITION
+from covey.core.telemetry.names import SENSOR_CONDITION, SENSOR_DROPPED, SENSOR_READ
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -301,9 +301,14 @@ def _outbox(device: Device, now_us: int) -> OutboxStatus:
 
 def _sensors(device: Device, now_us: int) -> Iterator[SensorStatus]:
     """Yield the sensors that an agent has noted: those that its configuration named."""
-    for name, (state, since_us) in sorted(device.store.conditions.values().items()):
-        if name.startswith(SENSOR_CONDITION) and state:
-            yield SensorStatus(name.removeprefix(SENSOR_CONDITION), state, _age(since_us, now_us) or 0)
+    conditions, counters = device.store.conditions.values(), device.store.counters.values()
+    for condition_name, (state, since_us) in sorted(conditions.items()):
+        if condition_name.startswith(SENSOR_CONDITION) and state:
+            name = condition_name.removeprefix(SENSOR_CONDITION)
+            _, read_us = conditions.get(f"{SENSOR_READ}{name}", ("", None))
+            begins = f"{SENSOR_DROPPED}{name} "
+            dropped = {each.removeprefix(begins): n for each, n in counters.items() if each.startswith(begins)}
+            yield SensorStatus(name, state, _age(since_us, now_us) or 0, _age(read_us, now_us), dropped)
 
 
 def _last_salvage(device: Device, now_us: int) -> SalvageStatus | None:

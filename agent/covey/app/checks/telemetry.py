@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
-from covey.app.wording import count, duration
+from covey.app.wording import count, dropped_text, duration
+from covey.core.telemetry.drops import Drop
 from covey.limits.doors import DOOR_STANDS_SECONDS
 
 _NAMED = 8
@@ -32,8 +33,15 @@ def sensors(device: Examined) -> Iterator[Seen]:
             yield warning(
                 f"{entry.name}: {found.state}, for {duration(found.seconds)}", f"covey sensor try {entry.name}"
             )
-        else:
+        elif found.is_silent:
+            yield warning(
+                f"{entry.name} is open and has brought no reading for {duration(found.seconds)}",
+                f"covey sensor try {entry.name}: does anybody send to it?",
+            )
+        elif found.up:
             measuring.append(entry.name)
+        if found is not None and found.dropped:
+            yield warning(f"{entry.name}{dropped_text(found.dropped)}", "docs/doors.md says what each reason means")
     if measuring:
         more = ", ..." if len(measuring) > _NAMED else ""
         yield ok(f"{count(len(measuring), 'sensor')} measuring: {', '.join(measuring[:_NAMED])}{more}")
@@ -66,6 +74,8 @@ def doors(device: Examined) -> Iterator[Seen]:
             )
         else:
             sending.append(each.name)
+        if lost := {reason: number for reason, number in each.dropped.items() if reason != Drop.VALUE}:
+            yield warning(f"{each.name}{dropped_text(lost)}", "docs/doors.md says what each door takes")
         if each.gaps:
             yield warning(f"{each.name} has passed over {count(each.gaps, 'part')} of the vault", "covey door status")
     if sending:

@@ -10,14 +10,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.app.telemetry.publisher import Outflow
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.telemetry.names import SENSOR_CONDITION
+from covey.core.telemetry.drops import Drop
+from covey.core.telemetry.names import SENSOR_CONDITION, SENSOR_DROPPED, SENSOR_READ
 from covey.errors import ReadingError
 from covey.limits.sensors import SENSOR_LINE_US, SENSOR_NOTE_US
 from covey.ports import Report, SensorFeed
@@ -35,7 +38,8 @@ _AT_ONCE = 1_024
 class _Known:
     """What was last noted and last reported of a sensor, when, and which reading of it was refused.
 
-    `position` is what is committed of how far it has come, and `written` what the last transaction wrote.
+    `position` is what is committed of how far it has come, and `written` what the last transaction wrote. `counted` are
+    its drops that are noted, `has_news`: readings of it wait that no commit holds.
     """
 
     feed: SensorFeed
@@ -46,6 +50,10 @@ class _Known:
     refused: str = ""
     position: bytes | None = None
     written: bytes | None = None
+    refusals: int = 0
+    counted: Counter[Drop] = field(default_factory=Counter)
+    counted_us: int | None = None
+    has_news: bool = False
 
 
 class AttachedSensors:
@@ -68,7 +76,7 @@ class AttachedSensors:
         self._take(node, now)
         for each in self._known:
             self._note(each, each.refused or each.feed.state(), now)
-        due = self._outflow.flush_if_due(node, now, self._with_positions)
+        due = self._outflow.flush_if_due(node, now, partial(self._with_positions, now))
         self._report_committed()
         return due
 
@@ -80,6 +88,8 @@ class AttachedSensors:
             each.feed.join(_END_S / (place + 1))
         self._take(node, now)
         self._flush(node, now)
+        for each in self._known:
+            self._count_drops(each, now)
 
     def _take(self, node: Node, now: Now) -> None:
         if self._outflow.full or not self._outflow.wanted(node):
@@ -90,21 +100,26 @@ class AttachedSensors:
             for reading in each.feed.take(_AT_ONCE):
                 try:
                     full |= self._outflow.add(reading.name, reading.unit, reading.time_us, reading.value)
+                    each.has_news = True
                 except ReadingError as error:
                     each.refused = f"a reading is refused: {error}"
+                    each.refusals += 1
             if full:
                 self._flush(node, now)
         if any(each.feed.urgent() for each in self._known):
             self._flush(node, now)
 
     def _flush(self, node: Node, now: Now) -> None:
-        self._outflow.flush(node, now, self._with_positions)
+        self._outflow.flush(node, now, partial(self._with_positions, now))
         self._report_committed()
 
-    def _with_positions(self, queue: Callable[[], int]) -> int:
+    def _with_positions(self, now: Now, queue: Callable[[], int]) -> int:
         """Queue what waits, and write in the same transaction how far each sensor has come by it."""
         readings = queue()
         self._write_positions()
+        for each in self._known:
+            if each.has_news:
+                self._store.conditions.set(f"{SENSOR_READ}{each.feed.name}", "committed", now.wall_us)
         return readings
 
     def _write_positions(self) -> None:
@@ -119,6 +134,7 @@ class AttachedSensors:
             return
         for each in self._known:
             each.position = each.written
+            each.has_news = False
         if any(each.feed.position != each.position for each in self._known):  # no reading waited for it
             with self._store.transaction():
                 self._write_positions()
@@ -128,6 +144,8 @@ class AttachedSensors:
             each.feed.commit()
 
     def _note(self, sensor: _Known, state: str, now: Now) -> None:
+        if _passed(sensor.counted_us, now, SENSOR_NOTE_US):
+            self._count_drops(sensor, now)
         if state != sensor.noted and _passed(sensor.noted_us, now, SENSOR_NOTE_US):
             with self._store.transaction():
                 self._store.conditions.set(f"{SENSOR_CONDITION}{sensor.feed.name}", state, now.wall_us)
@@ -136,6 +154,14 @@ class AttachedSensors:
             how = "measures" if state == _UP else state
             self._report("info" if state == _UP else "warning", f"sensor {sensor.feed.name}: {how}")
             sensor.reported, sensor.reported_us = state, now.monotonic_us
+
+    def _count_drops(self, sensor: _Known, now: Now) -> None:
+        dropped = +Counter({Drop.REFUSED: sensor.refusals, **sensor.feed.dropped()})
+        if dropped != sensor.counted:
+            with self._store.transaction():
+                for reason, number in (dropped - sensor.counted).items():
+                    self._store.counters.count(f"{SENSOR_DROPPED}{sensor.feed.name} {reason}", number)
+            sensor.counted, sensor.counted_us = dropped, now.monotonic_us
 
     def _forget_others(self, now: Now) -> None:
         """Forget what was noted of sensors that are no longer configured."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from covey.app.documents import Count, Says
+from covey.app.documents import Age, Count, Says
+from covey.core.telemetry.names import NO_READING_YET
+from covey.limits.sensors import SENSOR_SILENT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +15,16 @@ class SensorStatus:
     """A sensor that the configuration names, as the agent last knew it."""
 
     name: str
-    state: Annotated[str, Says(description="`up`, `starting`, or why it does not measure, or not all")]
+    state: Annotated[
+        str, Says(description="`up`: it measures; `starting`; `no reading yet`; or why it does not measure, or not all")
+    ]
     seconds: Annotated[Count, Says(description="since when")]
+    last_reading_seconds: Annotated[
+        Age | None, Says(description="since readings of it were committed last; null: never, as far as is known")
+    ]
+    dropped: Annotated[
+        dict[str, Count], Says(description="readings that were left out, or got another time, by reason; since ever")
+    ]
 
     @property
     def up(self) -> bool:
@@ -24,7 +34,12 @@ class SensorStatus:
     @property
     def failing(self) -> bool:
         """Whether something is to be mended."""
-        return self.state not in {"up", "starting"}
+        return self.state not in {"up", "starting", NO_READING_YET}
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has been open for so long without a reading that somebody should look."""
+        return self.state == NO_READING_YET and self.seconds >= SENSOR_SILENT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

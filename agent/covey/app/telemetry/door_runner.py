@@ -10,14 +10,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covey.app.telemetry.landed_batches import Batch, LandedBatches
+from covey.app.wording import count
 from covey.core.ids import DeviceKey, printable
 from covey.core.telemetry.doors import DoorBatch, DoorGap, KnownDevice, LandedPosition, Plan, batch_id
+from covey.core.telemetry.drops import MEANINGS, Drop
 from covey.errors import CoveyError, DoorError, StorageError
 from covey.limits.doors import (
     DOOR_PATIENCE_US,
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from covey.adapters.doors.kinds import Door
     from covey.adapters.sqlite.door_file import DoorFile
     from covey.config.doors import DoorEntry
+
+
+_LOST = {Drop.TIME, Drop.SERIES, Drop.REFUSED}
+"""What is noted as a gap beside being counted; that a door carries no text is no gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +154,9 @@ class DoorRunner:
 
     def _send(self, batch: Batch, survey: Survey) -> float:
         passed = batch.passed
+        dropped: Mapping[Drop, int] = {}
         if batch.messages:
-            left_out = self.door.send(
+            dropped = self.door.send(
                 DoorBatch(
                     batch_id(self.entry.name, batch.messages),
                     self.entry.name,
@@ -159,11 +166,13 @@ class DoorRunner:
                     {key: each.label for key, each in survey.devices.items()},
                 )
             )
-            if left_out:
+            if lost := [f"{count(dropped[each], 'reading')} {MEANINGS[each]}" for each in dropped if each in _LOST]:
                 number = batch.plan.first.number
-                passed += (DoorGap(batch.plan.node, number, number, f"{left_out} readings are not taken"),)
-        readings = sum(len(each.readings) for each in batch.messages)
-        self.file.taken(self.entry.name, batch.plan, passed, len(batch.messages), readings, self.wall_us())
+                passed += (DoorGap(batch.plan.node, number, number, ", ".join(lost)),)
+        kept_away = sum(number for reason, number in dropped.items() if reason is not Drop.CUT)
+        readings = sum(len(each.readings) for each in batch.messages) - kept_away
+        now_us = self.wall_us()
+        self.file.taken(self.entry.name, batch.plan, passed, len(batch.messages), readings, now_us, dropped)
         self._batch = None
         if self._trouble.line:
             self.log(f"{self.entry.name}: goes on")

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from covey.adapters.doors.kinds import open_door
 from covey.adapters.sqlite.door_file import DoorFile, set_aside
@@ -61,7 +62,7 @@ class DoorStatus:
 
     `messages` and `readings` were taken since it began, the last at `taken_at_us`. `behind`: segments of the vault that
     it has before it. `attempts`: how often in a row nothing was taken, since `failing_since_us`, and why. `gaps` counts
-    what it has passed over, `passed` names the last of it.
+    what it has passed over, `passed` names the last of it. `dropped`: readings that it left out or cut, by reason.
     """
 
     name: str
@@ -77,6 +78,7 @@ class DoorStatus:
     error: str
     gaps: int
     passed: tuple[PassedOver, ...]
+    dropped: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,8 @@ def _place(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0].partition('?')[0].rpartition('@')[2]}"
 
 
-def door_statuses(folder: StateFolder) -> list[DoorStatus]:
-    """Return how each door is.
+def door_statuses(folder: StateFolder, *, named: bool = True) -> list[DoorStatus]:
+    """Return how each door is; `named`: with the devices that write where something was passed over.
 
     Raises:
         ConfigurationError: an entry is wrong.
@@ -116,14 +118,14 @@ def door_statuses(folder: StateFolder) -> list[DoorStatus]:
         return [DoorStatus(each.name, each.kind, runs, *_NOT_BEGUN) for each in entries]
     file = DoorFile(folder.path / FILE)
     try:
-        passed = any(file.gaps(each.name) for each in entries)
+        passed = named and any(file.gaps(each.name) for each in entries)
         writers = _writers(folder) if passed else {}
         return [_status(each, file, writers, runs=runs) for each in entries]
     finally:
         file.close()
 
 
-_NOT_BEGUN = (None, 0, 0, None, 0, 0, None, "", 0, ())
+_NOT_BEGUN: tuple[Any, ...] = (None, 0, 0, None, 0, 0, None, "", 0, (), MappingProxyType({}))
 
 
 def _writers(folder: StateFolder) -> dict[str, VaultWriter]:
@@ -156,6 +158,7 @@ def _status(entry: DoorEntry, file: DoorFile, writers: Mapping[str, VaultWriter]
         state.error,
         state.gaps,
         tuple(passed),
+        file.dropped(entry.name),
     )
 
 

@@ -6,7 +6,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from covey.adapters.clock import SystemClock
@@ -30,6 +30,8 @@ class ListedSensor:
     interval_seconds: float
     state: str
     seconds: int | None
+    last_reading_seconds: int | None
+    dropped: Mapping[str, int]
 
 
 def listed_sensors(folder: StateFolder, known: Mapping[str, SensorStatus]) -> list[ListedSensor]:
@@ -41,8 +43,8 @@ def listed_sensors(folder: StateFolder, known: Mapping[str, SensorStatus]) -> li
     found = []
     for entry in folder.configuration.sensors():
         seen = known.get(entry.name)
-        state, seconds = ("not read yet", None) if seen is None else (seen.state, seen.seconds)
-        found.append(ListedSensor(entry.name, entry.kind, entry.interval_seconds, state, seconds))
+        about = ("not read yet", None, None, {}) if seen is None else astuple(seen)[1:]
+        found.append(ListedSensor(entry.name, entry.kind, entry.interval_seconds, *about))
     return found
 
 

@@ -22,13 +22,14 @@ from covey.core import crypto
 from covey.core.ids import DeviceKey, printable
 from covey.core.telemetry.batch import ClockKind
 from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading
+from covey.core.telemetry.names import shown
 from covey.core.wire import cbor
 
 _ROOT = "covey/readings"
 _DEVICE_BYTES, _SERIES_BYTES = 16, 4
 _NAMED = 64
-_STATE_CHARACTERS = 255
-"""Home Assistant's own bound of a state."""
+STATE_CHARACTERS = 255
+"""Home Assistant refuses a state that is longer. A longer text is cut, and stands whole among the attributes."""
 
 _STEPS_S = (60, 120, 300, 600, 1_800, 3_600, 10_800, 43_200, 86_400, 604_800)
 """What a value is said to be good for: few steps, so that an interval that varies changes no entity."""
@@ -153,7 +154,7 @@ def config_document(series: EntitySeries, label: str, door: str, expire_after_s:
     """Return what Home Assistant is told of a series."""
     unit, device_class = _UNITS.get(series.unit, (printable(series.unit, 32), ""))
     found: dict[str, object] = {
-        "name": printable(series.name, _NAMED),
+        "name": printable(shown(series.name), _NAMED),
         "unique_id": f"covey_{series.device}_{series.id}",
         "state_topic": series.state_topic,
         "value_template": "{{ value_json.value }}",
@@ -180,12 +181,14 @@ def config_document(series: EntitySeries, label: str, door: str, expire_after_s:
 def state_document(batch: DoorBatch, message: DoorMessage, reading: DoorReading) -> bytes:
     """Return a value with when it was measured, and whether it is backlog."""
     value = reading.value
-    found = {
-        "value": value[:_STATE_CHARACTERS] if isinstance(value, str) else value,
+    found: dict[str, object] = {
+        "value": value,
         "measured_at": measured_at_us(message, reading) / 1e6,
         "clock": message.clock.name.lower(),
         "backlog": batch.is_backlog(message, reading),
     }
+    if isinstance(value, str) and len(value) > STATE_CHARACTERS:
+        found |= {"value": value[: STATE_CHARACTERS - 1] + "\N{HORIZONTAL ELLIPSIS}", "text": value}
     return _json(found)
 
 

@@ -25,6 +25,15 @@ from covey.limits.telemetry import MAXIMUM_NAME_BYTES
 SENSOR_CONDITION = "sensor "
 """How the name of a condition begins that says how a sensor is."""
 
+NO_READING_YET = "no reading yet"
+"""The state of a sensor that is open and has not measured: it is not up."""
+
+SENSOR_READ = "sensor-read "
+"""How the name of a condition begins that says when readings of a sensor were committed last."""
+
+SENSOR_DROPPED = "sensor-dropped "
+"""How the name of a counter begins that counts what was dropped of a sensor; its name and a `drops.Drop` follow."""
+
 _HEX = "(?:0|(?:[0-9A-F]{2})+)"
 _escapes = re.compile(rf"(?:\A|_)x({_HEX})_").sub
 _is_escaped = re.compile(rf"_x{_HEX}_").match

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from covey.config.doors import Otlp
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import ClockKind
 from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading
+from covey.core.telemetry.drops import Drop
 from covey.errors import DoorError
 from tests.receiver import Post, Receiver, receiver
 
@@ -36,7 +38,7 @@ def _message(author: DeviceKey, *readings: DoorReading) -> DoorMessage:
     return DoorMessage("m", author, "5c" * 32, _NOW_US, ClockKind.SYNCHRONISED, readings)
 
 
-def _send(web: Receiver, folder: Path, *messages: DoorMessage, url: str = "") -> int:
+def _send(web: Receiver, folder: Path, *messages: DoorMessage, url: str = "") -> Counter[Drop]:
     door = OtlpDoor(Otlp(url=url or web.url), "door metrics", folder)
     try:
         return door.send(DoorBatch("b-1", "metrics", _NOW_US, 300_000_000, messages, {_KEY: _HOSTILE}))
@@ -66,7 +68,7 @@ def test_a_device_is_a_resource_and_a_series_a_gauge(web: Receiver, tmp_path: Pa
         DoorReading("state", "", _NOW_US, "open"),
         DoorReading("photo", "", _NOW_US, b"x"),
     )
-    assert _send(web, tmp_path, _message(_KEY, *readings), _message(_OTHER, readings[0])) == 0
+    assert _send(web, tmp_path, _message(_KEY, *readings), _message(_OTHER, readings[0])) == {Drop.VALUE: 2}
     (post,) = web.posts
     assert post.headers["idempotency-key"] == "b-1"
     first, second = _request(post).resource_metrics
@@ -104,7 +106,7 @@ def test_hostile_names_stay_values_and_times_that_nobody_takes_are_counted(web: 
         DoorReading("late", "", 2**62, 1.0),
         DoorReading("huge", "", _NOW_US, 2**70),
     )
-    assert _send(web, tmp_path, _message(_KEY, *readings)) == 2
+    assert _send(web, tmp_path, _message(_KEY, *readings)) == {Drop.TIME: 2}
     (resource,) = _request(web.posts[0]).resource_metrics
     assert _attributes(resource.resource)["covey.device.label"].isprintable()
     hostile, huge = resource.scope_metrics[0].metrics
@@ -113,7 +115,7 @@ def test_hostile_names_stay_values_and_times_that_nobody_takes_are_counted(web: 
 
 
 def test_nothing_is_posted_where_nothing_is_a_number(web: Receiver, tmp_path: Path) -> None:
-    assert _send(web, tmp_path, _message(_KEY, DoorReading("state", "", _NOW_US, "open"))) == 0
+    assert _send(web, tmp_path, _message(_KEY, DoorReading("state", "", _NOW_US, "open"))) == {Drop.VALUE: 1}
     assert web.posts == []
 
 
@@ -133,7 +135,7 @@ def test_what_was_rejected_of_what_was_taken_is_counted(web: Receiver, tmp_path:
         (b"\x0a\x7f", 0),
     ):
         web.says = said
-        assert _send(web, tmp_path, message) == rejected
+        assert _send(web, tmp_path, message) == ({Drop.REFUSED: rejected} if rejected else {})
 
 
 def test_an_address_without_a_path_is_the_specification_s(web: Receiver, tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ import json
 
 import pytest
 
-from covey.adapters.sensors.topic_values import TopicValues
+from covey.adapters.sensors.topic_values import TopicValues, subscriptions
 from covey.config.sensors import Topic
+from covey.core.telemetry.drops import Drop
+from covey.core.telemetry.names import shown
+from covey.core.telemetry.times import UNUSABLE_US
 from covey.limits.sensors import MAXIMUM_SENSOR_SERIES, MAXIMUM_SERIES_READINGS_PER_MINUTE
 
 
@@ -93,17 +96,45 @@ def test_another_topic_says_nothing(where: str) -> None:
     [
         (1_631_186_545.5, 1_631_186_545_500_000),
         ("2021-09-09T13:22:25.5+02:00", 1_631_186_545_500_000),
-        ("2021-09-09T11:22:25", None),
-        (True, None),
-        (1e300, None),
-        (0, None),
+        ("2021-09-09T11:22:25Z", 1_631_186_545_000_000),
+        ("2021-09-09T11:22:25", UNUSABLE_US),  # without a zone
+        (1_631_186_545_500, UNUSABLE_US),  # milliseconds
+        (True, UNUSABLE_US),
+        (1e300, UNUSABLE_US),
+        (0, UNUSABLE_US),
+        (None, UNUSABLE_US),
     ],
 )
-def test_a_payload_may_say_when(at: object, time_us: int | None) -> None:
+def test_a_payload_may_say_when_and_no_time_costs_a_value(at: object, time_us: int) -> None:
     values = TopicValues((Topic("z", "v", time="at"),))
     found = values.readings("z", json.dumps({"v": 1, "at": at}).encode(), 0.0)
-    assert [each.time_us for each in found] == ([] if time_us is None else [time_us])
-    assert ("at is no time" in values.failure()) == (time_us is None)
+    assert [(each.value, each.time_us) for each in found] == [(1, time_us)]
+    assert values.failure() == ""
+
+
+def test_rooms_that_differ_outside_ascii_are_two_series() -> None:
+    values = TopicValues((Topic("z/+", "t"),))
+    topics = ["z/客厅", "z/卧室", "z/Küche", "z/Köche", "z/a b", "z/a_b", "z/a/b", "z/", "z/_"]
+    names = [each.name for topic in topics for each in values.readings(topic, b'{"t": 1}', 0.0)]
+    assert len(set(names)) == len(names) == 8
+    assert [shown(name) for name in names[:5]] == ["客厅/t", "卧室/t", "Küche/t", "Köche/t", "a b/t"]
+
+
+def test_each_message_is_subscribed_to_once() -> None:
+    topics = tuple(Topic(each, "t") for each in ("a/+", "a/#", "a/b/c", "b/+/c", "b/x/c", "$SYS/a", "c"))
+    assert subscriptions(topics) == ["$SYS/a", "a/#", "b/+/c", "c"]
+    assert subscriptions((Topic("#"), Topic("a"), Topic("$SYS/#"))) == ["#", "$SYS/#"]
+
+
+def test_what_is_left_out_is_counted_by_reason() -> None:
+    values = TopicValues((Topic("z/+"),))
+    for _ in range(MAXIMUM_SERIES_READINGS_PER_MINUTE + 3):
+        values.readings("z/a", b"1", 0.0)
+    for number in range(MAXIMUM_SENSOR_SERIES + 1):
+        values.readings(f"z/n{number}", b"1", 0.0)
+    values.readings("z/a", b"warm", 0.0)
+    assert values.dropped() == {Drop.RATE: 3, Drop.SERIES: 2, Drop.VALUE: 1}
+    assert not values.dropped()
 
 
 def test_whoever_publishes_makes_no_names_without_end() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from covey.adapters.clock import SystemClock
 from covey.adapters.sensors.worker import SensorWorker
+from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.times import UNUSABLE_US
 from covey.limits.sensors import SENSOR_QUEUE_READINGS
 from covey.ports import Measurement
 from tests.waiting import take, wait_until
@@ -73,6 +75,49 @@ def test_readings_carry_the_sensors_name_and_a_time(worker: SensorWorker, sensor
     assert [each.name for each in found] == ["boiler/top", "boiler"]
     assert all(before_us <= (each.time_us or 0) <= SystemClock().monotonic_us() for each in found)
     wait_until(lambda: worker.state() == "up")
+
+
+def test_a_time_that_cannot_be_becomes_that_of_the_arrival(worker: SensorWorker, sensor: Scripted) -> None:
+    clock = SystemClock()
+    before_us = clock.monotonic_us()
+    times = (UNUSABLE_US, 1_795_882_000_123_000_000, 300_000_000_000_000, 1_631_186_545_500_000)
+    sensor.script.put(Measurement([Reading(f"t{n}", "", time, 1.0) for n, time in enumerate(times)]))
+    *found, good = _taken(worker)
+    assert all(before_us <= (each.time_us or 0) <= clock.monotonic_us() for each in found)
+    assert good.time_us == 1_631_186_545_500_000
+    assert worker.dropped() == {Drop.TIME: 3}
+    wait_until(lambda: worker.state() == "up")
+
+
+def test_drops_are_counted_by_reason(worker: SensorWorker, sensor: Scripted) -> None:
+    sensor.script.put(Measurement([Reading("not a name", "", None, 1.0)], dropped={Drop.RATE: 2}))
+    sensor.script.put(Measurement([Reading("top", "", None, 1.0)], dropped={Drop.RATE: 1, Drop.VALUE: 1}))
+    _taken(worker)
+    assert worker.dropped() == {Drop.NAME: 1, Drop.RATE: 3, Drop.VALUE: 1}
+
+
+def test_one_that_is_open_and_says_nothing_is_not_up(sensor: Scripted) -> None:
+    class Later(SystemClock):
+        ahead_us = 0
+
+        def monotonic_us(self) -> int:
+            return super().monotonic_us() + self.ahead_us
+
+    clock = Later()
+    worker = SensorWorker("boiler", 0.0, sensor.open, clock)
+    worker.start()
+    wait_until(lambda: sensor.opened)
+    clock.ahead_us = 10_000_000
+    sensor.script.put(_measured())
+    wait_until(lambda: worker.state() == "no reading yet")
+    sensor.script.put(_measured("top"))
+    wait_until(lambda: worker.state() == "up")
+    sensor.script.put(_measured())
+    wait_until(sensor.script.empty)
+    assert worker.state() == "up"
+    worker.stop()
+    sensor.script.put(_measured())
+    worker.join(5)
 
 
 def test_one_that_fails_is_told_closed_and_opened_again(worker: SensorWorker, sensor: Scripted) -> None:

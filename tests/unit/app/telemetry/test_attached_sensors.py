@@ -8,6 +8,7 @@ import pytest
 
 from covey.app.telemetry.attached_sensors import AttachedSensors
 from covey.app.telemetry.publisher import Outflow, Publisher, telemetry_group
+from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.senml import Reading
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.fleet import Device, found
@@ -26,6 +27,7 @@ class Fed:
         self.position: bytes | None = None
         self.taken = self.committed = 0
         self.events: list[str] = []
+        self.drops: dict[Drop, int] = {}
         self._clock = clock
 
     def measure(self, count: int) -> None:
@@ -48,6 +50,9 @@ class Fed:
 
     def state(self) -> str:
         return self.said
+
+    def dropped(self) -> dict[Drop, int]:
+        return dict(self.drops)
 
     def stop(self) -> None:
         self.events.append("stopped")
@@ -211,3 +216,28 @@ def test_a_position_that_no_reading_waits_for_is_committed_by_itself_and_once(tm
     writes = site.ann.store.database.connection.total_changes
     site.role.turn(site.ann.node, site.ann.now)
     assert site.ann.store.database.connection.total_changes == writes
+
+
+def test_drops_are_counted_once_by_reason_and_outlive_the_agent(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.boiler.drops = {Drop.RATE: 3}
+    site.run(1)
+    site.boiler.drops = {Drop.RATE: 4, Drop.TIME: 1}
+    site.boiler.waiting.append(Reading("boiler/text", "", None, "x" * 5_000))  # no table could hold it
+    site.run(7)
+    counted = {"sensor-dropped boiler rate": 4, "sensor-dropped boiler time": 1, "sensor-dropped boiler refused": 1}
+    assert {name: n for name, n in site.ann.store.counters.values().items() if name in counted} == counted
+    site.boiler.drops = {Drop.RATE: 2}  # it begins anew
+    site.role = site.new_role()
+    site.run(1)
+    assert site.ann.store.counters.values()["sensor-dropped boiler rate"] == 6
+
+
+def test_when_a_sensor_was_committed_last_is_noted(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.run(6)
+    assert "sensor-read boiler" not in site.noted()
+    site.boiler.measure(1)
+    site.run(7)
+    assert "sensor-read boiler" in site.noted()
+    assert "sensor-read shed" not in site.noted()

@@ -15,7 +15,8 @@ from covey.app.telemetry import door_runner, landed_batches
 from covey.app.telemetry.door_runner import DoorRunner, Survey
 from covey.app.telemetry.landed_batches import LandedBatches
 from covey.config.doors import read_doors
-from covey.core.telemetry.doors import KnownDevice
+from covey.core.telemetry.doors import DoorBatch, KnownDevice
+from covey.core.telemetry.drops import Drop
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError
@@ -226,3 +227,20 @@ def test_a_later_look_at_a_late_batch_marks_it(site: _Site) -> None:
         (False, True),
         (False, True),
     ]
+
+
+def test_what_a_door_leaves_out_is_counted_by_reason(site: _Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = site.runner.door.send
+
+    def leaving_out(batch: DoorBatch) -> dict[Drop, int]:
+        send(batch)
+        return {Drop.SERIES: 1, Drop.CUT: 2}
+
+    monkeypatch.setattr(site.runner.door, "send", leaving_out)
+    site.land(3)
+    site.turns(2)
+    assert site.file.dropped("cloud") == {"cut": 2, "series": 1}
+    state = site.file.state("cloud")
+    assert state is not None
+    assert (state.readings, state.gaps) == (5, 1)
+    assert site.file.gaps("cloud")[0].gap.reason == "1 reading of more series than allowed"

@@ -61,6 +61,14 @@ def test_a_number_has_its_unit_as_home_assistant_writes_it(unit: str, theirs: st
     assert document["availability_mode"] == "all"
 
 
+def test_an_entity_is_named_as_people_read_it_and_known_by_the_name_as_it_is() -> None:
+    series = EntitySeries(_KEY, "home/K_xC3BC_che/t", "Cel", "number")
+    document = json.loads(config_document(series, "", "home", 60))
+    assert document["name"] == "home/Küche/t"
+    assert series.id.startswith("home_k_xc3bc_che_t_")
+    assert series.id != EntitySeries(_KEY, "home/K_xC3B6_che/t", "Cel", "number").id
+
+
 def test_a_switch_is_a_binary_sensor_and_a_text_a_sensor_without_unit() -> None:
     switch = EntitySeries(_KEY, "pump", "", "switch")
     assert switch.config_topic("ha").startswith("ha/binary_sensor/")
@@ -71,12 +79,17 @@ def test_a_switch_is_a_binary_sensor_and_a_text_a_sensor_without_unit() -> None:
 
 
 def test_a_value_says_when_it_was_measured_and_whether_it_is_late() -> None:
-    late = DoorReading("state", "", _NOW_US - 10 * _MINUTE_US, "{{ x }}" * 99)
+    said = "{{ x }}" * 99
+    late = DoorReading("state", "", _NOW_US - 10 * _MINUTE_US, said)
     message = _message()
     batch = DoorBatch("b", "home", _NOW_US, 5 * _MINUTE_US, (message,), {})
     document = json.loads(state_document(batch, message, late))
     assert (document["backlog"], document["measured_at"]) == (True, (_NOW_US - 10 * _MINUTE_US) / 1e6)
-    assert len(document["value"]) == 255
+    assert document["value"] == said[:254] + "…", "Home Assistant refuses a longer state"
+    assert document["text"] == said
+    fits = json.loads(state_document(batch, message, late._replace(value="x" * 255)))
+    assert fits["value"] == "x" * 255
+    assert "text" not in fits
     unset = _message(clock=ClockKind.UNSYNCHRONISED)
     document = json.loads(state_document(batch, unset, DoorReading("t", "", 7, 1.5)))
     assert (document["backlog"], document["measured_at"], document["value"]) == (False, _NOW_US / 1e6, 1.5)
