@@ -7,8 +7,8 @@ row for each message, by SQL; no reading is shuffled (but those of messages that
 1. A message whose number `gaps` does not have is new, unless its incarnation was forgotten. What it may have is a
    repeat if the table has it: the same `MESSAGE`. Else it is another message, of a device whose state was written back
    bit for bit; or the number lacked where nobody remembers any more which ones did.
-2. A micro-batch that is committed and not among the numbers yet is taken in before the next one is compared. So tables
-   of an earlier version, or a file that was deleted, need no step of their own.
+2. A micro-batch that is committed and not among the numbers yet is taken in before the next one is compared. So a
+   file that was deleted needs no step of its own.
 3. The table is asked by its log where it has one: each micro-batch before this one is in there (`Tables.belong_to`).
 """
 

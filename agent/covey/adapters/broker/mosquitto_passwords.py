@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENROLMENT_ACCOUNT = "enrol"
-"""User name, and in brokers of before also password, of whoever has no credential yet (`docs/protocol.md`, Relay)."""
+"""User name of a device that has no credential yet; its password, too, where the invite carries none."""
 
 _DEVICE_NAME = re.compile(r"[0-9a-f]{64}")
 

@@ -17,7 +17,7 @@ class PeerHeads:
         self._database = database
 
     def note(self, device: DeviceKey, said: GroupId, report: bytes | None, now_us: int) -> None:
-        """Keep what a device has said; a report of before stays as long as what is said is the same."""
+        """Keep what a device has said; the last report stays as long as what is said is the same."""
         self._database.run(
             "INSERT INTO peer_heads VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT DO UPDATE SET "
             "since = CASE WHEN digest = ?2 THEN since ELSE ?4 END, "
