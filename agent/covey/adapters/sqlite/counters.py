@@ -1,9 +1,13 @@
-"""The tables of counters and conditions, which status and metrics read."""
+"""The tables of this device itself: its own row, counters, conditions and the requests that named a key."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from covey.adapters.sqlite.database import Database
 from covey.limits.message import MAXIMUM_COUNTER
+from covey.limits.storage import IDEMPOTENCY_KEYS
 
 
 class Counters:
@@ -63,3 +67,43 @@ class Conditions:
     def values(self) -> dict[str, tuple[str, int]]:
         """Return every condition: name to (value, since when in microseconds)."""
         return {row[0]: (row[1], row[2]) for row in self._database.run("SELECT name, value, changed_at FROM condition")}
+
+
+class DeviceRow:
+    """The mark that a restored copy shows by, and what earlier salvages reported."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def mark(self) -> bytes | None:
+        """Return what stands beside the file, too, unless one of both was restored (`state_file.py`)."""
+        row = self._database.first("SELECT copy_mark FROM device")
+        return None if row is None or row[0] is None else bytes(row[0])
+
+    def set_mark(self, mark: bytes) -> None:
+        """Remember it."""
+        self._database.run("UPDATE device SET copy_mark = ?", (mark,))
+
+    def salvages(self) -> list[tuple[int, dict[str, Any]]]:
+        """Return (when, report) of the times that this state was saved from a damaged file, oldest first."""
+        rows = self._database.run("SELECT salvaged_at, report FROM salvage ORDER BY id")
+        return [(row[0], json.loads(row[1])) for row in rows]
+
+
+class Idempotency:
+    """The latest of these requests; a bounded number."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, key: str) -> tuple[bytes, int] | None:
+        """Return (digest, result) of the request that named a key."""
+        row = self._database.first("SELECT digest, result FROM idempotency WHERE key = ?", (key,))
+        return None if row is None else (row[0], row[1])
+
+    def keep(self, key: str, digest: bytes, result: int) -> None:
+        """Keep what came of a request; the oldest go when there are too many."""
+        self._database.run("INSERT INTO idempotency (key, digest, result) VALUES (?, ?, ?)", (key, digest, result))
+        self._database.run(
+            "DELETE FROM idempotency WHERE id <= (SELECT max(id) FROM idempotency) - ?", (IDEMPOTENCY_KEYS,)
+        )

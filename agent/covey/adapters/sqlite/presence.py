@@ -1,11 +1,12 @@
-"""The tables of presence: when each device was last seen, and what it last reported of itself."""
+"""The tables of other devices: when each was last seen, what it last reported, and which collectors are silent."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from covey.adapters.sqlite.database import Database
-from covey.core.ids import DeviceKey, Incarnation
+from covey.core.ids import DeviceKey, GroupId, Incarnation
+from covey.core.membership.agreement import SaidHeads
 from covey.core.presence.status import PeerPresence, State
 
 _SEEN_INTERVAL_US = 60_000_000
@@ -117,3 +118,45 @@ class PresenceCounters:
     def set_floor(self, floor: int) -> None:
         """Raise the counter below which this device's own presence may have been used."""
         self._database.run("UPDATE device SET presence_floor = ?", (floor,))
+
+
+class PeerHeads:
+    """What each device has said, since when, and when it last did."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def note(self, device: DeviceKey, said: GroupId, report: bytes | None, now_us: int) -> None:
+        """Keep what a device has said; the last report stays as long as what is said is the same."""
+        self._database.run(
+            "INSERT INTO peer_heads VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT DO UPDATE SET "
+            "since = CASE WHEN digest = ?2 THEN since ELSE ?4 END, "
+            "report = CASE WHEN digest = ?2 THEN coalesce(?3, report) ELSE ?3 END, "
+            "digest = ?2, seen_at = ?4 "
+            "WHERE digest <> ?2 OR coalesce(?3 <> coalesce(report, x''), FALSE) "
+            "OR ?4 NOT BETWEEN seen_at AND seen_at + ?5",
+            (device, said, report, now_us, _SEEN_INTERVAL_US),
+        )
+
+    def seen_at(self) -> dict[DeviceKey, int]:
+        return {DeviceKey(row[0]): row[1] for row in self._database.run("SELECT device, seen_at FROM peer_heads")}
+
+    def all(self) -> dict[DeviceKey, SaidHeads]:
+        rows = self._database.run("SELECT device, digest, report, since, seen_at FROM peer_heads")
+        return {DeviceKey(row[0]): SaidHeads(GroupId(row[1]), *row[2:]) for row in rows}
+
+
+class SilentCollectors:
+    """The collectors that new telemetry does not go to, and since when."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def silent(self) -> set[DeviceKey]:
+        return {row[0] for row in self._database.run("SELECT device FROM silent_collector")}
+
+    def set_silent(self, device: DeviceKey, since_us: int | None) -> None:
+        if since_us is None:
+            self._database.run("DELETE FROM silent_collector WHERE device = ?", (device,))
+        else:
+            self._database.run("INSERT OR IGNORE INTO silent_collector VALUES (?, ?)", (device, since_us))

@@ -21,25 +21,20 @@ from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import Boards, Carriers
 from covey.adapters.sqlite.catching_up import CatchingUp, GraphOffers
-from covey.adapters.sqlite.collectors import SilentCollectors
 from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.content import ContentTable
-from covey.adapters.sqlite.counters import Conditions, Counters, SensorPositions
+from covey.adapters.sqlite.counters import Conditions, Counters, DeviceRow, Idempotency, SensorPositions
 from covey.adapters.sqlite.database import Database, translated
-from covey.adapters.sqlite.device import DeviceRow
 from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
-from covey.adapters.sqlite.heads import PeerHeads
 from covey.adapters.sqlite.high_water import HighWater
 from covey.adapters.sqlite.high_water_file import HighWaterFile
-from covey.adapters.sqlite.idempotency import Idempotency
 from covey.adapters.sqlite.imprints import ImprintTable
 from covey.adapters.sqlite.inbox import Inbox
 from covey.adapters.sqlite.incarnations import Incarnations
 from covey.adapters.sqlite.inspection import read_only
 from covey.adapters.sqlite.installations import InstallationTable
-from covey.adapters.sqlite.invited_operators import InvitedOperators
 from covey.adapters.sqlite.landing import Landing
 from covey.adapters.sqlite.link_keys import LinkKeys
 from covey.adapters.sqlite.losses import Losses
@@ -48,8 +43,8 @@ from covey.adapters.sqlite.operations import Announcements, OperationTables
 from covey.adapters.sqlite.order_results import OrderResultTables
 from covey.adapters.sqlite.outbox import Outbox
 from covey.adapters.sqlite.pairing import GroupRequests, Invites, Joins, Pairings
-from covey.adapters.sqlite.personal import PersonalTables
-from covey.adapters.sqlite.presence import PresenceCounters
+from covey.adapters.sqlite.personal import InvitedOperators, PersonalTables
+from covey.adapters.sqlite.presence import PeerHeads, PresenceCounters, SilentCollectors
 from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.received import Received

@@ -29,7 +29,7 @@ from covey.errors import IdempotencyError, LocalError, ReadingError, UsageError
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.idempotency import Idempotency
+    from covey.adapters.sqlite.counters import Idempotency
     from covey.app.checks.documents import Status
     from covey.app.device.device import Device
     from covey.app.history.documents import HistoryEntry

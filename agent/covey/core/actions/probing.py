@@ -12,7 +12,7 @@ What is sent is a HISTORY_PULL: members answer with what is missing here, most o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.actions.reporting import hearers
 from covey.core.group.manifest import GroupManifest
@@ -26,13 +26,6 @@ from covey.limits.actions import PROBED_MEMBERS
 
 if TYPE_CHECKING:
     from covey.core.records import Records
-
-
-class ProbedPresence(Protocol):
-    """Signs of life of others."""
-
-    def last_seen(self) -> dict[DeviceKey, int]:
-        """Return when each device was last seen."""
 
 
 class Probes:
