@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import ContentHash
@@ -399,6 +399,22 @@ class Measurement:
     urgent: bool = False
     position: bytes | None = None
     dropped: Mapping[Drop, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SensorOpening:
+    """What a sensor is opened with.
+
+    `options` are its kind's settings, `position` is how far it had come, and a `trial` takes nothing from an agent that
+    reads it too.
+    """
+
+    name: str
+    options: Any
+    interval_seconds: float
+    clock: Clock
+    position: bytes = b""
+    trial: bool = False
 
 
 class Sensor(Protocol):

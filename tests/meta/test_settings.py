@@ -20,7 +20,9 @@ from tests.meta.source_tree import Source, sources
 _PARTS = (sensors.Topic, sensors.Register, doors.Common)
 """Of entries; what is called so in small letters is one."""
 
-_CLASSES = (Config, *SECTIONS.values(), *(kind for kind, *_ in sensors.KINDS.values()), *doors.KINDS.values(), *_PARTS)
+_KINDS: list[type] = [each.settings for each in sensors.KINDS.values()]
+_KINDS += [each.settings for each in doors.KINDS.values()]
+_CLASSES = (Config, *SECTIONS.values(), *_KINDS, *_PARTS)
 _OF_SECTION = {section: kind.__name__ for section, kind in SECTIONS.items()}
 _CLASS_NAMES = {kind.__name__ for kind in _CLASSES}
 

@@ -9,6 +9,7 @@ from covey.app.telemetry import doors
 from covey.app.wording import count, dropped_text
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
+from covey.cli.kinds_view import print_kinds
 from covey.cli.quantities import date_text
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import labelled_name, printable
@@ -21,8 +22,9 @@ def add_arguments(parser: Parser) -> None:
     status = actions.add("status", _status, "say how each door is: what it has sent, what it has passed over, and why")
     trial = actions.add("test", _test, "send a test reading to each door, or to one", examples=("covey door test",))
     trial.add_argument("name", nargs="?", metavar="NAME", help="the door, by its name")
+    kinds = actions.add("kinds", _kinds, "list the kinds of doors, and what an entry of each may say")
     actions.add("run", _run, "send on what lands, until it is ended")
-    for action in (listing, status, trial):
+    for action in (listing, status, trial, kinds):
         json_option(action)
 
 
@@ -73,6 +75,10 @@ def _state(door: doors.DoorStatus) -> str:
     if not door.begun_at_us:
         return "not begun"
     return ("open" if door.messages else "open, nothing sent yet") + dropped_text(door.dropped)
+
+
+def _kinds(options: argparse.Namespace) -> None:
+    print_kinds(doors.door_kinds(), as_json=options.json)
 
 
 def _test(options: argparse.Namespace) -> int:

@@ -6,10 +6,11 @@ import argparse
 import sys
 
 from covey.app.documents import to_json
-from covey.app.telemetry.sensors import as_senml, entry_named, listed_sensors, tried
+from covey.app.telemetry.sensors import as_senml, entry_named, listed_sensors, sensor_kinds, tried
 from covey.app.wording import dropped_text, duration, reading_name
 from covey.cli.device_options import device_api, state_folder
 from covey.cli.grammar import Parser, every_action, json_option, seconds_option
+from covey.cli.kinds_view import print_kinds
 from covey.cli.terminal import print_json, print_table
 from covey.core.ids import printable
 
@@ -29,6 +30,7 @@ def add_arguments(parser: Parser) -> None:
     )
     try_.add_argument("name", metavar="NAME", help="the sensor, by its name")
     seconds_option(try_, "--seconds", "wait so long for one that speaks by itself", _SECONDS)
+    actions.add("kinds", _kinds, "list the kinds of sensors, and what an entry of each may say")
     every_action(parser, json_option)
 
 
@@ -54,6 +56,10 @@ def _list(options: argparse.Namespace) -> None:
         print_table(("sensor", "kind", "read every", "since", "last reading", "state"), rows)
     else:
         print("the configuration names no sensor")
+
+
+def _kinds(options: argparse.Namespace) -> None:
+    print_kinds(sensor_kinds(), as_json=options.json)
 
 
 def _try(options: argparse.Namespace) -> int:

@@ -5,7 +5,8 @@ name = "my-cloud"        # what its place in the vault is kept under
 kind = "webhook"
 url = "https://example.org/readings"
 
-1. What else an entry says depends on its kind: the dataclasses below are the schema.
+1. What else an entry says depends on its kind: `KINDS` has them all, the dataclasses below are their settings, and
+   `covey door kinds` shows them. A kind that is none of ours is one of a package that is installed (`covey.doors`).
 2. No operator sets these: an entry says whom readings are shown, and names a file with a secret.
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from covey.config.kinds import DOORS, EntryKind, PackagedOptions, packaged_kinds
 from covey.config.tables import option, table_of
 from covey.errors import ConfigurationError
 from covey.limits.doors import MAXIMUM_DOORS
@@ -87,21 +89,36 @@ class Otlp:
     ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/otlp-ca.pem")
 
 
-Options = Webhook | HomeAssistant | Otlp
-
-
 @dataclass(frozen=True, slots=True)
 class DoorEntry:
-    """One door as configured."""
+    """One door as configured. `options` are its kind's settings."""
 
     name: str
     kind: str
     common: Common
-    options: Options
+    options: Any
 
 
-KINDS: dict[str, type] = {"webhook": Webhook, "home-assistant": HomeAssistant, "otlp": Otlp}
-"""What each kind's keys are."""
+@dataclass(frozen=True, slots=True)
+class DoorKind(EntryKind):
+    """A kind of door: `opens` takes an `adapters.doors.kinds.DoorOpening` and returns a `Door`.
+
+    `title` is its column in docs/doors.md, `schemes` are what its `url` begins with; none: it has no address.
+    """
+
+    title: str
+    schemes: tuple[str, ...] = ()
+
+
+_HTTP = ("http", "https")
+KINDS: dict[str, DoorKind] = {
+    "webhook": DoorKind(Webhook, "covey.adapters.doors.webhook:from_entry", "webhook", _HTTP),
+    "home-assistant": DoorKind(
+        HomeAssistant, "covey.adapters.doors.home_assistant:from_entry", "Home Assistant", ("mqtt", "mqtts")
+    ),
+    "otlp": DoorKind(Otlp, "covey.adapters.doors.otlp:from_entry", "OTLP", _HTTP),
+}
+"""Every kind of door that Covey brings."""
 
 
 def read_doors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[DoorEntry, ...]:
@@ -129,16 +146,29 @@ def _entry(table: Mapping[str, Any], where: str) -> DoorEntry:
             hint=_HINT,
         )
     where = f"{where}: door {name}"
-    if not (isinstance(kind, str) and kind in KINDS):
-        raise ConfigurationError(f"{where}: kind must be one of {', '.join(KINDS)}", hint=_HINT)
+    known = KINDS.get(kind) if isinstance(kind, str) else None
+    if known is None and not (isinstance(kind, str) and kind in packaged_kinds(DOORS)):
+        raise ConfigurationError(
+            f"{where}: kind must be one of {', '.join(KINDS)}, or one of a package that is installed", hint=_HINT
+        )
     about_all = {key: value for key, value in table.items() if key in Common.__dataclass_fields__}
     own = {key: value for key, value in table.items() if key not in {"name", "kind", *about_all}}
-    options = table_of(KINDS[kind], own, where)
-    if not options.url:
-        raise ConfigurationError(f"{where}: url is missing", hint=_HINT)
-    schemes = ("mqtt", "mqtts") if isinstance(options, HomeAssistant) else ("http", "https")
-    if options.url.partition("://")[0] not in schemes:
-        raise ConfigurationError(
-            f"{where}: url must begin with {' or '.join(f'{each}://' for each in schemes)}", hint=_HINT
-        )
+    options = PackagedOptions(own) if known is None else door_options(known, own, where)
+    assert isinstance(kind, str)
     return DoorEntry(name, kind, table_of(Common, about_all, where), options)
+
+
+def door_options(kind: DoorKind, own: Mapping[str, Any], where: str) -> Any:
+    """Return what an entry says beyond what all doors have, as its kind's settings.
+
+    Raises:
+        ConfigurationError: a key or value that is none of them, or no address where the kind has one.
+    """
+    options = table_of(kind.settings, own, where)
+    if kind.schemes and not options.url:
+        raise ConfigurationError(f"{where}: url is missing", hint=_HINT)
+    if kind.schemes and options.url.partition("://")[0] not in kind.schemes:
+        raise ConfigurationError(
+            f"{where}: url must begin with {' or '.join(f'{each}://' for each in kind.schemes)}", hint=_HINT
+        )
+    return options

@@ -5,9 +5,11 @@ name = "boiler"          # what all of its readings are called, with what was me
 kind = "w1"
 interval_seconds = 10    # of kinds that are asked; 0 for those that speak by themselves
 
-1. What else an entry says depends on its kind: the dataclasses below are the schema, and `covey sensor list` shows it.
+1. What else an entry says depends on its kind: `KINDS` has them all, the dataclasses below are their settings, and
+   `covey sensor kinds` shows them.
 2. No operator sets these: an entry may name a program.
-3. A kind that is none of ours is one of a package that is installed (`covey.sensors`); it checks its own keys.
+3. A kind that is none of ours is one of a package that is installed (`covey.sensors`), which is loaded, and its keys
+   checked, where the sensor is opened: one that is missing stops no other.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from covey.config.kinds import EntryKind, PackagedOptions
 from covey.config.tables import option, table_of, value_of
 from covey.core.telemetry.names import segment
 from covey.core.telemetry.topic_filters import covers, overlap
@@ -223,34 +226,87 @@ class Modbus:
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherKind:
-    """A kind that an installed package brings; it checks its own keys."""
-
-    keys: Mapping[str, Any]
-
-
-Options = Hwmon | Iio | OneWire | Exec | Mqtt | Modbus | FurtherKind
-
-
-@dataclass(frozen=True, slots=True)
 class SensorEntry:
-    """One sensor as configured; where `interval_seconds` is 0 it speaks by itself."""
+    """One sensor as configured; at 0 `interval_seconds` it speaks by itself. `options` are its kind's settings."""
 
     name: str
     kind: str
     interval_seconds: float
-    options: Options
+    options: Any
 
 
-KINDS: dict[str, tuple[type, float, float]] = {
-    "hwmon": (Hwmon, _OFTEN, 0.1),
-    "iio": (Iio, _OFTEN, 0.1),
-    "w1": (OneWire, _OFTEN, 1.0),
-    "exec": (Exec, 0.0, 0.0),
-    "mqtt": (Mqtt, 0.0, 0.0),
-    "modbus": (Modbus, _OFTEN, 0.1),
+@dataclass(frozen=True, slots=True)
+class SensorKind(EntryKind):
+    """A kind of sensor: `opens` takes a `ports.SensorOpening` and returns a `ports.Sensor`.
+
+    The texts are its row in docs/doors.md: what a reading is called, its unit and time, what comes again after a crash,
+    and why a reading is there once. At 0 `interval_seconds` it speaks by itself.
+    """
+
+    reading: str
+    unit: str
+    time: str
+    repeats: str = "nothing"
+    once: str = "it is measured anew"
+    interval_seconds: float = 10.0
+    least_interval_seconds: float = 0.1
+
+
+_WHEN_READ = "when it was read"
+KINDS: dict[str, SensorKind] = {
+    "exec": SensorKind(
+        Exec,
+        "covey.adapters.sensors.program:from_entry",
+        reading="SENSOR`/`, and as it is printed",
+        unit="as it is printed",
+        time="as it is printed, or when it was read",
+        once="a line is read once",
+        interval_seconds=0.0,
+        least_interval_seconds=0.0,
+    ),
+    "iio": SensorKind(
+        Iio,
+        "covey.adapters.sensors.iio:from_entry",
+        reading="SENSOR`/`DEVICE`/`ADDRESS`/`CHANNEL",
+        unit="SenML's, by the channel's type",
+        time=_WHEN_READ,
+    ),
+    "w1": SensorKind(
+        OneWire,
+        "covey.adapters.sensors.one_wire:from_entry",
+        reading="SENSOR`/`SERIAL`/temperature`",
+        unit="`Cel`",
+        time=_WHEN_READ,
+        least_interval_seconds=1.0,
+    ),
+    "hwmon": SensorKind(
+        Hwmon,
+        "covey.adapters.sensors.hwmon:from_entry",
+        reading="SENSOR`/`CHIP`/`ADDRESS`/`INPUT`:`LABEL",
+        unit="SenML's, by the channel's type",
+        time=_WHEN_READ,
+    ),
+    "modbus": SensorKind(
+        Modbus,
+        "covey.adapters.sensors.modbus:from_entry",
+        reading="SENSOR`/`NAME",
+        unit="as the entry says",
+        time="when the device answered",
+    ),
+    "mqtt": SensorKind(
+        Mqtt,
+        "covey.adapters.sensors.mqtt_topics:from_entry",
+        reading="SENSOR`/`WILDCARDS`/`NAME",
+        unit="as the entry says",
+        time="when it came, or what `time` points to",
+        repeats="what is not acknowledged",
+        once="packet identifier and digest are committed with the readings"
+        " ([ADR 74](adr/0074-a-sensors-position-is-committed-with-its-readings.md))",
+        interval_seconds=0.0,
+        least_interval_seconds=0.0,
+    ),
 }
-"""What each kind's keys are, how often it is read unless somebody says so, and how often at most, in seconds."""
+"""Every kind of sensor that Covey brings."""
 
 
 def read_sensors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[SensorEntry, ...]:
@@ -280,7 +336,8 @@ def _entry(table: Mapping[str, Any], where: str) -> SensorEntry:
     where = f"{where}: sensor {name}"
     if not (isinstance(kind, str) and _NAME.fullmatch(kind)):
         raise ConfigurationError(f"{where}: kind must be one of {', '.join(KINDS)}, or an installed one's", hint=_HINT)
-    schema, often, least = KINDS.get(kind, (FurtherKind, _OFTEN, 0.0))
+    known = KINDS.get(kind)
+    often, least = (known.interval_seconds, known.least_interval_seconds) if known else (_OFTEN, 0.0)
     about = {"meaning": "time between two looks at it", "example": 10.0, "unit": "s", "choices": ()}
     interval = value_of(
         {**about, "default": often, "bounds": (least, 86_400)},
@@ -288,5 +345,5 @@ def _entry(table: Mapping[str, Any], where: str) -> SensorEntry:
         f"{where}: interval_seconds",
     )
     own = {key: value for key, value in table.items() if key not in _COMMON}
-    options = FurtherKind(own) if schema is FurtherKind else table_of(schema, own, where, _COMMON, _HINT)
+    options = table_of(known.settings, own, where, _COMMON, _HINT) if known else PackagedOptions(own)
     return SensorEntry(name, kind, interval, options)

@@ -9,7 +9,8 @@ import pytest
 
 from covey.adapters.state_folder import StateFolder
 from covey.config.file import changed_text, parse, sensor_tables
-from covey.config.sensors import KINDS, FurtherKind, Hwmon, read_sensors
+from covey.config.kinds import PackagedOptions
+from covey.config.sensors import KINDS, Hwmon, read_sensors
 from covey.errors import ConfigurationError
 
 
@@ -28,7 +29,7 @@ def test_sensors_stand_beside_settings(tmp_path: Path) -> None:
     board, tide = folder.configuration.sensors()
     assert (board.name, board.kind, board.interval_seconds) == ("board", "hwmon", 10.0)
     assert board.options == Hwmon(chips=("nct6775",))
-    assert (tide.interval_seconds, tide.options) == (60.0, FurtherKind({"port": "Cuxhaven"}))
+    assert (tide.interval_seconds, tide.options) == (60.0, PackagedOptions({"port": "Cuxhaven"}))
     assert folder.configuration.config().label == "shed"
 
 

@@ -36,6 +36,7 @@ from covey.errors import ConfigurationError
 from covey.limits.doors import DOOR_SERIES, DOOR_SERIES_OF_DEVICE
 
 if TYPE_CHECKING:
+    from covey.adapters.doors.kinds import DoorOpening
     from covey.config.doors import HomeAssistant
     from covey.core.ids import DeviceKey
     from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
@@ -52,6 +53,11 @@ class _Configured(NamedTuple):
     at: float
     state: bytes
     measured_at_us: int
+
+
+def from_entry(opening: DoorOpening) -> HomeAssistantDoor:
+    """Open the door of an entry."""
+    return HomeAssistantDoor(opening.options, opening.name, opening.where, opening.folder)
 
 
 class HomeAssistantDoor:

@@ -1,11 +1,14 @@
-"""The kinds of doors; each is loaded when the configuration has one."""
+"""A door out of its entry: what opens its kind is loaded where an entry names it (`config.doors.KINDS`)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from covey.config.doors import HomeAssistant, Otlp, Webhook
+from covey.config.doors import KINDS, DoorKind, door_options
+from covey.config.kinds import DOORS, PackagedOptions, opener, packaged_kind
+from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,23 +41,28 @@ class Door(Protocol):
         """Let go of the receiver."""
 
 
+@dataclass(frozen=True, slots=True)
+class DoorOpening:
+    """What a door is opened with: its settings, where they stand for messages, and the folder of the state."""
+
+    name: str
+    options: Any
+    where: str
+    folder: Path
+
+
 def open_door(entry: DoorEntry, folder: Path) -> Door:
     """Return the door of an entry; nothing is sent yet. `folder` is that of the state.
 
     Raises:
-        ConfigurationError: what is configured cannot be used.
+        ConfigurationError: what is configured cannot be used. Packages raise what they like.
     """
-    where = f"door {entry.name}"
-    match entry.options:
-        case HomeAssistant() as options:
-            from covey.adapters.doors.home_assistant import HomeAssistantDoor
-
-            return HomeAssistantDoor(options, entry.name, where, folder)
-        case Otlp() as options:
-            from covey.adapters.doors.otlp import OtlpDoor
-
-            return OtlpDoor(options, where, folder)
-        case Webhook() as options:
-            from covey.adapters.doors.webhook import WebhookDoor
-
-            return WebhookDoor(options, where, folder)
+    kind, options, where = KINDS.get(entry.kind), entry.options, f"door {entry.name}"
+    if isinstance(options, PackagedOptions):
+        kind = packaged_kind(DOORS, entry.kind, DoorKind)
+        if kind is None:
+            raise ConfigurationError(f"{where}: kind {entry.kind} is in no package that is installed")
+        options = door_options(kind, options.keys, where)
+    assert kind is not None
+    door: Door = opener(kind)(DoorOpening(entry.name, options, where, folder))
+    return door

@@ -20,6 +20,7 @@ from covey.core.ids import printable
 from covey.core.telemetry.drops import Drop
 
 if TYPE_CHECKING:
+    from covey.adapters.doors.kinds import DoorOpening
     from covey.config.doors import Otlp
     from covey.core.ids import DeviceKey
     from covey.core.telemetry.doors import DoorBatch, DoorReading, KnownDevice
@@ -29,6 +30,11 @@ _LATEST_US = (2**63 - 1) // 1_000
 """What a time of OTLP holds, and every store behind it."""
 
 _Points = dict[tuple[str, str], list[bytes]]
+
+
+def from_entry(opening: DoorOpening) -> OtlpDoor:
+    """Open the door of an entry."""
+    return OtlpDoor(opening.options, opening.where, opening.folder)
 
 
 class OtlpDoor:

@@ -16,12 +16,18 @@ from covey.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from covey.adapters.doors.kinds import DoorOpening
     from covey.config.doors import Webhook
     from covey.core.ids import DeviceKey
     from covey.core.telemetry.doors import DoorBatch, DoorMessage, DoorReading, KnownDevice
     from covey.core.telemetry.drops import Drop
 
 _PREFIX = "whsec_"
+
+
+def from_entry(opening: DoorOpening) -> WebhookDoor:
+    """Open the door of an entry."""
+    return WebhookDoor(opening.options, opening.where, opening.folder)
 
 
 class WebhookDoor:

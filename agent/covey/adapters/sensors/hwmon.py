@@ -17,6 +17,7 @@ from covey.core.telemetry.names import segment
 
 if TYPE_CHECKING:
     from covey.config.sensors import Hwmon
+    from covey.ports import SensorOpening
 
 _UNITS = {
     "temp": ("Cel", 1e3),
@@ -28,6 +29,11 @@ _UNITS = {
     "fan": ("1/min", 1.0),
 }
 _INPUT = re.compile(r"(temp|in|curr|power|energy|humidity|fan)(\d{1,3})_input")
+
+
+def from_entry(opening: SensorOpening) -> SystemFolder:
+    """Open the sensor of an entry."""
+    return open_hwmon(opening.options)
 
 
 def open_hwmon(options: Hwmon) -> SystemFolder:

@@ -18,6 +18,7 @@ from covey.core.telemetry.names import segment
 
 if TYPE_CHECKING:
     from covey.config.sensors import Iio
+    from covey.ports import SensorOpening
 
 _UNITS = {
     "temp": ("Cel", 1e-3),
@@ -44,6 +45,11 @@ _UNITS = {
 _CHANNEL = re.compile(
     r"in_(?P<channel>(?P<type>[a-z]+)\d*(?:-(?P<against>[a-z]+)\d*)?(?:_[a-z0-9]+)*)_(?P<form>input|raw)"
 )
+
+
+def from_entry(opening: SensorOpening) -> SystemFolder:
+    """Open the sensor of an entry."""
+    return open_iio(opening.options)
 
 
 def open_iio(options: Iio) -> SystemFolder:

@@ -1,11 +1,14 @@
-"""A sensor out of its entry: each kind's adapter is loaded where an entry names it."""
+"""A sensor out of its entry: what opens its kind is loaded where an entry names it (`config.sensors.KINDS`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.config.sensors import KINDS, Exec, FurtherKind, Hwmon, Iio, Modbus, Mqtt, OneWire
+from covey.config.kinds import SENSORS, PackagedOptions, opener, packaged_kind, packaged_kinds
+from covey.config.sensors import KINDS, SensorKind
+from covey.config.tables import table_of
 from covey.errors import SensorError
+from covey.ports import SensorOpening
 
 if TYPE_CHECKING:
     from covey.config.sensors import SensorEntry
@@ -17,45 +20,16 @@ def open_sensor(entry: SensorEntry, clock: Clock, position: bytes = b"", *, tria
 
     Raises:
         SensorError: it is not there, or its kind is none that is installed. Packages raise what they like.
+        ConfigurationError: a package's kind does not know what the entry says.
     """
-    sensor: Sensor
-    match entry.options:
-        case Hwmon():
-            from covey.adapters.sensors.hwmon import open_hwmon
-
-            sensor = open_hwmon(entry.options)
-        case Iio():
-            from covey.adapters.sensors.iio import open_iio
-
-            sensor = open_iio(entry.options)
-        case OneWire():
-            from covey.adapters.sensors.one_wire import open_one_wire
-
-            sensor = open_one_wire(entry.options)
-        case Exec():
-            from covey.adapters.sensors.program import ProgramSensor
-
-            sensor = ProgramSensor(entry.options, clock, runs_on=not entry.interval_seconds)
-        case Mqtt():
-            from covey.adapters.sensors.mqtt_topics import open_mqtt
-
-            sensor = open_mqtt(entry.name, entry.options, position, lasting=not trial)
-        case Modbus():
-            from covey.adapters.sensors.modbus import open_modbus
-
-            sensor = open_modbus(entry.options, clock)
-        case FurtherKind():
-            sensor = _further(entry, entry.options)
-    return sensor
-
-
-def _further(entry: SensorEntry, options: FurtherKind) -> Sensor:
-    from importlib.metadata import entry_points
-
-    found = {each.name: each for each in entry_points(group="covey.sensors")}
-    if entry.kind not in found:
-        raise SensorError(
-            f"kind {entry.kind} is none of {', '.join([*KINDS, *found])}", hint="install the package that brings it"
-        )
-    sensor: Sensor = found[entry.kind].load()(entry.name, options.keys)
+    kind, options = KINDS.get(entry.kind), entry.options
+    if isinstance(options, PackagedOptions):
+        kind = packaged_kind(SENSORS, entry.kind, SensorKind)
+        if kind is None:
+            known = ", ".join([*KINDS, *packaged_kinds(SENSORS)])
+            raise SensorError(f"kind {entry.kind} is none of {known}", hint="install the package that brings it")
+        options = table_of(kind.settings, options.keys, f"sensor {entry.name}")
+    assert kind is not None
+    opening = SensorOpening(entry.name, options, entry.interval_seconds, clock, position, trial)
+    sensor: Sensor = opener(kind)(opening)
     return sensor

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covey.config.sensors import Modbus
-    from covey.ports import Clock
+    from covey.ports import Clock, SensorOpening
 
 _PORT = 502
 _READS = {
@@ -52,6 +52,11 @@ class _SilentError(Exception):
 
 class _RefusedError(Exception):
     """A device refuses what it was asked for."""
+
+
+def from_entry(opening: SensorOpening) -> ModbusSensor:
+    """Open the sensor of an entry."""
+    return open_modbus(opening.options, opening.clock)
 
 
 def open_modbus(options: Modbus, clock: Clock) -> ModbusSensor:

@@ -48,6 +48,7 @@ from covey.ports import Measurement
 if TYPE_CHECKING:
     from covey.config.sensors import Mqtt
     from covey.core.telemetry.senml import Reading
+    from covey.ports import SensorOpening
 
 _KEEPALIVE_S = 30
 _ANSWER_S = 10.0
@@ -64,6 +65,11 @@ class _Held:
     digest: bytes
     connection: int
     committed: bool = False
+
+
+def from_entry(opening: SensorOpening) -> MqttTopics:
+    """Open the sensor of an entry."""
+    return open_mqtt(opening.name, opening.options, opening.position, lasting=not opening.trial)
 
 
 def open_mqtt(name: str, options: Mqtt, position: bytes = b"", *, lasting: bool = True) -> MqttTopics:

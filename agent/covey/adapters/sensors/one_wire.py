@@ -13,6 +13,12 @@ from covey.adapters.sensors.system_folders import Channel, KernelDevice, SystemF
 
 if TYPE_CHECKING:
     from covey.config.sensors import OneWire
+    from covey.ports import SensorOpening
+
+
+def from_entry(opening: SensorOpening) -> SystemFolder:
+    """Open the sensor of an entry."""
+    return open_one_wire(opening.options)
 
 
 def open_one_wire(options: OneWire) -> SystemFolder:

@@ -29,6 +29,7 @@ from covey.ports import Clock, Measurement
 
 if TYPE_CHECKING:
     from covey.config.sensors import Exec
+    from covey.ports import SensorOpening
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
 _GUARD = (sys.executable, "-I", "-S", program_guard.__file__)
@@ -37,6 +38,11 @@ _PIECE = 65_536
 _LAST_WORDS = 1_024
 _GRACE_S = 2.0
 _SENML = "senml"
+
+
+def from_entry(opening: SensorOpening) -> ProgramSensor:
+    """Open the sensor of an entry."""
+    return ProgramSensor(opening.options, opening.clock, runs_on=not opening.interval_seconds)
 
 
 class ProgramSensor:

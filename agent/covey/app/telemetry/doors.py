@@ -17,6 +17,8 @@ from covey.app.device.device import open_device
 from covey.app.telemetry.door_runner import DoorRunner, Survey
 from covey.app.telemetry.landed_batches import LandedBatches
 from covey.app.telemetry.vault import VaultWriter, vault_nodes, vault_reader, vault_writers
+from covey.config.doors import KINDS
+from covey.config.kinds import DOORS, ListedKind, listed_kinds
 from covey.core.crypto import digest
 from covey.core.presence.status import condition
 from covey.core.telemetry.batch import ClockKind
@@ -95,7 +97,15 @@ def listed_doors(folder: StateFolder) -> list[ListedDoor]:
     Raises:
         ConfigurationError: an entry is wrong.
     """
-    return [ListedDoor(each.name, each.kind, _place(each.options.url)) for each in folder.configuration.doors()]
+    return [
+        ListedDoor(each.name, each.kind, _place(getattr(each.options, "url", "")))
+        for each in folder.configuration.doors()
+    ]
+
+
+def door_kinds() -> list[ListedKind]:
+    """Return every kind of door that an entry may name."""
+    return listed_kinds(KINDS, DOORS)
 
 
 def _place(url: str) -> str:

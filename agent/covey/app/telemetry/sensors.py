@@ -10,6 +10,8 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from covey.adapters.clock import SystemClock
+from covey.config.kinds import SENSORS, ListedKind, listed_kinds
+from covey.config.sensors import KINDS
 from covey.core.now import ABSOLUTE_US
 from covey.errors import LocalError, SensorError
 
@@ -46,6 +48,11 @@ def listed_sensors(folder: StateFolder, known: Mapping[str, SensorStatus]) -> li
         about = ("not read yet", None, None, {}) if seen is None else astuple(seen)[1:]
         found.append(ListedSensor(entry.name, entry.kind, entry.interval_seconds, *about))
     return found
+
+
+def sensor_kinds() -> list[ListedKind]:
+    """Return every kind of sensor that an entry may name."""
+    return listed_kinds(KINDS, SENSORS)
 
 
 def entry_named(folder: StateFolder, name: str) -> SensorEntry:

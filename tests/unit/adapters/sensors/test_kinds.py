@@ -12,7 +12,7 @@ import pytest
 from covey.adapters.clock import SystemClock
 from covey.adapters.sensors.kinds import open_sensor
 from covey.config.sensors import read_sensors
-from covey.errors import SensorError
+from covey.errors import ConfigurationError, SensorError
 from covey.ports import Sensor
 
 _EXAMPLE = Path(__file__).parents[4] / "docs/examples/covey-sensor-moon"
@@ -45,11 +45,11 @@ def test_a_package_brings_a_kind() -> None:
 
 
 def test_it_checks_its_own_keys() -> None:
-    with pytest.raises(SensorError, match="unit is % or /"):
+    with pytest.raises(ConfigurationError, match="sensor sky: unit must be one of"):
         _opened({"name": "sky", "kind": "moon", "unit": "m"})
 
 
 def test_a_kind_that_nobody_brings_is_none() -> None:
-    with pytest.raises(SensorError, match=r"kind tides is none of hwmon, .*moon") as refused:
+    with pytest.raises(SensorError, match=r"kind tides is none of exec, .*hwmon, .*moon") as refused:
         _opened({"name": "sea", "kind": "tides"})
     assert "install" in refused.value.hint

@@ -1,0 +1,91 @@
+"""What a kind of sensor or door has to bring, and how an installed package brings one.
+
+A kind is one entry of a table (`sensors.KINDS`, `doors.KINDS`): its settings, what opens it, what it makes. Everything
+else reads the table: the check of a configuration, `covey sensor kinds`, `covey door kinds`, the tests that hold
+docs/sensors.md and docs/doors.md to it. A package brings one by an entry point that is such an entry, in the group
+`covey.sensors` or `covey.doors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any, TypeVar
+
+SENSORS, DOORS = "covey.sensors", "covey.doors"
+"""Groups of entry points."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKind:
+    """What every kind has.
+
+    `settings` is a dataclass of options (`tables.option`), whose docstring says what the kind is for. `opens` takes
+    what is known of an entry and returns the sensor or door: a function, or as text `module:function`, which is
+    imported where a configuration has the kind, and nowhere else.
+    """
+
+    settings: type
+    opens: str | Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedOptions:
+    """What an entry says whose kind a package brings, which is loaded and checks them where it is opened."""
+
+    keys: Mapping[str, Any]
+
+
+AnyKind = TypeVar("AnyKind", bound=EntryKind)
+
+
+def packaged_kinds(group: str) -> list[str]:
+    """Return the names of the kinds that installed packages bring; none of them is loaded."""
+    from importlib.metadata import entry_points  # keeps 3 MB for good
+
+    return [each.name for each in entry_points(group=group)]
+
+
+def packaged_kind(group: str, name: str, expected: type[AnyKind]) -> AnyKind | None:
+    """Load the kind of a package; None where no package that is installed has it. Packages raise what they like.
+
+    Raises:
+        TypeError: what the package has there is no such kind.
+    """
+    from importlib.metadata import entry_points
+
+    for each in entry_points(group=group, name=name):
+        found = each.load()
+        if not isinstance(found, expected):
+            raise TypeError(f"{each.value} is no {expected.__name__}")
+        return found
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKind:
+    """A kind that an entry may name, with what it may say: key, meaning, and what it is by itself."""
+
+    kind: str
+    about: str
+    settings: tuple[tuple[str, str, str], ...]
+
+
+def listed_kinds(kinds: Mapping[str, AnyKind], group: str) -> list[ListedKind]:
+    """Return every kind, those of installed packages last; what these may say is known once one of them is opened."""
+    found = []
+    for name, kind in kinds.items():
+        about = [(each.name, each.metadata.get("meaning", "tables"), each.default) for each in fields(kind.settings)]
+        settings = tuple((key, meaning, repr(default)) for key, meaning, default in about)
+        found.append(ListedKind(name, (kind.settings.__doc__ or "").partition("\n")[0], settings))
+    return found + [ListedKind(each, f"of a package ({group})", ()) for each in packaged_kinds(group)]
+
+
+def opener(kind: EntryKind) -> Callable[[Any], Any]:
+    """Import what opens a kind."""
+    if not isinstance(kind.opens, str):
+        return kind.opens
+    module, _, function = kind.opens.partition(":")
+    found: Callable[[Any], Any] = getattr(import_module(module), function)
+    return found
