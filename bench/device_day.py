@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from covey_ingest.clustering import clustered
-from covey_ingest.schema import TIMESTAMP
+from covey_ingest.columns import TIMESTAMP
 
 DEVICES = 20_000
 BATCHES = 16

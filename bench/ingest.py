@@ -43,8 +43,7 @@ from covey_ingest.offsets import Work
 from covey_ingest.reading import work_rows
 from covey_ingest.rows import Verify
 from covey_ingest.session import spark_session
-from covey_ingest.source import FORMAT
-from covey_ingest.tables import readings
+from covey_ingest.source import FORMAT, readings
 from tests.spark.fleet import NOW_US, Author, Collector, Given
 
 READINGS = 1_000_000

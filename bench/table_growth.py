@@ -3,8 +3,7 @@
 A million micro-batches are three weeks at one each two seconds. Their history is made up, as it stands by then: state
 files at that micro-batch; a Delta log at that version, with the commits that it keeps; one day's replaced files, which
 are still there, named in the checkpoint. Then `BATCHES` real micro-batches of `DEVICES` devices are compared,
-committed, counted and logged as `covey_ingest.tables` does, without Spark, in turns for both histories. Counted is CPU
-time.
+written, compared and committed as an engine does, in turns for both histories. Counted is CPU time.
 """
 
 from __future__ import annotations
@@ -20,13 +19,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 
-from covey_ingest import clocks, dedup, gaps, repairs, seen_orders
-from covey_ingest.delta_log import BATCHES_PER_MERGE, DeltaLog
+from covey.core.ids import VaultId
+from covey_ingest import clocks, gaps, tables_state
+from covey_ingest.columns import READINGS
+from covey_ingest.delta_log import BATCHES_PER_MERGE
 from covey_ingest.forgotten import ForgottenIncarnations
-from covey_ingest.messages import messages_in
-from covey_ingest.schema import TIMESTAMP
+from covey_ingest.schema import MESSAGE_SCHEMA
 from covey_ingest.state_file import replace_state
-from covey_ingest.table_locations import VERSIONS_KEPT
+from covey_ingest.table_locations import MARK, VERSIONS_KEPT, location_at
+from covey_ingest.tables import Tables
+from covey_ingest.writing import write
 
 HISTORIES = (1_000, 1_000_000)
 DEVICES = 100
@@ -36,6 +38,7 @@ MERGED_FILES = 50
 
 _AUTHORS = [f"{device:064x}" for device in range(DEVICES)]
 _NOW_US = 1_800_000_000_000_000
+_VAULT = VaultId(bytes(16))
 
 
 def main() -> None:
@@ -58,60 +61,59 @@ class _World:
     """Tables with a history of so many micro-batches."""
 
     def __init__(self, root: Path, history: int) -> None:
-        self.root, self.next = root, history
+        self.next = history
         self.seconds: list[float] = []
-        one = _write(root / "readings" / f"batch={history - 1}", history - 1)
+        location = location_at(str(root / "tables"))
+        readings = root / "tables" / "readings"
+        one = readings / f"batch={history - 1}" / "part-0.parquet"
+        one.parent.mkdir(parents=True)
+        pq.write_table(READINGS.empty_table(), one)
         replaced = range(history - min(history, A_DAY), history - 1)
         for number in replaced:
-            (root / "readings" / f"batch={number}").mkdir()
-            (root / "readings" / f"batch={number}" / one.name).hardlink_to(one)
-        _write_log(root / "readings", one, history, replaced)
-        span = {"firsts": [[1]] * DEVICES, "lasts": [[history]] * DEVICES}
-        links = {"author": _AUTHORS, "incarnation": ["x"] * DEVICES}
-        came = {"collector": ["c"] * DEVICES, "heard_at": [_NOW_US] * DEVICES}
-        numbers = links | came | {"floor": [0] * DEVICES, "forgotten": [0] * DEVICES} | span
-        replace_state(gaps.path_in(root), gaps.GAPS.empty_table(), history - 1)
-        replace_state(clocks.path_in(root), clocks.SCHEMA.empty_table(), history - 1)
-        forgotten = gaps.numbers_in(root).with_name("forgotten.parquet")
-        ForgottenIncarnations.none().replace(forgotten, history - 1)
-        replace_state(gaps.numbers_in(root), pa.table(numbers, gaps.NUMBERS), history - 1)
-        self._log = DeltaLog(root, "bench")
-        self._log.publish(history - 1)
+            (readings / f"batch={number}").mkdir()
+            (readings / f"batch={number}" / one.name).hardlink_to(one)
+        _write_log(readings, one, history, replaced)
+        mark = {"layout": 1, "ingest": "bench", "vaults": [_VAULT.hex()], "run": 1}
+        (root / "tables" / MARK).write_text(json.dumps(mark))
+        _write_state(root / "state", history)
+        tables_state.put(location, root / "state", history - 1, 1, {"node": [history]})
+        self._tables = Tables(location, root / "committer", [_VAULT])
 
     def micro_batch(self) -> None:
-        """Take one in, as `Tables.write` does."""
-        number, staged = self.next, self.root / ".staging"
-        _write(staged, number)
+        """Take one in."""
         began = time.process_time()
-        found = dedup.find(self.root, messages_in(staged), number - 1)
-        staged.rename(self.root / "readings" / f"batch={number}")
-        gaps.update(self.root, number)
-        clocks.update(self.root, number)
-        seen_orders.update(self.root, number)
-        repairs.update(self.root, number)
-        self._log.publish(number)
+        written = list(write(self._tables.target, [_messages(self.next)]))
+        brought = self._tables.commit(written, {"node": [self.next + 1]}, lambda _: [])
+        self._tables.log.maintain()
         self.seconds.append(time.process_time() - began)
-        if found.copies:
+        if brought.repeats:
             raise RuntimeError("a new message was taken for a repeat")
         self.next += 1
 
 
-def _write(folder: Path, number: int) -> Path:
-    """Write a message of each device, of two readings."""
-    folder.mkdir(parents=True)
-    times = pa.array([_NOW_US + 1_000_000 * number] * 2 * DEVICES).cast(TIMESTAMP)
-    rows = {
-        "author": [author for author in _AUTHORS for _ in range(2)],
-        "incarnation": ["x"] * 2 * DEVICES,
-        "seq": [number + 1] * 2 * DEVICES,
-        "index": pa.array([0, 1] * DEVICES, pa.int32()),
-        "boot": ["b"] * 2 * DEVICES,
-        "batch_number": [number + 1] * 2 * DEVICES,
-        "collector": ["c"] * 2 * DEVICES,
-        "received_at": times,
-    }
-    pq.write_table(pa.table(rows), folder / "part-0.parquet")
-    return folder / "part-0.parquet"
+def _write_state(root: Path, history: int) -> None:
+    """Write what is remembered of the devices after so many micro-batches."""
+    root.mkdir()
+    span = {"firsts": [[1]] * DEVICES, "lasts": [[history]] * DEVICES}
+    links = {"author": _AUTHORS, "incarnation": ["x"] * DEVICES}
+    came = {"collector": ["c"] * DEVICES, "heard_at": [_NOW_US] * DEVICES}
+    numbers = links | came | {"floor": [0] * DEVICES, "forgotten": [0] * DEVICES} | span
+    replace_state(gaps.path_in(root), gaps.GAPS.empty_table(), history - 1)
+    replace_state(clocks.path_in(root), clocks.SCHEMA.empty_table(), history - 1)
+    forgotten = gaps.numbers_in(root).with_name("forgotten.parquet")
+    ForgottenIncarnations.none().replace(forgotten, history - 1)
+    replace_state(gaps.numbers_in(root), pa.table(numbers, gaps.NUMBERS), history - 1)
+
+
+def _messages(number: int) -> pa.RecordBatch:
+    """Return a message of each device, of two readings."""
+    at_us = _NOW_US + 1_000_000 * number
+    lists: dict[str, object] = {field.name: [] for field in MESSAGE_SCHEMA if pa.types.is_list(field.type)}
+    lists |= {"names": ["t"], "units": ["Cel"], "series": [0, 0], "times": [at_us] * 2, "values": [1.0, 2.0]}
+    row = lists | {"kind": "telemetry", "node": "n", "vault": "v", "collector": "c", "incarnation": "x", "boot": "b"}
+    row |= {"seq": number + 1, "batch_number": number + 1, "received_at": at_us, "booleans_from": 0}
+    row |= {"booleans_until": 0, "clock_offset": 0, "time_quality": "synchronised"}
+    return pa.RecordBatch.from_pylist([row | {"author": author} for author in _AUTHORS], MESSAGE_SCHEMA)
 
 
 def _write_log(table: Path, one: Path, version: int, replaced: range) -> None:

@@ -46,11 +46,11 @@ from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.limits.vault import VAULT_RANGE_SEGMENTS
 from covey_ingest import dedup, gaps
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.messages import messages_in
 from covey_ingest.offsets import Position, latest_offset, ranges
 from covey_ingest.reading import work_rows
 from covey_ingest.rows import Verify
-from covey_ingest.schema import TIMESTAMP
 
 SEGMENTS = (1_000, 10_000, 100_000)
 NEWEST = 64

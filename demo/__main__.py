@@ -15,7 +15,7 @@ _SECONDS, _LIGHT_SECONDS = 45.0, 10.0
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
-    parser.add_argument("--light", action="store_true", help="as far as the vault and DuckDB, without Spark and Java")
+    parser.add_argument("--light", action="store_true", help="by the local engine, without Spark and Java")
     parser.add_argument("--agents", type=int, default=3, metavar="N", help="agents, 1 to 20 (default 3)")
     parser.add_argument("--seconds", type=float, metavar="S", help="how long they sample (default 45, with --light 10)")
     parser.add_argument(

@@ -40,8 +40,8 @@ def run(options: argparse.Namespace, folder: Path) -> int:
     screen = Screen(options.chaos)
     screen.say(f"starting a broker, a collector and {options.agents} agents, pairing them …")
     fleet = Fleet(folder, options.agents)
-    ingest = Ingest(folder, fleet.vault, fleet.collector.state / "vault.key")
-    watch = Watch(fleet, screen, lambda: rows_in(ingest.tables / "readings"))
+    ingest = Ingest(folder, fleet.vault, fleet.collector.state / "vault.key", "spark")
+    watch = Watch(fleet, screen, lambda: ingest.rows)
     board = None
     batch_seconds = min(10.0, options.seconds / 5)
     try:
@@ -87,7 +87,7 @@ def _await_spark(ingest: Ingest, fleet: Fleet, watch: Watch) -> None:
     deadline = time.monotonic() + _SPARK_SECONDS
     while not ingest.streams:
         if time.monotonic() > deadline or not ingest.alive:
-            raise TransientError("Spark did not start", hint=f"see {fleet.folder}/ingest.log")
+            raise TransientError("Spark did not start", hint=f"see {fleet.folder}/tables.log")
         watch.show("waiting for Spark")
 
 
@@ -99,19 +99,6 @@ def _taken_in(ingest: Ingest, orders: OrdersByStick, watch: Watch) -> bool:
         if (progress.in_table or 0) >= progress.published and orders.are_obeyed(ingest.tables):
             return True
     return False
-
-
-def rows_in(table: Path) -> int:
-    """Count a table's rows by its Parquet footers."""
-    from pyarrow import parquet
-
-    rows = 0
-    for file in table.glob("**/*.parquet"):
-        try:
-            rows += parquet.read_metadata(file).num_rows
-        except (OSError, ValueError):
-            continue  # it was replaced meanwhile; the next look counts it
-    return rows
 
 
 def _audited_from_outside(fleet: Fleet, ingest: Ingest) -> Audit:
@@ -130,8 +117,9 @@ def _audited_from_outside(fleet: Fleet, ingest: Ingest) -> Audit:
 def _latencies(tables: Path) -> dict[str, tuple[float, float]]:
     """Return each device's median and 99th percentile from reading to collector, in seconds."""
     import duckdb
+    from deltalake import DeltaTable
 
-    files = f"{tables}/readings/**/*.parquet"
+    files = DeltaTable(f"{tables}/readings").file_uris()
     return {author: (p50, p99) for author, p50, p99 in duckdb.execute(_LATENCIES, [files]).fetchall()}
 
 
@@ -154,11 +142,11 @@ def _conclude(fleet: Fleet, found: Audit, tables: Path, orders: OrdersByStick, s
     screen.say("ordered while the broker was dead, and carried on a stick; the tables say:")
     for line in orders.obeyed(tables):
         screen.say(f"  {line}")
-    print(f"\nThe tables lie in {tables}. Query them with anything that reads Parquet:")
-    query = f"import pyarrow.dataset as d; print(d.dataset('{tables}/readings').head(5).to_pandas())"
-    print(f'  .venv/bin/python -c "{query}"')
+    print(f"\nThe tables are in {tables}. Ask them, with or without Covey (docs/operations/readers.md):")
+    asked = "SELECT * FROM latest"
+    print(f'  .venv/bin/covey tables query {tables} "{asked}"')
     print("How fleet and readings are; the collector's state knows what its devices are called:")
-    print(f"  COVEY_STATE={fleet.collector.state} .venv/bin/covey ingest report {tables} --html report.html")
+    print(f"  COVEY_STATE={fleet.collector.state} .venv/bin/covey tables report {tables} --html report.html")
     if wrong or not sum(row[1] for row in rows):
         print(
             f"error: {wrong} readings missing, doubled or changed\nhint: the logs are in {fleet.folder}",

@@ -190,7 +190,7 @@ def _files(gateway: Gateway) -> bytes:
 
 def _rows(collector: Gateway) -> list[tuple[str, str, str, int, int, float]]:
     from covey_ingest.session import spark_session
-    from covey_ingest.tables import readings
+    from covey_ingest.source import readings
 
     spark = spark_session("covey-boards", **{"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"})
     try:

@@ -1,4 +1,4 @@
-"""Tables as the ingest leaves them, written by pyarrow: what a report tells of them is known."""
+"""Tables as an engine leaves them, written by pyarrow: what a report tells of them is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from covey_ingest.schema import TIMESTAMP
+from covey_ingest.columns import TIMESTAMP
+from tests.delta_files import log_file
 
 NOW_US = 1_800_000_000_000_000
 HOUR_US = 3_600_000_000
@@ -22,12 +23,15 @@ def moment(time_us: int) -> datetime:
 
 
 def write_table(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows into the folder of a table, or of a micro-batch of it."""
     folder.mkdir(parents=True)
     table = pa.Table.from_pylist(rows)
     for place, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             table = table.set_column(place, field.name, table[field.name].cast(TIMESTAMP))
     pq.write_table(table, folder / "part-0.parquet")
+    root = folder.parent.parent if folder.name.startswith("batch=") else folder.parent
+    log_file(root, folder.relative_to(root).parts[0], folder / "part-0.parquet")
 
 
 def reading(author: str, index: int, age_us: int, delay_us: int, **more: object) -> dict[str, Any]:

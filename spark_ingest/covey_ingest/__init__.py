@@ -1,19 +1,20 @@
-"""From the vault to tables: a Spark data source that verifies and decodes, and the job that writes each reading once.
+"""From the vault to tables: what verifies, decodes, writes and commits, and the two engines that drive it.
 
-1. What an executor runs needs no Spark: it gets positions in a vault and gives Arrow rows. `session`, `source`,
-   `tables`, `devices` and `job` alone import pyspark.
-2. A micro-batch is committed by renaming what lies whole on the disk; only a file that says the same replaces it.
-3. Whatever lies in a vault, the answer is rows: readings where all is right, `quarantine` where anything is not.
-4. A file that is replaced after each micro-batch carries the number of the last one in it (`state_file`), so that a
-   replay changes nothing.
+1. A *task* (`tasks`) turns ranges of vaults into verified, decoded, written files, and describes them. The *committer*
+   (`tables`) turns the results of tasks into one commit. Both are functions of Arrow batches and know no engine.
+2. `local_engine` runs tasks in worker processes; `spark_engine` runs them in Spark's executors. `source`,
+   `table_source`, `session`, `spark_engine` and `unserved` alone import pyspark.
+3. A micro-batch is committed by one entry in the log of `readings`. What is not in a log does not count, and what a
+   failed commit leaves behind is thrown away and read again from the vault.
+4. Whatever is in a vault, the answer is rows: readings where all is right, `quarantine` where anything is not.
 5. Of the agent it uses the core, and how vaults are reached and files replaced (`covey.adapters.objects`, `.files`).
 
-To be read in this order: `offsets` and `repairs` plan what is read; `reading`, `rows`, `decode`, `time_quality` and
-`schema` make rows of it, as far as `pruning` wants them; `source` hands them to Spark. `tables` commits them, without
-what `dedup` has found in there already (`committed`: where); `messages`, `gaps` (with `gaps_sql` and `forgotten`),
-`clocks`, `rollups`, `devices` and `members` follow.
-`merging`, `delta_log` (both by `clustering`), `table_locations` and `publisher` keep, merge and publish the tables'
-files. `job` runs it all,
-`progress` and `metrics` tell of it; `report` and `views` read the tables without Spark, and `deleting` takes rows out
-of them, which `deletions` keeps out from then on.
+To be read in this order. What is read: `options`, `offsets`, `repairs`, `planning`. What a task does: `reading`,
+`rows`, `decode`, `time_quality` and `schema` make message rows, as far as `pruning` wants them; `columns` lists what
+`readings` has, `exploding` makes these rows, `others` what is no reading, `writing` writes it all. What the committer
+does: `tables`, with `dedup`, `gaps` (`gaps_sql`, `forgotten`), `clocks`, `devices`, `members`, `seen_orders` and
+`rollups`, each of which follows from committed rows; `tables_log` and `delta_log` keep the logs (`clustering`,
+`clock_repair`), `tables_state` what was computed, `table_locations` says where it all lies. `progress` and `metrics`
+tell of it. `views`, `querying`, `report` and `exporting` read the tables, and `deleting` takes rows out of them, which
+`deletions` keeps out from then on.
 """

@@ -1,73 +1,65 @@
-"""`python -m covey_ingest`: the ingest as a program, with the exit codes of all of Covey: 0, 1, 2 (usage), 78."""
+"""`python -m covey_ingest ACTION …`: what `covey tables` hands over to, with the exit codes 0, 1, 2 (usage) and 78."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from covey.config.ingest_options import ingest_parser
-from covey.errors import CoveyError, UsageError
-from covey_ingest.progress import Lag, Progress, Published, Watcher
+from covey.config.tables_options import read_labels, tables_actions, tables_parser
+from covey.errors import CoveyError, MissingPackageError, StorageError, UsageError
+from covey_ingest.progress import Lag, Progress, Watcher
 
 if TYPE_CHECKING:
+    from covey_ingest.deletions import Deletions
     from covey_ingest.metrics import IngestMetrics
+
+_NEEDED = ("pyarrow", "duckdb", "deltalake", "numpy")
+_DAY_US = 86_400_000_000
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the ingest until it is done or asked to stop (SIGINT, SIGTERM)."""
+    """Do one action."""
     words = sys.argv[1:] if arguments is None else arguments
+    action, *rest = words if words[:1] and words[0] in tables_actions() else ["run", *words]
     try:
-        if words[:1] == ["report"]:
-            from covey_ingest import report_command
-
-            return report_command.main(words[1:])
-        if words[:1] == ["views"]:
-            from covey_ingest import views_command
-
-            return views_command.main(words[1:])
-        if words[:1] in (["delete"], ["retain"]):
-            from covey_ingest import delete_command
-
-            return delete_command.main(words)
-        try:
-            _ingest(ingest_parser().parse_args(words))
-        finally:
-            if sys.stdout.isatty():
-                print()
+        options = tables_parser(action).parse_args(rest)
+        for package in _NEEDED:
+            if find_spec(package) is None:
+                raise MissingPackageError("covey tables", package, in_debian=False)
+        _ACTIONS[action](options)
     except CoveyError as error:
         print(f"error: {error}", file=sys.stderr)
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
-def _ingest(options: argparse.Namespace) -> None:
-    into_store = isinstance(options.tables, str)
-    if into_store:
-        _check_for_store(options)
-    if options.publish and options.sink != "delta":
-        raise UsageError("what is published are Delta tables", hint="add --sink delta")
-    if options.merge_files and options.sink == "delta":
-        raise UsageError("Delta tables merge small files by themselves", hint="leave out --merge-files")
+def _run(options: argparse.Namespace) -> None:
     if len(options.key_file) != len(options.vault):
         raise UsageError(
             f"{len(options.vault)} vaults and {len(options.key_file)} key files",
             hint="--key-file for each vault, in the order of the vaults",
         )
+    if options.engine == "spark" and find_spec("pyspark") is None:
+        raise MissingPackageError("the Spark engine", "pyspark", in_debian=False)
     console, stop = _Console(options), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    from covey_ingest.job import TableFolder, run
+    from covey_ingest.options import SourceOptions
     from covey_ingest.rows import Verify
-    from covey_ingest.source import SourceOptions
-    from covey_ingest.store_job import run_into_store
-    from covey_ingest.tables import Sink
     from covey_ingest.vaults import VaultPlace
 
     source = SourceOptions(
@@ -79,25 +71,113 @@ def _ingest(options: argparse.Namespace) -> None:
         others=tuple(map(VaultPlace, options.vault[1:], options.key_file[1:])),
     )
     trigger_seconds = None if options.available_now else options.trigger_seconds
-    if into_store:
-        run_into_store(source, options.tables, trigger_seconds=trigger_seconds, watcher=console, stop=stop)
+    try:
+        if options.engine == "spark":
+            from covey_ingest.spark_engine import run_on_spark
+
+            run_on_spark(source, options.tables, trigger_seconds=trigger_seconds, watcher=console, stop=stop)
+        else:
+            from covey_ingest.local_engine import run_here
+
+            run_here(
+                source,
+                options.tables,
+                trigger_seconds=trigger_seconds,
+                watcher=console,
+                stop=stop,
+                workers=options.workers,
+            )
+    finally:
+        if sys.stdout.isatty():
+            print()
+
+
+def _query(options: argparse.Namespace) -> None:
+    from covey_ingest.querying import query
+
+    query(options.tables, options.sql, options.format)
+
+
+def _shell(options: argparse.Namespace) -> None:
+    from covey_ingest.querying import shell
+
+    shell(options.tables)
+
+
+def _export(options: argparse.Namespace) -> None:
+    from covey_ingest.exporting import export
+
+    rows = export(options.tables, options.table, options.folder)
+    print(f"{rows} rows of {options.table} are in {options.folder}")
+
+
+def _views(options: argparse.Namespace) -> None:
+    from covey_ingest.views import Engine, script
+
+    print(script(options.tables, Engine(options.dialect)), end="")
+
+
+def _report(options: argparse.Namespace) -> None:
+    from covey_ingest.report import make_report
+    from covey_ingest.report_text import text
+
+    labels = {} if options.labels is None else read_labels(options.labels)
+    report = make_report(options.tables, time.time_ns() // 1000, options.since, options.author, labels)
+    if options.html:
+        from covey_ingest.report_html import html
+
+        try:
+            options.html.write_text(html(report), encoding="utf-8")
+        except OSError as error:
+            raise StorageError(f"{options.html} cannot be written: {error.strerror}") from error
+    if options.json:
+        print(json.dumps(asdict(report), ensure_ascii=False))
+    elif not options.html:
+        print(text(report), end="")
+
+
+def _delete(options: argparse.Namespace) -> None:
+    from covey_ingest.deleting import authors, of_author, whole_key
+    from covey_ingest.table_files import tables_at
+
+    until_us = time.time_ns() // 1000
+    author = whole_key(options.author, lambda: authors(tables_at(options.tables)))
+    _take_out(options, f"all of {author}", of_author(author), lambda before: before.with_author(author, until_us))
+
+
+def _retain(options: argparse.Namespace) -> None:
+    from covey_ingest.deleting import of_before
+
+    bound_us = time.time_ns() // 1000 - options.days * _DAY_US
+    what = f"what is older than {options.days} days"
+    _take_out(options, what, of_before(bound_us), lambda before: before.with_bound(bound_us))
+
+
+def _take_out(options: argparse.Namespace, what: str, due: object, noted: Callable[[Deletions], Deletions]) -> None:
+    """Delete rows, or count them, and say how many went of which table."""
+    from covey_ingest.deleting import Due, counted, delete
+    from covey_ingest.table_files import tables_at
+
+    assert isinstance(due, Due)
+    location = tables_at(options.tables)
+    rows = counted(location, due) if options.dry_run else delete(location, due, noted)
+    if options.json:
+        print(json.dumps({"deleted": not options.dry_run, "what": what, "rows": rows}))
         return
-    checkpoint, sink = options.checkpoint or options.tables / ".checkpoint", Sink(options.sink or "parquet")
-    folder = TableFolder(options.tables, checkpoint, sink, options.merge_files, options.publish)
-    run(source, folder, trigger_seconds=trigger_seconds, watcher=console, stop=stop)
+    went = ", ".join(f"{count} of {table}" for table, count in rows.items()) or "no rows"
+    print(f"{'would delete' if options.dry_run else 'deleted'} {what}: {went}")
 
 
-def _check_for_store(options: argparse.Namespace) -> None:
-    """Refuse what has no meaning where tables lie in an object store and nowhere else. Raises UsageError."""
-    if options.sink == "parquet":
-        raise UsageError("tables in an object store are Delta tables", hint="leave out --sink")
-    for name, hint in (
-        ("checkpoint", "the log of the tables says how far they have come"),
-        ("publish", "they lie in the store already"),
-        ("merge_files", "they merge small files by themselves"),
-    ):
-        if getattr(options, name):
-            raise UsageError(f"--{name.replace('_', '-')} is for tables in a folder", hint=f"leave it out: {hint}")
+_ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "run": _run,
+    "query": _query,
+    "shell": _shell,
+    "export": _export,
+    "views": _views,
+    "report": _report,
+    "delete": _delete,
+    "retain": _retain,
+}
 
 
 class _Console(Watcher):
@@ -108,9 +188,10 @@ class _Console(Watcher):
             raise UsageError("--metrics-file must end in .prom", hint="node_exporter reads no other name")
         self._show = _print_json if options.json else _print_line
         self._lag: Lag | None = None
-        self._published: Published | None = None
         self._metrics: IngestMetrics | None = None
         if options.metrics_file or options.metrics_listen:
+            if find_spec("prometheus_client") is None:
+                raise MissingPackageError("metrics", "prometheus-client", in_debian=False)
             from covey_ingest.metrics import IngestMetrics
 
             self._metrics = IngestMetrics(options.metrics_file, options.metrics_listen)
@@ -118,25 +199,15 @@ class _Console(Watcher):
     def written(self, progress: Progress) -> None:
         if self._metrics:
             self._metrics.note(progress)
-        self._show(progress, self._lag, self._published)
+        self._show(progress, self._lag)
 
     def lags(self, lag: Lag) -> None:
         self._lag = lag
         if self._metrics:
             self._metrics.note_lag(lag)
 
-    def published(self, published: Published) -> None:
-        before = self._published.error if self._published else ""
-        self._published = published
-        if self._metrics:
-            self._metrics.note_published(published)
-        if published.error and not before:
-            print(f"warning: not published, and tried again: {published.error}", file=sys.stderr, flush=True)
-        elif before and not published.error:
-            print(f"published again, {published.batches} micro-batches to go", file=sys.stderr, flush=True)
 
-
-def _print_line(progress: Progress, lag: Lag | None, published: Published | None) -> None:
+def _print_line(progress: Progress, lag: Lag | None) -> None:
     line = f"batch {progress.batch_id}: {progress.readings} readings in {progress.messages} messages"
     if progress.orders:
         line += f", {progress.orders} orders and reports"
@@ -151,18 +222,14 @@ def _print_line(progress: Progress, lag: Lag | None, published: Published | None
     line += f", {progress.seconds:.1f} s, {progress.readings / max(progress.seconds, 0.001):.0f}/s"
     if lag and lag.segments:
         line += f", {lag.segments} segments behind ({lag.seconds:.0f} s)"
-    if published and published.batches > 1:
-        line += f", {published.batches} micro-batches not published ({published.seconds:.0f} s)"
     if sys.stdout.isatty():
         print(f"\r\x1b[K{line}", end="", flush=True)
     else:
         print(line, flush=True)
 
 
-def _print_json(progress: Progress, lag: Lag | None, published: Published | None) -> None:
+def _print_json(progress: Progress, lag: Lag | None) -> None:
     behind = {"lag_segments": lag.segments, "lag_seconds": lag.seconds} if lag else {}
-    if published:
-        behind |= {"unpublished_batches": published.batches, "unpublished_seconds": published.seconds}
     print(json.dumps(asdict(progress) | behind), flush=True)
 
 

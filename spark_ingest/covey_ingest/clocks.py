@@ -9,8 +9,8 @@ clock that is `synchronised`, the right offset of the whole boot is known.
 1. Readings that are `unsynchronised` or of `arrival`, of a boot whose clock is known, get their time by it when they
    are written: `rebased`. A time that would be implausible so (rule 4 of `time_quality`) stays what it was.
 2. Of a boot the first disciplined clock counts, in the order in which micro-batches and collectors had them.
-3. What was written before it was known stays: `doubtful_from` and `doubtful_until` say when collectors had it. A Delta
-   table is repaired there (`DeltaLog`); a reader of plain Parquet takes `time - clock_offset + clocks.clock_offset`.
+3. What was written before it was known is repaired in the table (`DeltaLog.rebase`): `doubtful_from` and
+   `doubtful_until` say when collectors had it.
 4. Of an author the `BOOTS_KEPT` boots are kept that messages came of last.
 5. The table carries the last micro-batch in it, and follows from `readings` alone.
 """
@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.committed import batch_folder, committed_after
 from covey_ingest.messages import messages_in
-from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 from covey_ingest.time_quality import AHEAD_US, HISTORY_FROM_US, TimeQuality
 
@@ -45,15 +45,32 @@ SCHEMA = pa.schema(
     ]
 )
 BOOT = ["author", "boot"]
-_MOVED = "unix_micros(time) - clock_offset + known"
-_BETTER = f"""time_quality IN ('{"', '".join(DOUBTFUL)}')
-    AND {_MOVED} BETWEEN {HISTORY_FROM_US} AND unix_micros(received_at) + {AHEAD_US}"""
-REBASED = {
-    "time": f"IF({_BETTER}, timestamp_micros({_MOVED}), time)",
-    "time_quality": f"IF({_BETTER}, '{TimeQuality.REBASED.value}', time_quality)",
-    "clock_offset": f"IF({_BETTER}, known, clock_offset)",
-}
-"""Columns of `readings` by rule 1, in Spark's SQL; `known` is the right offset, or null."""
+
+
+def rebased(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """Return readings with better times by rule 1; `known` is what `known_for` returns."""
+    places = pc.index_in(_boots(rows), value_set=_boots(known))
+    offset = known["known"].combine_chunks().take(places)
+    moved = pc.add(pc.subtract(rows["time"].cast(pa.int64()), rows["clock_offset"]), offset)
+    latest = pc.add(rows["received_at"].cast(pa.int64()), AHEAD_US)
+    plausible = pc.and_(pc.greater_equal(moved, HISTORY_FROM_US), pc.less_equal(moved, latest))
+    doubtful = pc.is_in(rows["time_quality"].cast(pa.string()), pa.array(DOUBTFUL))
+    better = pc.fill_null(pc.and_(plausible, doubtful), False)
+    quality = pc.if_else(better, TimeQuality.REBASED.value, rows["time_quality"].cast(pa.string()))
+    changed = {
+        "time": pc.if_else(better, moved.cast(TIMESTAMP), rows["time"]),
+        "time_quality": quality,
+        "clock_offset": pc.if_else(better, offset, rows["clock_offset"]),
+    }
+    for name, values in changed.items():
+        rows = rows.set_column(rows.column_names.index(name), name, values)
+    return rows
+
+
+def _boots(rows: pa.Table) -> pa.Array:
+    """Return one text for each author and boot."""
+    author, boot = (rows[name].cast(pa.string()) for name in BOOT)
+    return pc.binary_join_element_wise(author, boot, "/").combine_chunks()
 
 
 def path_in(tables: Path) -> Path:

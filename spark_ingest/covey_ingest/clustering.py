@@ -22,16 +22,16 @@ import pyarrow.parquet as pq
 
 from covey.adapters.files import synchronise
 
-COLUMNS = frozenset({"author", "name", "time"})
+_COLUMNS = frozenset({"author", "name", "time"})
 ROWS_PER_GROUP = 65_536
-_MEMORY = "1GB"
-_ORDERED = """
-    SELECT * FROM merged
-    ORDER BY epoch_us(time) // 86_400_000_000, author, name, time"""
+_MEMORY = "256MB"
+_AS_THEY_COME = "SELECT * FROM merged"
+_ORDERED = f"{_AS_THEY_COME} ORDER BY epoch_us(time) // 86_400_000_000, author, name, time"
 
 
 def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: int) -> list[Path]:
-    """Write the rows of files, in order, as files in a folder; return these. Raises OSError."""
+    """Write the rows of files as files in a folder, readings in order; return these. Raises OSError."""
+    query = _ORDERED if set(schema.names) >= _COLUMNS else _AS_THEY_COME
     settings: dict[str, Any] = {"memory_limit": _MEMORY, "temp_directory": str(folder / "spill")}
     settings["autoinstall_known_extensions"] = False
     written: list[Path] = []
@@ -39,7 +39,7 @@ def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: i
     with duckdb.connect(config=settings) as database:
         database.execute("SET enable_progress_bar = false")
         database.register("merged", merged)
-        with closing(database.sql(_ORDERED).to_arrow_reader(ROWS_PER_GROUP)) as rows:
+        with closing(database.sql(query).to_arrow_reader(ROWS_PER_GROUP)) as rows:
             groups = _groups(rows, schema)
             while (first := next(groups, None)) is not None:
                 written.append(_write(first, groups, folder / f"merged-{uuid4().hex}.parquet", file_bytes))

@@ -1,9 +1,7 @@
-"""Which micro-batches are committed: those that have a folder in `readings`.
+"""Which micro-batches are noted as committed in the committer's folder: those that have a folder in `readings`.
 
 Their numbers follow each other. So whoever knows the newest one, and the last that it has taken in, asks for those in
-between by name: after years a folder of tables may have a hundred thousand entries, and is listed at a start and when
-something has to be made anew, but not for each micro-batch. Merging, and the removal of what is empty, take folders
-away: where one is missing in between, all are listed.
+between by name, and lists the folder only at a start.
 """
 
 from __future__ import annotations
@@ -33,13 +31,4 @@ def committed_after(tables: Path, last: int, newest: int | None = None) -> list[
 
 def folder_numbers(table: Path) -> set[int]:
     """Return the numbers of all folders of a table."""
-    return {int(folder.name.removeprefix("batch=")) for folder in listed(table, "batch=*")}
-
-
-def listed(table: Path, pattern: str) -> list[Path]:
-    """List what is in a table's folder, all of it: in between `merging` may put another in its place and remove it."""
-    while table.is_dir():
-        inode, found = table.stat().st_ino, sorted(table.glob(pattern))
-        if inode == table.stat().st_ino:
-            return found
-    return []
+    return {int(folder.name.removeprefix("batch=")) for folder in table.glob("batch=*")}

@@ -7,13 +7,13 @@ row for each message, by SQL; no reading is shuffled (but those of messages that
 1. A message whose number `gaps` does not have is new, unless its incarnation was forgotten. What it may have is a
    repeat if the table has it: the same `MESSAGE`. Else it is another message, of a device whose state was written back
    bit for bit; or the number lacked where nobody remembers any more which ones did.
-2. A micro-batch that is committed and not among the numbers yet is taken in before the next one is compared. So a
-   file that was deleted needs no step of its own.
-3. The table is asked by its log where it has one: each micro-batch before this one is in there (`Tables.belong_to`).
+2. A micro-batch that is committed and not among the numbers yet is taken in before the next one is compared.
+3. The table is asked by its log: each micro-batch before this one is in there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -65,6 +65,26 @@ def find(tables: Path, messages: pa.Table, newest: int | None = None) -> Repeats
     doubled = {key: copies for key, copies in doubled.items() if key not in repeated}
     copies = sum(repeated.values()) + sum(copies - 1 for copies in doubled.values())
     return Repeats(sorted(repeated), sorted(doubled), copies)
+
+
+def kept(notes: Sequence[pa.Table], found: Repeats) -> list[list[bool]]:
+    """Say of each message of some files whether it stays; of those that came twice, the one that came first."""
+    known, doubled = set(found.known), set(found.doubled)
+    order = ("received_at", "collector")
+    came: dict[MessageKey, tuple[object, ...]] = {}
+    places = []
+    for number, rows in enumerate(notes):
+        columns = zip(*(rows[name].to_pylist() for name in (*MESSAGE, *order)), strict=True)
+        for place, (*key, received_at, collector) in enumerate(columns):
+            message: MessageKey = tuple(key)
+            at = (received_at, collector, number, place)
+            places.append((message, number, at))
+            if message in doubled:
+                came[message] = min(at, came.get(message, at))
+    stay: list[list[bool]] = [[] for _ in notes]
+    for message, number, at in places:
+        stay[number].append(message not in known and came.get(message, at) == at)
+    return stay
 
 
 def _keys(counted: pa.Table) -> dict[MessageKey, int]:

@@ -18,7 +18,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from covey.adapters.files import replace_file
 from covey.core.ids import KEY_BYTES, from_hex
@@ -31,6 +36,9 @@ NAME = "deletions.json"
 _LAYOUT = 1
 _AGED = (RowKind.TELEMETRY, RowKind.LOSS, RowKind.QUARANTINE)
 _OF_DEVICES = (*_AGED, RowKind.RESULT, RowKind.SETTING, RowKind.MEMBERSHIP)
+_NEVER = 2**63 - 1
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +91,40 @@ class Deletions:
                 f"{path} is damaged", hint="restore it: without it what was deleted would come back"
             ) from error
 
-    def refused(self) -> str | None:
-        """Return the condition of the source's rows that are let in no more, in Spark's SQL; None where there is none.
-
-        It is never null.
-        """
-        conditions = []
+    def admitted(self, messages: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the source's rows without those that were deleted: they are let in no more."""
+        refused = None
         if self.kept_since_us:
-            conditions.append(f"({_kinds(_AGED)} AND {_until(f'{self.kept_since_us - 1}')})")
+            refused = _of_kinds(messages, _AGED) & _until(messages, self.kept_since_us - 1)
         if self.authors:
-            said = ", ".join(f"'{author}', {until_us}" for author, until_us in sorted(self.authors.items()))
-            conditions.append(f"({_kinds(_OF_DEVICES)} AND {_until(f'element_at(map({said}), author)')})")
-        return " OR ".join(conditions) or None
+            until = [self.authors.get(author, -1) for author in messages["author"].to_pylist()]
+            of_author = _of_kinds(messages, _OF_DEVICES) & _until(messages, np.array(until, np.int64))
+            refused = of_author if refused is None else refused | of_author
+        return messages if refused is None else messages.filter(pa.array(~refused))
 
 
-def _kinds(kinds: tuple[RowKind, ...]) -> str:
-    return "kind IN ({})".format(", ".join(f"'{kind.value}'" for kind in kinds))
+def _of_kinds(messages: pa.RecordBatch, kinds: tuple[RowKind, ...]) -> Mask:
+    among: Mask = _plain(pc.is_in(messages["kind"], pa.array([kind.value for kind in kinds])))
+    return among
 
 
-def _until(moment: str) -> str:
-    """Return the condition that a row is of before a moment or of it (rule 2), or of none: then it is not."""
-    newest = f"time_quality = '{TimeQuality.SYNCHRONISED.value}' AND unix_micros(array_max(times)) <= {moment}"
-    return f"coalesce(unix_micros(received_at) <= {moment} OR ({newest}), false)"
+def _until(messages: pa.RecordBatch, moment_us: int | npt.NDArray[np.int64]) -> Mask:
+    """Say of each row whether it is of before a moment or of it (rule 2)."""
+    received = pc.fill_null(messages["received_at"].cast(pa.int64()), _NEVER)
+    disciplined = pc.fill_null(pc.equal(messages["time_quality"], TimeQuality.SYNCHRONISED.value), False)
+    times = messages["times"]
+    newest = np.full(len(times), _NEVER, np.int64)
+    filled = _plain(pc.list_value_length(times)) > 0
+    if filled.any():
+        lengths = _plain(pc.list_value_length(times))[filled]
+        flat = pc.list_flatten(times).cast(pa.int64()).to_numpy()
+        newest[filled] = np.maximum.reduceat(flat, np.cumsum(lengths) - lengths)
+    until: Mask = (_plain(received) <= moment_us) | (_plain(disciplined) & (newest <= moment_us))
+    return until
+
+
+def _plain(values: pa.Array) -> Any:
+    return values.to_numpy(zero_copy_only=False)
 
 
 def path_in(tables: Path) -> Path:

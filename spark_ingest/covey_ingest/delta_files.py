@@ -1,4 +1,4 @@
-"""The files of a Delta table, by its log, and what makes few of many: rules 3 and 7 of `delta_log`."""
+"""The files of a Delta table, by its log, and what makes few of many: rules 2 and 4 of `delta_log`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def removed(sizes: dict[str, int], *, changes_data: bool) -> list[Action]:
     return [RemoveAction(path, changes_data, now_ms, size, {}) for path, size in sizes.items()]
 
 
-def in_order(
+def merged(
     table: DeltaTable, name: str, sizes: dict[str, int], root: Path, location: TableLocation, file_bytes: int
 ) -> list[Action]:
-    """Put files that hold the rows of others in order (`clustering`), by way of a folder below `root`.
+    """Put files that hold the rows of others (`clustering`), by way of a folder below `root`.
 
     Return what puts them in the place of these, and changes no data.
     """
@@ -51,11 +51,11 @@ def in_order(
     try:
         every: ds.FileSystemDataset = table.to_pyarrow_dataset()
         chosen = [part for part in every.get_fragments() if unquote(part.path) in sizes or part.path in sizes]
-        merged = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
+        rows = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
         actions: list[Action] = []
-        for file in clustering.clustered(merged, every.schema, folder, file_bytes):
+        for file in clustering.clustered(rows, every.schema, folder, file_bytes):
             size, said = file.stat().st_size, statistics(file)
-            came_ms = location.place(file, f"{name}/{file.name}")
+            came_ms = location.store.upload(f"{name}/{file.name}", file)
             actions.append(AddAction(file.name, size, {}, came_ms, False, said))
         return [*actions, *removed(sizes, changes_data=False)]
     finally:

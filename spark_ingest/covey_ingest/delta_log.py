@@ -1,41 +1,31 @@
-"""The tables as Delta tables: a transaction log over the files that `tables` commits. Library: `deltalake` (delta-rs).
+"""The transaction logs of the Delta tables of one location (`deltalake`, that is delta-rs).
 
-    readings/_delta_log/       the log; so for losses and quarantine
-    readings/batch=N/*.parquet the files of micro-batch N, as executors wrote them: no reading passes the driver
-    readings/*.parquet         small files of many micro-batches, merged
-    devices/_delta_log/        the same for what is replaced whole (and gaps/, clocks/), at most once a minute and when
-                               the ingest ends
+    readings/_delta_log/        the log; so for all tables
+    readings/batch=N/*.parquet  the files of micro-batch N, as tasks wrote them
+    readings/*.parquet          small files of many micro-batches, merged
+    devices/_delta_log/         the same for what is replaced whole (and gaps/, clocks/, members/), with the state
 
-All of it lies in one location: the folder of the working tables, or an object store (`table_locations`).
-
-1. A micro-batch is added to the log in one commit that carries the ingest's name and N (`txn`). What the log says of N
-   is asked first, so that a replay adds nothing, whatever was killed between the rename and the commit. Two that commit
-   at once: the library refuses the second by its `txn`.
-2. The log follows the folders: whatever it lacks is added, in order. So Parquet tables become Delta tables at any time.
-   They do not turn back: merged files and the small ones lie beside each other until the latter are old enough.
-3. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a
-   reading is written anew a few times in all; what was replaced a day ago is deleted, with its folder. Readings are
-   put in order meanwhile (`clustering`), in a commit that changes no data: a stream passes over it.
-4. A column that files have and the table lacks is added to the table. One that the table has and files lack is null.
-5. Micro-batch N of any table is added where readings/batch=N exists: before, it may still be written anew. Readings are
-   added last: what their log has of N, it has of all tables.
-6. The last micro-batch that the log names is there. If not, these are an older copy of the tables, and their next one
-   would be taken for another; or what the log names was merged with what it lacks (`merging`). They are refused.
-7. What a micro-batch costs does not grow with their number. The log of a folder keeps `VERSIONS_KEPT` commits before
+1. A micro-batch is added to a log in one commit that carries the name of the tables and N (`txn`).
+2. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a
+   reading is written again a few times in all; what was replaced a day ago is deleted, with its folder. Readings are
+   sorted meanwhile (`clustering`), in a commit that changes no data: a stream passes over it.
+3. A column that the schema has and the table lacks is added to the table. One that the table has and files lack is
+   null.
+4. What a micro-batch costs does not grow with their number. The log of a folder keeps `VERSIONS_KEPT` commits before
    its newest checkpoint, since the library looks at each file of it several times a commit; in an object store it
-   keeps what the library keeps. Folders are listed when the ingest starts. Checkpoints are made when what is old has
-   been deleted, not before: they no longer name it.
-8. Readings whose boot's clock becomes known later are rewritten in one commit (`clock_repair`), which carries the
+   keeps what the library keeps. Folders are listed when a run starts. Checkpoints are made after what is old has been
+   deleted, not before: they no longer name it.
+5. Readings whose boot's clock becomes known later are rewritten in one commit (`clock_repair`), which carries the
    micro-batch that told. Only files are looked at that have rows of when collectors had the doubtful messages.
-9. Where nothing but the store says who may write (`store_log`), each run of the ingest has a number, which it brings
-   into each log when it begins, and into each of its commits. A run that finds a greater one ends. Of two that commit
-   at once the library refuses the second, since both name the same `txn`: so an earlier run that was only slow adds
-   nothing to what a later one has looked at.
+6. Each run has a number, which it brings into each log when it begins, and into each of its commits. A run that finds
+   a greater one ends. Of two that commit at once the library refuses the second, since both name the same `txn`: so an
+   earlier run that was only slow adds nothing to what a later one has looked at.
+7. In a folder each commit is synced before anybody relies on it, and a torn one is removed at the start
+   (`table_locations`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,21 +33,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from covey.adapters.objects.cloud import brief
-from covey.errors import ConfigurationError, MissingPackageError, StorageError
-from covey_ingest import clustering
+from covey.errors import ConfigurationError, StorageError
 from covey_ingest.clock_repair import rebase
-from covey_ingest.committed import committed_after, is_committed, listed
-from covey_ingest.delta_files import in_order, sizes_of
-from covey_ingest.file_statistics import statistics
+from covey_ingest.delta_files import merged, sizes_of
 from covey_ingest.state_file import read_state
-from covey_ingest.table_locations import Folder, TableLocation, open_table
+from covey_ingest.table_locations import TableLocation, open_table
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
-    from deltalake.transaction import AddAction
 
     from covey_ingest.delta_files import Action
 
@@ -81,113 +66,28 @@ repaired stand as changes beside the table, for whoever follows its change feed;
 _STATE_KEPT_HOURS = 1
 
 _WRITER = "-writer"
-"""Added to the ingest's name, for what rule 9 says of runs."""
-
-
-def is_delta(folder: Path) -> bool:
-    """Say whether a table has a log."""
-    return (folder / "_delta_log").is_dir()
+"""Added to the ingest's name, for what rule 6 says of runs."""
 
 
 class DeltaLog:
-    """The logs of all tables in one location, written by one ingest."""
+    """The logs of all tables in one location, written by one run."""
 
-    def __init__(
-        self, root: Path, ingest: str, location: TableLocation | None = None, writer: int | None = None
-    ) -> None:
-        """Name the working tables, the ingest that numbers micro-batches, and the location (default: the same folder).
-
-        `writer` is the run of the ingest, where each commit is to carry it (rule 9).
-
-        Raises:
-            MissingPackageError: the library is not installed.
-        """
-        try:
-            import deltalake  # noqa: F401 - before anything is written
-        except ImportError as error:
-            raise MissingPackageError("a Delta table", "deltalake", in_debian=False) from error
+    def __init__(self, root: Path, ingest: str, location: TableLocation, run: int) -> None:
+        """Name the committer's folder, the tables as `covey.json` does, their location, and this run (rule 6)."""
         self._root = root
         self._ingest = ingest
-        self._writer = writer
-        self._location = location or Folder(root)
+        self._run = run
+        self._location = location
         self._open: dict[str, DeltaTable] = {}
         self._has: dict[str, int] = {}
-        self._newest: int | None = None
         self._rebased: int | None = None
         self._checkpoints: dict[str, int] = {}
-        self._states_at = float("-inf")
-
-    @property
-    def mergeable_upto(self) -> int:
-        """Nothing of the tables is to be merged but by the log."""
-        return -1
-
-    def publish(self, newest: int | None = None, *, last: bool = False) -> None:
-        """Bring the logs up to the committed micro-batches; tables that are replaced whole not each time, but at last.
-
-        `newest` is the last micro-batch that is committed, where that is known.
-
-        Raises:
-            ConfigurationError: the tables are older than the log (rule 6).
-            StorageError: a log refused.
-        """
-        self._newest = self._newest if newest is None else newest
-        for number in self.missing(self._newest):
-            self.add(number)
-        self.rebase()
-        self.replace_states(last=last)
-
-    def close(self, *, whole: bool) -> None:
-        """Bring the logs up to date in the end, unless something went wrong.
-
-        Raises:
-            CoveyError: as `publish`.
-        """
-        if whole:
-            self.publish(last=True)
-
-    def missing(self, newest: int | None = None) -> list[int]:
-        """Return the committed micro-batches that a log lacks, in order; `newest` as for `publish`.
-
-        Raises:
-            CoveyError: as `publish`.
-        """
-        with self._storage_errors():
-            for table in self._open.values():
-                table.update_incremental()
-            done = self._done("readings")
-            if done >= 0 and not is_committed(self._root, done):
-                raise ConfigurationError(
-                    f"the log of {self._location.uri('readings')} is ahead of the tables at {self._root}, which lack "
-                    f"its micro-batch {done}",
-                    hint="give new tables, a new checkpoint and another location: the vault holds all of it",
-                )
-            lacking = committed_after(self._root, done, newest)
-            if done >= 0 and self._done("rollups") < 0 and self._files("rollups", done):
-                return [done, *lacking]  # made of what stood before there were any
-            return lacking
-
-    def add(self, number: int) -> None:
-        """Add a micro-batch to each log that lacks it.
-
-        Raises:
-            StorageError: a log refused, or the files could not be brought there.
-        """
-        with self._storage_errors():
-            for name, is_state in self._tables():
-                files = [] if is_state else self._files(name, number)
-                if files and number > self._done(name):
-                    added: list[Action] = [self._addition(name, file) for file in files]
-                    self._widened(name, _nullable(pq.read_schema(files[0])))
-                    self._commit(name, added, self._named(number))
-                    self._has[name] = number
-                    self._maintain(name)
 
     def append(self, name: str, number: int, actions: list[Action], note: Mapping[str, str] | None = None) -> None:
         """Add micro-batch `number` of a table that there is, in one commit; `note` stands in it.
 
         Raises:
-            ConfigurationError: another run of the ingest has begun (rule 9).
+            ConfigurationError: another run has begun (rule 6).
             StorageError: the log refused.
         """
         try:
@@ -196,14 +96,14 @@ class DeltaLog:
                 self._has[name] = number
         except StorageError:
             # An answer that is lost leaves open whether the commit stands: what carries both numbers is this one.
-            if self.table(name).transaction_version(self._ingest + _WRITER) != self._writer or self.done(name) < number:
+            if self.table(name).transaction_version(self._ingest + _WRITER) != self._run or self.done(name) < number:
                 raise
 
     def table(self, name: str) -> DeltaTable:
-        """Return a table as its log was last seen; no commit follows what has come since, by rule 9.
+        """Return a table as its log was last seen; no commit follows what has come since, by rule 6.
 
         Raises:
-            ConfigurationError: another run of the ingest has begun to write to it.
+            ConfigurationError: another run has begun to write to it.
             StorageError: the log refused, or is not there.
         """
         with self._storage_errors():
@@ -232,13 +132,14 @@ class DeltaLog:
             return self._done(name)
 
     def take_over(self, name: str, schema: pa.Schema) -> None:
-        """Make a table unless there is one, with all columns of the schema, and have it carry this run (rule 9).
+        """Make a table unless there is one, with all columns of the schema, and have it carry this run (rule 6).
 
         Raises:
-            ConfigurationError: another run of the ingest has begun.
+            ConfigurationError: another run has begun.
             StorageError: the log refused.
         """
         with self._storage_errors():
+            self._location.mend(name)
             self._widened(name, _nullable(schema))
             self._commit(name, [], self._named(None))
 
@@ -246,13 +147,13 @@ class DeltaLog:
         """Take rows out of a table, those of a condition in the library's SQL, in one commit that carries this run.
 
         Raises:
-            ConfigurationError: another run of the ingest has begun (rule 9).
+            ConfigurationError: another run has begun (rule 6).
             StorageError: the log refused.
         """
         table = self.table(name)
         with self._storage_errors():
             table.delete(rows, commit_properties=self._named(None), post_commithook_properties=_bare())
-            table.update_incremental()
+            self._settled(table, name)
 
     def sweep(self, name: str) -> None:
         """Delete files that no log names, and changes, that came a day ago or earlier: lists all of the table.
@@ -281,12 +182,12 @@ class DeltaLog:
                 self._maintain(name)
 
     def rebase(self) -> None:
-        """Repair times of readings that stand in the log, of boots whose clock has become known (rule 8).
+        """Repair times of readings that stand in the log, of boots whose clock has become known (rule 5).
 
         Raises:
             StorageError: the log refused.
         """
-        state, _ = read_state(_state(self._root / "clocks"), pa.schema([("known_batch", pa.int64())]))
+        state, _ = read_state(self._root / "clocks" / "clocks.parquet", pa.schema([("known_batch", pa.int64())]))
         with self._storage_errors():
             table = self._table("readings") if len(state) else None
             if table is None:
@@ -299,27 +200,19 @@ class DeltaLog:
             if len(due):
                 self._rebased = pc.max(due["known_batch"]).as_py()
                 rebase(table, due, self._named(self._rebased, "-clocks"), _bare())
-                table.update_incremental()
+                self._settled(table, "readings")
 
-    def replace_states(self, *, last: bool) -> None:
-        """Write the tables that are replaced whole, if they are due or it is for the last time.
+    def replace_states(self) -> None:
+        """Write the tables that are replaced whole.
 
         Raises:
             StorageError: a log refused.
         """
-        if not last and time.monotonic() - self._states_at < STATE_SECONDS:
-            return
         with self._storage_errors():
-            for name, is_state in self._tables():
-                if is_state:
-                    self._replace(name, *read_state(_state(self._root / name), pa.schema([])))
-        self._states_at = time.monotonic()
-
-    def _tables(self) -> list[tuple[str, bool]]:
-        """Return the tables' names and which are replaced whole; `readings` last (rule 5)."""
-        folders = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
-        named = sorted((folder.name == "readings", folder.name, _state(folder).exists()) for folder in folders)
-        return [(name, is_state) for _, name, is_state in named]
+            for name in STATE_TABLES:
+                path = self._root / name / f"{name}.parquet"
+                if path.exists():
+                    self._replace(name, *read_state(path, pa.schema([])))
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
@@ -338,35 +231,27 @@ class DeltaLog:
 
     def _table(self, name: str) -> DeltaTable | None:
         if name not in self._open:
-            table = open_table(self._location.uri(name), self._location.options)
+            table = open_table(self._location, name)
             if table is None:
                 return None
             self._open[name] = table
             if name not in self._checkpoints:
                 self._checkpoints[name] = 0
-                self._begin(table, name)
+                self._location.tidy(name)
         return self._open[name]
 
-    def _begin(self, table: DeltaTable, name: str) -> None:
-        """Clear away what an earlier run, or an earlier version, has left of a table."""
-        is_state = name in STATE_TABLES
-        if not is_state and _PROPERTIES.items() - table.metadata().configuration.items():
-            table.alter.set_table_properties(_PROPERTIES)
-        if self._writer is None:  # else `sweep` follows
-            self._clean(table, name, _STATE_KEPT_HOURS if is_state else _KEPT_HOURS)
-        self._location.tidy(name)
-
     def _clean(self, table: DeltaTable, name: str, kept_hours: int) -> None:
-        """Delete what was replaced so long ago, and now and then commits that a checkpoint stands for (rule 7)."""
+        """Delete what was replaced so long ago, and now and then commits that a checkpoint stands for (rule 4)."""
         gone = table.vacuum(
             kept_hours, dry_run=False, enforce_retention_duration=False, post_commithook_properties=_bare()
         )
         table.update_incremental()
         self._location.remove_empty(name, gone, self._done(name))
-        if not _state(self._root / name).exists():  # those have no change feed, and follow each minute
+        if name not in STATE_TABLES:  # those have no change feed, and follow each minute
             self._location.drop_changes(name, kept_hours)
         if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
             table.create_checkpoint()
+            self._location.settle(table, name)
             self._location.trim(table, name)
             self._checkpoints[name] = table.version()
 
@@ -380,9 +265,9 @@ class DeltaLog:
 
     def _check_writer(self, table: DeltaTable) -> None:
         found = table.transaction_version(self._ingest + _WRITER)
-        if self._writer is not None and found is not None and found > self._writer:
+        if found is not None and found > self._run:
             raise ConfigurationError(
-                f"another ingest has begun to write to {self._location.uri('')}",
+                f"another engine has begun to write the tables at {self._location.name}",
                 hint="one at a time: let that one run, or stop it and start this one again",
             )
 
@@ -391,7 +276,12 @@ class DeltaLog:
         table.create_write_transaction(
             actions, "append", table.schema(), commit_properties=named, post_commithook_properties=hooks
         )
+        self._settled(table, name)
+
+    def _settled(self, table: DeltaTable, name: str) -> None:
+        """Take up a commit, and make it durable (rule 7)."""
         table.update_incremental()
+        self._location.settle(table, name)
 
     def _maintain(self, name: str) -> None:
         table = self._table(name)
@@ -399,23 +289,18 @@ class DeltaLog:
             self._merge(table, name)
 
     def _merge(self, table: DeltaTable, name: str) -> None:
-        """Merge small files, and delete what is old (rules 3 and 7)."""
-        named, sizes = self._named(None), sizes_of(table)
+        """Merge small files, and delete what is old (rules 2 and 4)."""
+        sizes = sizes_of(table)
         target = _target([*sizes.values()])
-        if target and {field.name for field in table.schema().fields} >= clustering.COLUMNS:
+        if target:
             small = {path: size for path, size in sizes.items() if size < target}
-            actions = in_order(table, name, small, self._root, self._location, MAGNITUDES[-1])
-            self._commit(name, actions, named)
-        elif target:
-            table.optimize.compact(target_size=target, commit_properties=named, post_commithook_properties=_bare())
+            actions = merged(table, name, small, self._root, self._location, MAGNITUDES[-1])
+            self._commit(name, actions, self._named(None))
         self._clean(table, name, _KEPT_HOURS)
         del self._open[name]
 
-    def _files(self, name: str, number: int) -> list[Path]:
-        return listed(self._root / name, f"batch={number}/*.parquet")
-
     def _widened(self, name: str, schema: pa.Schema) -> DeltaTable:
-        """Return the table with all columns of the schema (rule 4)."""
+        """Return the table with all columns of the schema (rule 3)."""
         from deltalake import DeltaTable, Schema
 
         wanted, table = Schema.from_arrow(schema), self._table(name)
@@ -431,22 +316,14 @@ class DeltaLog:
             table.update_incremental()
         return table
 
-    def _addition(self, name: str, file: Path) -> AddAction:
-        """Bring a file to its location, and describe it with its footer's statistics: readers skip files by them."""
-        from deltalake.transaction import AddAction
-
-        key = file.relative_to(self._root / name).as_posix()
-        came_ms = self._location.bring(file, f"{name}/{key}")
-        return AddAction(key, file.stat().st_size, {}, came_ms, True, statistics(file))
-
     def _replace(self, name: str, rows: pa.Table, number: int) -> None:
         from deltalake import write_deltalake
 
         if number <= self._done(name):
             return
-        new = self._writer is None or self._table(name) is None
+        new = self._table(name) is None
         write_deltalake(
-            self._location.uri(name) if new else self.table(name),  # rule 9: not what a later run has written
+            self._location.uri(name) if new else self.table(name),  # rule 6: not what a later run has written
             rows.replace_schema_metadata(None),
             mode="overwrite",
             schema_mode="overwrite",
@@ -459,20 +336,19 @@ class DeltaLog:
             self._open.pop(name, None)
         written = self._table(name)
         if written is not None:
-            written.update_incremental()
+            self._settled(written, name)
             self._clean(written, name, _STATE_KEPT_HOURS)
 
     def _named(self, number: int | None, what: str = "", note: Mapping[str, str] | None = None) -> CommitProperties:
         from deltalake import CommitProperties, Transaction
 
         named = [] if number is None else [Transaction(self._ingest + what, number)]
-        if self._writer is not None:
-            named.append(Transaction(self._ingest + _WRITER, self._writer))
+        named.append(Transaction(self._ingest + _WRITER, self._run))
         return CommitProperties(app_transactions=named, custom_metadata=dict(note) if note else None)
 
 
 def _bare() -> PostCommitHookProperties:
-    """Have the library do nothing but commit (rule 7): else it looks for old commits at each new one."""
+    """Have the library do nothing but commit (rule 4): else it looks for old commits at each new one."""
     from deltalake import PostCommitHookProperties
 
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -486,11 +362,6 @@ def _target(sizes: list[int]) -> int | None:
             target = magnitude
         least = magnitude // 2
     return target
-
-
-def _state(folder: Path) -> Path:
-    """Return where a table's file lies if it is replaced whole."""
-    return folder / f"{folder.name}.parquet"
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

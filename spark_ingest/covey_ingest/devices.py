@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from covey_ingest import gaps
+from covey_ingest.columns import TIMESTAMP, fields
 from covey_ingest.decode import Integers
 from covey_ingest.messages import database, know_files
-from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
 
 BOOTS_REMEMBERED = 32
@@ -54,17 +54,9 @@ SCHEMA = pa.schema(
         ("gateway", pa.string()),  # of a board: the device that it was last attached to, as that one says
     ]
 )
-_COLUMNS = pa.schema(
-    [
-        *(
-            (name, pa.string())
-            for name in ("author", "incarnation", "boot", "collector", "time_quality", "name", "text")
-        ),
-        ("seq", pa.int64()),
-        ("index", pa.int32()),
-        ("time", TIMESTAMP),
-        ("received_at", TIMESTAMP),
-    ]
+_COLUMNS = fields(
+    *("author", "incarnation", "boot", "collector", "time_quality", "name", "text"),
+    *("seq", "index", "time", "received_at"),
 )
 _SUMMARY = """
     SELECT author, min(received) AS first_seen, max(received) AS last_seen, max(taken) AS last_time,

@@ -39,13 +39,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from covey_ingest import gaps_sql
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.committed import batch_folder, committed_after, is_committed
 from covey_ingest.forgotten import ForgottenIncarnations
 from covey_ingest.messages import LINK, MESSAGES, database, in_microseconds, messages_in, scanned
-from covey_ingest.schema import TIMESTAMP
 from covey_ingest.standing import standing
 from covey_ingest.state_file import read_state, replace_state
-from covey_ingest.table_files import table_files
 
 GRACE = timedelta(days=1)
 """How long late data, or another collector, may still bring what is missing."""
@@ -117,10 +116,7 @@ def update(
     numbers, last = read_state(numbers_in(tables), NUMBERS)
     if last >= 0 and not is_committed(tables, last):
         numbers, last = NUMBERS.empty_table(), -1
-    forgotten, known_upto = ForgottenIncarnations.read(_forgotten_in(tables))
-    if last > known_upto:
-        forgotten.add(_links_beside(tables, numbers))
-        forgotten.replace(_forgotten_in(tables), last)
+    forgotten = ForgottenIncarnations.read(_forgotten_in(tables))[0]
     missing = committed_after(tables, last, newest)
     if not missing:
         return numbers, forgotten
@@ -223,14 +219,6 @@ def _recalled(
 def unknown_links(numbers: pa.Table, messages: pa.Table) -> pa.Table:
     """Return the links that messages name and the state does not."""
     return messages.select(LINK).group_by(LINK).aggregate([]).join(numbers.select(LINK), LINK, join_type="left anti")
-
-
-def _links_beside(tables: Path, numbers: pa.Table) -> pa.Table:
-    """Return links that the table has and the state has not: for tables of an earlier version, which noted none."""
-    links = pa.table([[], []], pa.schema([(name, pa.string()) for name in LINK]))
-    for part in _parts(table_files(tables, "readings")) if len(numbers) else ():
-        links = pa.concat_tables([links, unknown_links(numbers, part)]).group_by(LINK).aggregate([])
-    return links
 
 
 def _files(folder: Path) -> list[Path]:

@@ -17,12 +17,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.committed import batch_folder, folder_numbers
 from covey_ingest.memberships import MEMBERSHIP, TABLE
 from covey_ingest.messages import database
-from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
-from covey_ingest.table_files import table_files
 
 ROWS = pa.schema(
     [
@@ -108,7 +107,6 @@ def spans(said: pa.Table) -> pa.Table:
 
 
 def _said(tables: Path) -> pa.Table:
-    """Return all rows: those of the table, and of micro-batches that its log has not yet."""
-    folders = [*(tables / TABLE).glob("batch=*/*.parquet")]
-    files = sorted({*table_files(tables, TABLE), *folders})
+    """Return all rows: the committer's folder has all files of this table."""
+    files = sorted((tables / TABLE).rglob("*.parquet"))
     return ds.dataset([*map(str, files)], ROWS, format="parquet").to_table() if files else ROWS.empty_table()

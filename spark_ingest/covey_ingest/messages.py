@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from covey_ingest.schema import TIMESTAMP
+from covey_ingest.columns import TIMESTAMP, fields
 
 _SQL_TYPES = {
     pa.string(): "VARCHAR",
@@ -27,18 +27,11 @@ _SQL_TYPES = {
 }
 LINK = ["author", "incarnation"]
 MESSAGE = [*LINK, "seq", "boot", "batch_number"]
-MESSAGES = pa.schema(
-    [
-        *((name, pa.string()) for name in LINK),
-        ("seq", pa.int64()),
-        ("boot", pa.string()),
-        ("batch_number", pa.int64()),
-        ("collector", pa.string()),
-        ("received_at", TIMESTAMP),
-        ("time_quality", pa.string()),
-        ("clock_offset", pa.int64()),
-    ]
+MESSAGES = fields(
+    *MESSAGE,
+    *("collector", "received_at", "time_quality", "clock_offset"),
 )
+"""What is known of a message: the columns that `columns` calls known."""
 
 
 _FIRSTS = MESSAGES.append(pa.field("index", pa.int32()))

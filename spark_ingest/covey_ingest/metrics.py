@@ -11,7 +11,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server, write_to_textfile
 
 from covey.errors import ConfigurationError
-from covey_ingest.progress import Lag, Progress, Published
+from covey_ingest.progress import Lag, Progress
 
 
 class IngestMetrics:
@@ -46,8 +46,6 @@ class IngestMetrics:
                 ("lag_segments", "Segments that the vault lists and the tables lack"),
                 ("lag_seconds", "Age of the newest arrival in the tables while segments wait, else 0"),
                 ("newest_arrival_seconds", "The newest arrival in the tables, since 1970"),
-                ("unpublished_batches", "Micro-batches that the tables hold and published tables lack"),
-                ("unpublished_seconds", "Since the oldest of these was committed, else 0"),
             )
         }
         try:
@@ -72,12 +70,6 @@ class IngestMetrics:
         """Take in the lag that Spark's listener got."""
         self._gauges["lag_segments"].set(lag.segments)
         self._gauges["lag_seconds"].set(lag.seconds)
-        self._replace()
-
-    def note_published(self, progress: Published) -> None:
-        """Take in what the publisher says."""
-        self._gauges["unpublished_batches"].set(progress.batches)
-        self._gauges["unpublished_seconds"].set(progress.seconds)
         self._replace()
 
     def _replace(self) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from covey_ingest.offsets import Offset, nodes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +45,6 @@ class Lag:
     """The age of the newest arrival in the tables while segments wait, else 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """How far published tables are behind the tables."""
-
-    batches: int
-    seconds: float
-    """Since the oldest of these was committed, else 0."""
-    error: str = ""
-    """Why the store did not take it when it was last tried."""
-
-
-OnPublished = Callable[[Published], None]
-"""Called in a thread of its own, too."""
-
 _PATIENCE_SECONDS = 5.0
 
 
@@ -69,9 +56,6 @@ class Watcher:
 
     def lags(self, lag: Lag) -> None:
         """So much was still to come after it."""
-
-    def published(self, published: Published) -> None:
-        """So far are published tables; said in a thread of its own, too."""
 
 
 class ProgressReporter:
@@ -108,7 +92,9 @@ class ProgressReporter:
 
 def segments_behind(end: str | None, latest: str | None) -> int | None:
     """Return the segments between two offsets of the source, as Spark shows them; None where it shows none."""
-    if not end or not latest:
-        return None
-    reached, there = json.loads(end), json.loads(latest)
-    return sum(max(int(there[node][1]) - int(reached.get(node, [0, 0])[1]), 0) for node in there)
+    return segments_between(json.loads(end), json.loads(latest)) if end and latest else None
+
+
+def segments_between(reached: Offset, there: Offset) -> int:
+    """Return the segments between two offsets."""
+    return sum(max(int(there[node][1]) - int(reached.get(node, [0, 0])[1]), 0) for node in nodes_of(there))

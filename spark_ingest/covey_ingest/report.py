@@ -1,4 +1,4 @@
-"""The state of a fleet and of its telemetry, from the tables alone, here or published: no Spark, no agent, no key.
+"""The state of a fleet and of its telemetry, from the tables alone: no Spark, no agent, no key.
 
 DuckDB reads the tables' files: it prunes columns and row groups, aggregates in bounded memory (`_MEMORY`) and spills
 what is more, so that the size of the tables does not matter. Nothing is written there.
@@ -6,8 +6,7 @@ what is more, so that the size of the tables does not matter. Nothing is written
 1. The window is `since` to `now`, by arrival at the collector. Devices and gaps are told as they stand.
 2. A device is silent if nothing of it has arrived in the window.
 3. Latency to the collector is told of readings whose clock was synchronised; others' would be guesses.
-4. "Ingested" is when the file that holds a reading was written. Copies with new file times, and files that
-   were merged later (Delta), make it look later than it was. In published tables it is when the file came there.
+4. "Ingested" is when the file that holds a reading was written; files that were merged later do not count.
 5. Plots span the readings of the window, from the first to the last, not the window.
 6. Devices are called as the question says, and else as the newest manifest that has landed does (`members`).
 """
@@ -16,15 +15,14 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from covey.errors import StorageError
 from covey_ingest import report_orders
-from covey_ingest.table_files import TABLES, as_file_system, checked_root, files_and_times
-from covey_ingest.table_locations import Bucket
+from covey_ingest.table_files import files_and_times, register_files, tables_at
+from covey_ingest.table_locations import TableLocation
 
 _MEMORY = "512MB"
 PLOTTED = 48
@@ -141,8 +139,8 @@ def make_report(
         ConfigurationError: there are no tables.
         StorageError: they cannot be read.
     """
-    root = checked_root(location)
-    name = root.url if isinstance(root, Bucket) else str(root)
+    root = tables_at(location)
+    name = root.name
     since = 0 if window_us is None else now_us - window_us
     with tempfile.TemporaryDirectory(prefix="covey-report-") as spill:
         settings: dict[str, Any] = {
@@ -152,9 +150,8 @@ def make_report(
         }
         try:
             with duckdb.connect(config=settings) as database:
-                if isinstance(root, Bucket):
-                    database.register_filesystem(as_file_system(root))
-                for table in TABLES:
+                register_files(database, root)
+                for table in _COLUMNS:
                     _view(database, root, table, since if table in _BY_ARRIVAL else 0, author)
                 for view in report_orders.VIEWS:
                     database.execute(view)
@@ -166,7 +163,7 @@ def make_report(
             ) from error
 
 
-def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, since: int, author: str) -> None:
+def _view(database: duckdb.DuckDBPyConnection, root: TableLocation, table: str, since: int, author: str) -> None:
     """Show a table under its name: the columns that are asked for, and the rows that are wanted."""
     wanted = dict(column.split(" ") for column in _COLUMNS[table].split(", "))
     files = files_and_times(root, table)
@@ -188,7 +185,7 @@ def _view(database: duckdb.DuckDBPyConnection, root: Path | Bucket, table: str, 
         )
 
 
-def _labels(database: duckdb.DuckDBPyConnection, root: Path | Bucket) -> dict[str, str]:
+def _labels(database: duckdb.DuckDBPyConnection, root: TableLocation) -> dict[str, str]:
     """Return what devices were called last; nothing where no collector has landed a manifest."""
     files = list(files_and_times(root, "members"))
     if not files:

@@ -1,13 +1,11 @@
-"""The `rollups` table: what a micro-batch brought of each series of numbers in each minute, kept by the job.
+"""The `rollups` table: what a micro-batch brought of each series of numbers in each minute.
 
     rollups/batch=N/   a row for each author, series and minute of micro-batch N
 
-1. A row is a part: whoever asks for a minute, an hour or a day adds up the rows of it (`covey ingest views` makes
+1. A row is a part: whoever asks for a minute, an hour or a day adds up the rows of it (`views` makes
    `rollup_minute`, `rollup_hour` and `rollup_day` of them). So late data is a further row, and no row is ever changed.
-2. Micro-batch N is committed like any other table's (rule 3 of `tables`): each reading counts once.
+2. Micro-batch N is committed before that of `readings` (rule 2 of `tables`): each reading counts once.
 3. Times are those that the readings were written with: what is rebased later stays where it was.
-4. Tables that had none, of an earlier version, get those of all readings that stand, as if the newest micro-batch had
-   brought them.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from covey_ingest.columns import TIMESTAMP, fields
 from covey_ingest.messages import database, know_files
-from covey_ingest.schema import TIMESTAMP
 
 TABLE = "rollups"
 SCHEMA = pa.schema(
@@ -34,15 +32,7 @@ SCHEMA = pa.schema(
         ("last_seq", pa.int64()),
     ]
 )
-_COLUMNS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("author", "device", "name", "unit")),
-        ("time", TIMESTAMP),
-        ("value", pa.float64()),
-        ("seq", pa.int64()),
-        ("index", pa.int32()),
-    ]
-)
+_COLUMNS = fields("author", "device", "name", "unit", "time", "value", "seq", "index")
 _MINUTES = """
     SELECT author, device, name, unit, time_us // 60_000_000 * 60_000_000 AS minute, count(*) AS readings,
            min(value) AS minimum, max(value) AS maximum, sum(value) AS total,

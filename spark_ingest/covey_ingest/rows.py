@@ -25,11 +25,12 @@ from covey.core.vault.segments import OpenedSegment
 from covey.core.wire.message import NO_GROUP, Loss, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.decode import alike, batch_values, column_integers
 from covey_ingest.memberships import is_profile, member_rows, profile_row
 from covey_ingest.orders import ordered, reported_rows
 from covey_ingest.pruning import EVERYTHING, Selection
-from covey_ingest.schema import MESSAGE_SCHEMA, TIMESTAMP, RowKind
+from covey_ingest.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.time_quality import offset, wall_times_together
 
 READINGS_PER_BATCH = 100_000

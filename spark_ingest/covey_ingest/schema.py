@@ -1,8 +1,7 @@
-"""The rows that the source hands to Spark: one for each message, its readings in list columns.
+"""The rows that the source yields: one for each message, its readings in list columns.
 
-The JVM explodes them (`tables.readings`): lists cross from Python several times faster than a row for each reading
-does (measured, see `bench/ingest.py`). Rows of kind `telemetry` fill the list columns; `loss` and `quarantine` rows
-leave them empty.
+`exploding` makes readings of them where they are written: lists cross from Python into Spark several times faster than
+a row for each reading does. Rows of kind `telemetry` fill the list columns; those of other kinds leave them empty.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.memberships import MEMBERSHIP
 from covey_ingest.orders import ORDERED, REPORTED
-
-TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 class RowKind(StrEnum):

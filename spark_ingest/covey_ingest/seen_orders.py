@@ -136,6 +136,36 @@ def sift(tables: Path, table: str, rows: pa.Table, newest: int | None = None) ->
     return found
 
 
+def admitted(tables: Path, table: str, rows: pa.Table, newest: int) -> tuple[pa.Table, list[Excess]]:
+    """Return those rows of a micro-batch that a table takes, and what of the others is more than it takes.
+
+    Of rows that say the same, the one that came first is taken.
+    """
+    key = list(KEYS[table])
+    order = [(name, "ascending") for name in dict.fromkeys(["received_at", *key, "collector", "vault", "group"])]
+    rows = rows.sort_by(order)
+    digests, _, _ = _keyed(table, rows)
+    first = {digest: place for place, digest in reversed([*enumerate(digests)])}
+    rows = rows.take(pa.array(sorted(first.values()), pa.int64()))
+    sifted = sift(tables, table, rows.select(columns(table)), newest)
+    left = sorted({*range(len(rows))} - {*sifted.dropped})
+    return rows.take(pa.array(left, pa.int64())), sifted.excess
+
+
+def quarantined(excess: list[Excess], schema: pa.Schema) -> pa.Table:
+    """Return rows of `quarantine` that tell what was left out, and of whom."""
+    rows = [
+        {
+            "reason": EXCESS,
+            "detail": f"{each.table}: {each.rows} left out, beyond {ROWS_A_DAY[each.table]} of one author and day",
+            "author": each.author,
+            "received_at": each.latest_us,
+        }
+        for each in excess
+    ]
+    return pa.Table.from_pylist(rows, schema)
+
+
 def columns(table: str) -> list[str]:
     """Return the columns by which a row is known and counted."""
     return list(dict.fromkeys([*KEYS[table], "author", "received_at"]))

@@ -9,8 +9,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from covey.errors import ConfigurationError
+from covey_ingest import source, table_source
 from covey_ingest.java import java_home
-from covey_ingest.source import register
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -27,7 +27,7 @@ _SETTINGS = {
 
 
 def spark_session(app: str, **settings: str) -> SparkSession:
-    """Return a session that knows `format("covey")`; settings are Spark's own, by name, and win over ours.
+    """Return a session that knows our two sources; settings are Spark's own, by name, and win over ours.
 
     Raises:
         ConfigurationError: no Java on this machine.
@@ -39,7 +39,8 @@ def spark_session(app: str, **settings: str) -> SparkSession:
     for name, value in (_SETTINGS | settings).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    register(session)
+    source.register(session)
+    table_source.register(session)
     return session
 
 

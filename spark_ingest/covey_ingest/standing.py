@@ -1,7 +1,7 @@
-"""The messages that stand in the `readings` table, of some authors and incarnations: one scan, for what may be repeats.
+"""The messages in the table `readings`, of some authors and incarnations: one scan, for what may be repeats.
 
-The table is that of the folder. Where it lies in an object store, and the folder holds only what the driver needs of
-the newest micro-batches, `.readings` in it says where (`store_tables`).
+The committer's folder holds only what it needs of the newest micro-batches; `.readings` in it says where the tables
+are.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from covey_ingest.messages import LINK, MESSAGES, messages_in
-from covey_ingest.table_files import table_files
-from covey_ingest.table_locations import Bucket, open_table
+from covey_ingest.messages import LINK, MESSAGES
+from covey_ingest.table_locations import location_at, open_table
 
 _ELSEWHERE = ".readings"
 
 
-def lies_at(tables: Path, url: str) -> None:
-    """Note that the table of a folder lies in an object store. Raises OSError."""
-    (tables / _ELSEWHERE).write_text(url)
+def lies_at(tables: Path, location: str) -> None:
+    """Note where the tables of a committer's folder are. Raises OSError."""
+    (tables / _ELSEWHERE).write_text(location)
 
 
 def standing(tables: Path, links: pa.Table, upto: int | None = None) -> pa.Table:
@@ -31,25 +30,17 @@ def standing(tables: Path, links: pa.Table, upto: int | None = None) -> pa.Table
     """
     if not len(links):
         return MESSAGES.empty_table()
-    elsewhere = tables / _ELSEWHERE
-    if not elsewhere.exists():
-        files = table_files(tables, "readings")
-        return messages_in([file for file in files if upto is None or _number(file) <= upto], links)
-    bucket = Bucket.at(elsewhere.read_text())
-    table = open_table(bucket.uri("readings"), bucket.options)
-    if table is None or "index" not in {field.name for field in table.schema().fields}:
+    table = open_table(location_at((tables / _ELSEWHERE).read_text()), "readings")
+    if table is None:
         return MESSAGES.empty_table()
     every: ds.FileSystemDataset = table.to_pyarrow_dataset()
     chosen = [part for part in every.get_fragments() if upto is None or _number(Path(part.path)) <= upto]
     asked = ds.field("index") == 0
     for name in {*LINK, "seq"}.intersection(links.column_names):
         asked &= ds.field(name).isin(pc.unique(links[name]))
-    names = [name for name in MESSAGES.names if name in every.schema.names]
     scanned = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
-    found = scanned.to_table(names, filter=asked)
-    return found.cast(pa.schema([MESSAGES.field(name) for name in names])).join(
-        links.select(LINK).group_by(LINK).aggregate([]), LINK, join_type="left semi"
-    )
+    found = scanned.to_table(MESSAGES.names, filter=asked)
+    return found.cast(MESSAGES).join(links.select(LINK).group_by(LINK).aggregate([]), LINK, join_type="left semi")
 
 
 def _number(file: Path) -> int:

@@ -54,7 +54,7 @@ def test_the_device_here_says_what_others_are_called(tmp_path: Path) -> None:
     hub.ok("group", "create")
     keys = key_text("sign", bytes.fromhex(AWAKE)), key_text("noise", identity("pump").noise_public)
     hub.ok("group", "add", *keys, "--label", "pump")
-    words = [*COVEY, "ingest", "report", str(tables), "--since", "all"]
+    words = [*COVEY, "tables", "report", str(tables), "--since", "all"]
     here = {**os.environ, "COVEY_STATE": str(hub.state)}
     known = subprocess.run(words, env=here, capture_output=True, text=True, check=False)
     assert (known.returncode, "aaaaaaaa pump" in known.stdout) == (0, True), known

@@ -57,11 +57,11 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "check", "--off") == {"--offline"}
     assert _complete(script, "covey", "status", "--state", "") == {"folder", "vault"}
     assert _complete(script, "covey", "init", "--label", "") == set()
-    assert _complete(script, "covey", "ingest", "rep") == {"report"}
-    assert _complete(script, "covey", "ingest", "report", "--s") == {"--since"}
-    assert _complete(script, "covey", "ingest", "--si") == {"--sink"}
-    assert _complete(script, "covey", "ingest", "vau") == {"vault"}
-    assert _complete(script, "covey", "ingest", "vault", "--available") == {"--available-now"}
+    assert _complete(script, "covey", "tables", "rep") == {"report"}
+    assert _complete(script, "covey", "tables", "report", "--s") == {"--since"}
+    assert _complete(script, "covey", "tables", "run", "--en") == {"--engine"}
+    assert _complete(script, "covey", "tables", "run", "vau") == {"vault"}
+    assert _complete(script, "covey", "tables", "run", "vault", "--available") == {"--available-now"}
     assert _complete(script, "covey", "group", "le") == {"leave"}
     assert _complete(script, "covey", "group", "leave", "--") == _OF_LEAVE
     assert _complete(script, "covey", "group", "--state", "folder", "leave", "--") == _OF_LEAVE
@@ -73,7 +73,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "relay", "--u") == {"--url"}
     assert _complete(script, "covey", "relay", "add", "--key", "blob") == {"blob one"}
     assert _complete(script, "covey", "group", "add", "--label", "") == set()
-    assert _complete(script, "covey", "ingest", "--verify", "s") == {"sample"}
+    assert _complete(script, "covey", "tables", "run", "--verify", "s") == {"sample"}
 
 
 @pytest.fixture
@@ -163,8 +163,8 @@ def test_fish_completes(tmp_path: Path) -> None:
     assert ask("covey group create --mode p") == {"public"}
     assert ask("covey outbox l") == {"list", "ls"}
     assert ask("covey relay --u") == ask("covey relay set --u") == {"--url"}
-    assert ask("covey ingest report --s") == {"--since"}
-    assert ask("covey ingest vault --available") == {"--available-now"}
+    assert ask("covey tables report --s") == {"--since"}
+    assert ask("covey tables run vault --available") == {"--available-now"}
 
 
 def test_a_shell_that_is_not_known() -> None:

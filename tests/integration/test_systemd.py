@@ -25,7 +25,7 @@ from tests.waiting import GUARD_S, wait_until
 
 UNITS = Path(__file__).parents[2] / "agent/systemd"
 AGENTS = ("covey.service", "covey-collector.service")
-ALL = (*AGENTS, "covey-alert.service", "covey-door.service", "covey-relay.service", "covey-ingest.service")
+ALL = (*AGENTS, "covey-alert.service", "covey-door.service", "covey-relay.service", "covey-tables.service")
 ACTION = "covey-action@.service"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from covey_ingest.source import SourceOptions, VaultBatchReader
+from covey_ingest.options import SourceOptions
+from covey_ingest.source import VaultBatchReader
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 

@@ -28,7 +28,7 @@ def test_the_ingest_imports_nothing_from_there(tmp_path: Path, words: tuple[str,
     tables, folder = write_tables(tmp_path / "tables"), TrappedFolder(tmp_path / "here")
     words = tuple(str(tables) if word == "TABLES" else word for word in words)
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "covey.cli.main", "ingest", *words],
+        [sys.executable, "-P", "-m", "covey.cli.main", "tables", *words],
         cwd=folder.path,
         capture_output=True,
         text=True,

@@ -98,7 +98,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey_boards.device": ("covey_boards.device", "covey_boards.shared"),
     "covey_boards": (*_CORE, "covey.ports", "covey.config", "covey_boards"),
     "covey_ingest": (
-        *(*_CORE, "covey.config.ingest_options", "covey_ingest"),
+        *(*_CORE, "covey.config.tables_options", "covey_ingest"),
         *(
             "covey.adapters.objects",
             "covey.adapters.files",
@@ -184,17 +184,17 @@ _SOLE_IMPORTERS = {
     "pymodbus": ("covey.adapters.sensors.modbus",),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
     "pyspark": tuple(
-        f"covey_ingest.{part}"
-        for part in ("source", "job", "tables", "session", "micro_batch", "store_job", "store_writer", "unserved")
+        f"covey_ingest.{part}" for part in ("source", "table_source", "spark_engine", "session", "unserved")
     ),
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),
     "pandas": ("covey_ingest",),
-    "deltalake": ("covey_ingest",),
+    "deltalake": ("covey_ingest", "demo"),
     "prometheus_client": ("covey_ingest.metrics",),
     "duckdb": (
         "covey_ingest.report",
         "covey_ingest.views",
+        "covey_ingest.querying",
         "covey_ingest.messages",
         "covey_ingest.gaps",
         "covey_ingest.clustering",

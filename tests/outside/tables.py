@@ -38,7 +38,7 @@ class Deletions(NamedTuple):
 
 
 def deletions_of(tables: str) -> Deletions:
-    """Return what stands in `deletions.json` beside tables; published ones have none."""
+    """Return what `deletions.json` next to the tables says."""
     content = _object(tables, "deletions.json") if "://" in tables else _file(Path(tables) / "deletions.json")
     if content is None:
         return Deletions({}, 0)
@@ -65,17 +65,7 @@ def _object(url: str, name: str) -> bytes | None:
 
 def rows_of(tables: str, name: str, schema: pa.Schema) -> ds.Dataset:
     """Return a table's rows, with these columns; one that a file lacks is null, and no table has no rows."""
-    if "://" in tables:
-        return _delta(f"{tables.rstrip('/')}/{name}", schema)
-    folder = Path(tables) / name
-    if (folder / "_delta_log").is_dir():
-        return _delta(str(folder), schema)
-    files = [str(file) for file in sorted(folder.rglob("*.parquet")) if not file.name.startswith((".", "_"))]
-    return ds.dataset(files, schema, format="parquet") if files else ds.dataset(schema.empty_table())
-
-
-def _delta(location: str, schema: pa.Schema) -> ds.Dataset:
     try:
-        return DeltaTable(location).to_pyarrow_dataset(schema=schema)
+        return DeltaTable(f"{tables.rstrip('/')}/{name}").to_pyarrow_dataset(schema=schema)
     except TableNotFoundError:
         return ds.dataset(schema.empty_table())

@@ -1,12 +1,12 @@
 """Is each reading in the tables once, whatever is killed? `python -m tests.spark.harness --minutes 480 --seed 7`
 
-A real broker, an agent that measures, a collector, and ingests that follow its vault: into Parquet tables, into Delta
-tables, and into Delta tables in an object store. At moments that the seed decides something fails: a driver (alone, or
-with its JVM), a Python worker, an executor (where `--master` is a local-cluster), the collector, the vault's store
-(read-only, slow, failing puts, unplugged, not mounted), the tables' store (it refuses, cuts connections, or does what
-it was asked and does not say so). A store fails for some seconds, in which other things fail, too. What ends by itself
-is started again, as systemd would. When everything has failed once, all tables must get more readings, by themselves,
-before anything fails twice.
+A real broker, an agent that measures, a collector, and engines that follow its vault: the local one and Spark, each
+into tables in a folder and into tables in an object store. At moments that the seed decides something fails: a driver
+(alone, or with its JVM), a local worker, a Python worker, an executor (where `--master` is a local-cluster), the
+collector, the vault's store (read-only, slow, failing puts, unplugged, not mounted), the tables' store (it refuses,
+cuts connections, or does what it was asked and does not say so). A store fails for some seconds, in which other things
+fail, too. What ends by itself is started again, as systemd would. When everything has failed once, all tables must get
+more readings, by themselves, before anything fails twice.
 
 With `--sink cluster` the vault lies in the object store as well, and an ingest follows it from a standalone cluster of
 Spark's: a master, two workers and a driver, each with a file system of its own, and no folder in common. What fails
@@ -50,7 +50,7 @@ from tests.waiting import Patience
 
 INTERVAL_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 3.0
-ON_THIS_MACHINE = (Where.PARQUET, Where.DELTA, Where.STORE)
+ON_THIS_MACHINE = (Where.LOCAL, Where.SPARK, Where.LOCAL_STORE, Where.STORE)
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 120.0
 _SHOWN_LINES = 12
@@ -104,7 +104,7 @@ class Harness:
         self._strikes: dict[str, Strike] = {"collector": self._restart_collector, **self._vault.strikes()}
         for ingest in self.ingests:
             self._strikes |= {f"{what} ({ingest.name})": strike for what, strike in ingest.strikes().items()}
-        if {Where.STORE, Where.CLUSTER} & {*sinks}:
+        if {Where.LOCAL_STORE, Where.STORE, Where.CLUSTER} & {*sinks}:
             self._strikes["the tables' store"] = partial(self._buckets.fail, TABLES_BUCKET)
 
     def _ingest(self, sink: Where, master: str | None) -> Ingest:
@@ -298,7 +298,7 @@ def main() -> int:
         type=Where,
         choices=list(Where),
         action="append",
-        help="tables of this kind, there; may be said again (default: parquet, delta and store); cluster needs root",
+        help="engine and place; repeatable (default: all but cluster, which needs root)",
     )
     parser.add_argument(
         "--keep", type=Path, help="a new folder for everything (default: one that only a failure keeps)"

@@ -27,14 +27,15 @@ _WORKERS = 2
 
 
 class Where(StrEnum):
-    """As what an ingest keeps its tables, and where it runs.
+    """Which engine fills tables, and where they are.
 
-    In folders, or as Delta tables in an object store, by a process on this machine; or as those, by a cluster that has
-    no folder in common.
+    On this machine: the local engine or Spark in a folder, or either of them in an object store. Or a cluster that has
+    no folder in common, in an object store.
     """
 
-    PARQUET = "parquet"
-    DELTA = "delta"
+    LOCAL = "local"
+    SPARK = "spark"
+    LOCAL_STORE = "local-store"
     STORE = "store"
     CLUSTER = "cluster"
 
@@ -69,7 +70,10 @@ class IngestHere:
 
     def __init__(self, folder: Path, vault: str, key_file: Path, where: Where, master: str | None, dice: Dice) -> None:
         self.name = f"tables-{where}"
-        in_store = where is Where.STORE
+        in_store = where in (Where.STORE, Where.LOCAL_STORE)
+        engine = "local" if where in (Where.LOCAL, Where.LOCAL_STORE) else "spark"
+        master = master if engine == "spark" else None
+        self._is_local = engine == "local"
         self.tables = f"s3://{TABLES_BUCKET}/{self.name}" if in_store else str(folder / self.name)
         self.starts = 0
         self._dice = dice
@@ -78,8 +82,7 @@ class IngestHere:
         program = [sys.executable, "-m", "covey_ingest"]
         if master is not None:
             program = [str(Path(sys.executable).parent / "spark-submit"), "--master", master, PROGRAM]
-        self._command = [*program, vault, self.tables, "--key-file", str(key_file), *_PACE]
-        self._command += [] if in_store else ["--sink", str(where)]
+        self._command = [*program, "run", "--engine", engine, vault, self.tables, "--key-file", str(key_file), *_PACE]
         self._environment = os.environ | quick_spark()
         self._environment |= {
             "SPARK_LOCAL_DIRS": str(folder / "spark"),
@@ -94,8 +97,10 @@ class IngestHere:
 
     def strikes(self) -> Mapping[str, Strike]:
         """Return how it can fail, by names for people."""
-        found: dict[str, Strike] = {
-            "driver": lambda: kill([*self._running()][:1]),
+        found: dict[str, Strike] = {"driver": lambda: kill([*self._running()][:1])}
+        if self._is_local:
+            return found | {"worker": lambda: _kill_one([*self._running()][1:], self._dice)}
+        found |= {
             "driver and JVM": lambda: kill(self._running()),
             "Python worker": lambda: _kill_one(python_workers(self._running()), self._dice),
         }
@@ -129,7 +134,7 @@ class IngestInCluster:
         self.tables = f"s3://{TABLES_BUCKET}/{self.name}"
         self.starts = 0
         self._dice = dice
-        self._words = [vault, self.tables, *_PACE]
+        self._words = ["run", "--engine", "spark", vault, self.tables, *_PACE]
         self._workers = [f"worker-{number}" for number in range(_WORKERS)]
         self._cluster = Cluster(folder, key_file, quick_spark())
 

@@ -50,12 +50,13 @@ def test_a_session_finds_the_source_by_itself(tmp_path: Path) -> None:
     assert json.loads(done.stdout) == [7, 7]
 
 
-def test_neither_the_ingest_nor_its_workers_import_from_the_working_directory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_no_engine_and_no_worker_imports_from_the_working_directory(tmp_path: Path, engine: str) -> None:
     collector, folder = Collector(tmp_path / "vault"), TrappedFolder(tmp_path / "here")
     collector.land(Author(collector, 1).measure(4), Author(collector, 2).measure(3))
     words = [str(collector.vault), str(tmp_path / "tables"), "--key-file", str(collector.key_file), "--available-now"]
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "covey.cli.main", "ingest", *words, "--json"],
+        [sys.executable, "-P", "-m", "covey.cli.main", "tables", "run", "--engine", engine, *words, "--json"],
         cwd=folder.path,
         capture_output=True,
         text=True,
@@ -87,6 +88,7 @@ def test_python_that_starts_too_slowly_for_spark_is_waited_for(tmp_path: Path) -
     slow.write_text(_SLOW)
     slow.chmod(0o755)
     words = [str(collector.vault), str(tmp_path / "tables"), "--key-file", str(collector.key_file), "--available-now"]
+    words += ["--engine", "spark"]
     done = subprocess.run(
         [sys.executable, "-m", "covey_ingest", *words, "--json"],
         cwd=ROOT,

@@ -17,12 +17,12 @@ from tests.waiting import Patience
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]
 
 SEED = 1
-STRIKES = ("Python worker (tables-delta)", Fault.FAILING, "driver (tables-delta)", Fault.READ_ONLY, "collector")
+STRIKES = ("Python worker (tables-spark)", Fault.FAILING, "driver (tables-spark)", Fault.READ_ONLY, "collector")
 
 
 def test_each_reading_once_whatever_fails(tmp_path: Path) -> None:
     said: list[str] = []
-    with running(tmp_path, SEED, said.append, sinks=[Where.DELTA]) as harness:
+    with running(tmp_path, SEED, said.append, sinks=[Where.SPARK]) as harness:
         for name in STRIKES:
             harness.strike(name)
         assert harness.audit() > 0, said

@@ -49,6 +49,6 @@ def test_the_ingest_runs_without_a_java_of_the_machine(tmp_path: Path) -> None:
         [sys.executable, "-m", "covey_ingest", *words], capture_output=True, text=True, timeout=GUARD_S, check=False
     )
     assert done.returncode == 0, done.stderr
-    from tests.spark.ingesting import audited
+    from tests.tables.ingesting import audited
 
     assert sorted(audited(tmp_path / "tables", collector).values()) == [3, 4]

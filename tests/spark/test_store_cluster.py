@@ -28,7 +28,7 @@ SEGMENTS, DEVICES, READINGS = 12, 3, 20
 _VAULT, _URL = "s3://bucket/vault", "s3://bucket/tables"
 _COMMITS = "bucket/tables/readings/_delta_log/"
 _WORKERS = _FIRST, _SECOND = "worker-1", "worker-2"
-_INGEST = (_VAULT, _URL, "--available-now", "--max-segments-per-trigger", "3")
+_INGEST = ("run", "--engine", "spark", _VAULT, _URL, "--available-now", "--max-segments-per-trigger", "3")
 _SEED = 17
 
 

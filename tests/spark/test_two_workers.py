@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.fleet import Author, Collector
-from tests.spark.ingesting import audited
 from tests.spark.processes import below, executors, kill, python_workers
+from tests.tables.ingesting import audited
 from tests.waiting import Patience
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -30,8 +30,16 @@ def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_p
 
     programs = Path(sys.executable).parent
     command = [str(programs / "spark-submit"), "--master", "local-cluster[2,1,1024]"]
-    command += [str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py"), str(collector.vault), str(tables)]
-    command += ["--key-file", str(collector.key_file), "--available-now", "--max-segments-per-trigger", "3"]
+    command += [str(ROOT / "spark_ingest" / "covey_ingest" / "__main__.py"), "run", "--engine", "spark"]
+    command += [
+        str(collector.vault),
+        str(tables),
+        "--key-file",
+        str(collector.key_file),
+        "--available-now",
+        "--max-segments-per-trigger",
+        "3",
+    ]
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYSPARK_PYTHON": sys.executable,

@@ -24,19 +24,17 @@ import sys
 from pathlib import Path
 from covey.errors import TransientError
 from covey_ingest import unserved
-from covey_ingest.job import TableFolder, run
 from covey_ingest.session import spark_session
-from covey_ingest.source import SourceOptions
-from covey_ingest.store_job import run_into_store
+from covey_ingest.options import SourceOptions
+from covey_ingest.spark_engine import run_on_spark
 
 unserved.UNSERVED_S_MAX = 2.0
-source, tables = SourceOptions(sys.argv[1], Path(sys.argv[2])), Path(sys.argv[3])
+source, tables = SourceOptions(sys.argv[1], Path(sys.argv[2])), sys.argv[3]
 with_no_room = {"spark.master": "local-cluster[1,1,1024]", "spark.executor.cores": "2"}
 session = spark_session("no room", **with_no_room)
-for into in (lambda: run(source, TableFolder(tables, tables / ".checkpoint"), spark=session),
-             lambda: run_into_store(source, "s3://bucket/tables", spark=session)):
+for into in (tables, "s3://bucket/tables"):
     try:
-        into()
+        run_on_spark(source, into, spark=session)
     except TransientError as error:
         print(error)
 """

@@ -35,7 +35,7 @@ _TOPICS = {
         "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),
         "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
         "vault": ("vault", "the vault: look into it, verify it, mirror it, its keys"),
-        "ingest": ("ingest", "turn a vault into tables with Spark"),
+        "tables": ("tables", "turn a vault into tables, and ask them"),
         "door": ("door", "send readings on: to a webhook, to Home Assistant, by OTLP"),
     },
     "messages": {
@@ -80,7 +80,7 @@ _TOPICS = {
 _COMMANDS = {name: command for topic in _TOPICS.values() for name, command in topic.items()}
 
 
-_STATELESS = {"serve-action", "ingest", "files", "completion"}
+_STATELESS = {"serve-action", "tables", "files", "completion"}
 """What needs no device."""
 
 _OF_ROOT = {"join", "relay", "collect", "broker", "installer", "mcu"}

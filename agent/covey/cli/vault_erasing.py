@@ -15,7 +15,7 @@ from covey.cli.grammar import Actions, Parser
 from covey.cli.interruption import explained_interruption
 from covey.cli.progress_line import ProgressLine
 from covey.cli.terminal import print_json
-from covey.config.ingest_options import read_days, read_one_author
+from covey.config.tables_options import read_days, read_one_author
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device

@@ -5,5 +5,5 @@
 2. Whatever is read is checked before it is used; what is unknown is refused, with the nearest known name.
 3. A file that is changed keeps its comments and its layout.
 
-To be read in this order: `settings`, `file`; `ingest_options` has those of `covey ingest`, for completion and manual.
+To be read in this order: `settings`, `file`; `tables_options` has those of `covey tables`, for completion and manual.
 """

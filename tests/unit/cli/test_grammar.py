@@ -70,7 +70,11 @@ def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
         ("vault push --grace", "covey vault push has no option --grace", "an option of 'covey vault compact'"),
         ("relay show --url x", "covey relay show has no option --url", "an option of 'covey relay set'"),
         ("relay --url x list", "covey relay set: 'list' is one word too many", "covey relay set --help"),
-        ("ingest report t --sink delta", "covey ingest report has no option --sink", "an option of 'covey ingest run'"),
+        (
+            "tables report t --engine spark",
+            "covey tables report has no option --engine",
+            "an option of 'covey tables run'",
+        ),
         ("group create --mode pubic", "--mode: 'pubic' is not a choice", "did you mean 'public'?"),
         ("completion tcsh", "SHELL: 'tcsh' is not a choice", "one of: bash, fish, zsh"),
         ("group members a", "covey group members: 'a' is one word too many", "covey group members --help"),

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from covey_ingest import dedup
+from covey_ingest import dedup, standing
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.dedup import MessageKey, Repeats
 from covey_ingest.gaps import INCARNATIONS_REMEMBERED, RANGES_REMEMBERED, numbers_in, update
 from covey_ingest.messages import MESSAGE, messages_in
-from covey_ingest.schema import TIMESTAMP
 from covey_ingest.state_file import read_state, replace_state
+from tests.delta_files import log_file
 
 Message = tuple[str, str, int]
 
@@ -35,8 +36,9 @@ def _write(folder: Path, messages: Sequence[Message | MessageKey]) -> Path:
     name, _, number = folder.name.partition("=")
     received = pa.array([int(number) if name == "batch" else 0] * len(rows)).cast(TIMESTAMP)
     collectors = pa.array(["collector"] * len(rows), pa.string())
-    names = [*MESSAGE, "index", "received_at", "collector"]
-    pq.write_table(pa.table([*arrays, received, collectors], names), folder / "part-0.parquet")
+    clock = pa.nulls(len(rows), pa.string()), pa.nulls(len(rows), pa.int64())
+    names = [*MESSAGE, "index", "received_at", "collector", "time_quality", "clock_offset"]
+    pq.write_table(pa.table([*arrays, received, collectors, *clock], names), folder / "part-0.parquet")
     return folder
 
 
@@ -45,7 +47,9 @@ def find(tables: Path, staged: Path, newest: int | None = None) -> Repeats:
 
 
 def _commit(tables: Path, batch_id: int, messages: Sequence[Message | MessageKey]) -> None:
-    _write(tables / "readings" / f"batch={batch_id}", messages)
+    folder = _write(tables / "readings" / f"batch={batch_id}", messages)
+    log_file(tables, "readings", folder / "part-0.parquet")
+    standing.lies_at(tables, str(tables))
 
 
 def test_a_batch_is_compared_with_all_before_it_and_with_itself(tmp_path: Path) -> None:
@@ -150,19 +154,6 @@ def test_a_board_that_restarts_a_hundred_times_is_remembered_in_bounds_and_nothi
     numbers_in(tmp_path).unlink()
     offer(10, sorted(taken))
     offer(11, [("a", "boot 7", 41), ("a", "boot 100", 1)])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lost", [False, True])
-def test_numbers_of_an_earlier_version_note_no_incarnations_that_were_forgotten(tmp_path: Path, *, lost: bool) -> None:
-    boots = [("a", f"boot {boot}", 1) for boot in range(2 * INCARNATIONS_REMEMBERED)]
-    for number in range(4):
-        _commit(tmp_path, number, boots[number::4])
-    update(tmp_path)
-    _forgotten(tmp_path).unlink()
-    if lost:
-        numbers_in(tmp_path).unlink()
-    assert find(tmp_path, _write(tmp_path / "staged", boots)).copies == len(boots)
 
 
 def _forgotten(tables: Path) -> Path:

@@ -1,63 +1,52 @@
-"""`covey_ingest.deleting` and its commands: what is deleted is gone for every reader, at once, and stays away."""
+"""Deleting from tables in an object store: gone for every reader at once, for good, and whatever is struck there."""
 
 from __future__ import annotations
 
+import io
 import json
+import time
+import zipfile
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from covey.errors import ConfigurationError
-from covey_ingest import deletions, merging
+pytest.importorskip("deltalake", reason="the delta extra is not installed")
+
+from deltalake import DeltaTable
+
+from covey.errors import ConfigurationError, StorageError
+from covey_ingest import deleting, delta_log
+from covey_ingest import tables as tables_module
 from covey_ingest.__main__ import main
-from covey_ingest.delta_log import DeltaLog
-from covey_ingest.state_file import read_state, replace_state
-from covey_ingest.table_files import table_files
-from covey_ingest.table_locations import Folder
-from covey_ingest.table_lock import locked
+from covey_ingest.deleting import of_author, of_before
+from covey_ingest.deletions import Deletions
+from covey_ingest.table_locations import location_at
+from tests.failing_s3 import FailingS3, Order
+from tests.tables_driver import DAY_US, URL, Driver, asked_once, distinct_moments, reworked
 
-ONE, TWO = "a" * 64, "ab" * 32
-_TIME = pa.timestamp("us", tz="UTC")
-_READINGS = pa.schema([("author", pa.string()), ("name", pa.string()), ("value", pa.float64()), ("received_at", _TIME)])
+pytestmark = pytest.mark.slow
 
-
-def _days_ago(days: float) -> datetime:
-    return datetime.now(UTC) - timedelta(days=days)
-
-
-def _commit(root: Path, batch: int, table: str, rows: list[dict[str, Any]]) -> None:
-    folder = root / table / f"batch={batch}"
-    folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=_READINGS), folder / "part-0.parquet")
+ONE, TWO = "a" * 64, "b" * 64
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> Path:
-    def row(author: str, value: float, days: float) -> dict[str, Any]:
-        return {"author": author, "name": "t", "value": value, "received_at": _days_ago(days)}
-
-    _commit(tmp_path, 0, "readings", [row(ONE, 1, 500), row(TWO, 2, 500)])
-    _commit(tmp_path, 1, "readings", [row(ONE, 3, 1)])
-    _commit(tmp_path, 2, "readings", [row(TWO, 4, 1)])
-    _commit(tmp_path, 0, "quarantine", [{"author": None, "name": "x"}, row(ONE, 0, 500)])
-    _commit(tmp_path, 0, "memberships", [row(ONE, 0, 500), row(TWO, 0, 500)])
-    states = pa.table({"author": [ONE, TWO], "boots": [1, 2]})
-    replace_state(tmp_path / "members" / "members.parquet", states, 2)
-    replace_state(tmp_path / "devices" / "devices.parquet", states, 2)
-    replace_state(tmp_path / ".numbers" / "numbers.parquet", states, 2)
-    return tmp_path
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingS3]:
+    """An empty store, which nobody asks twice."""
+    with FailingS3().running() as server:
+        asked_once(server, monkeypatch)
+        yield server
 
 
-def _values(root: Path, table: str = "readings") -> list[float | None]:
-    files = [*map(str, table_files(root, table))]
-    rows: list[float | None] = ds.dataset(files, _READINGS, format="parquet").to_table()["value"].to_pylist()
-    return sorted(rows, key=lambda value: -1 if value is None else value)
+def _standing(author: str, table: str = "readings") -> list[int]:
+    rows = DeltaTable(f"{URL}/{table}").to_pyarrow_table()
+    return sorted(row.get("seq", 0) for row in rows.to_pylist() if row["author"] == author)
+
+
+def _each_twice(until: int, first: int = 1) -> list[int]:
+    return [number for number in range(first, until + 1) for _ in (0, 1)]
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -66,143 +55,155 @@ def _run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return said
 
 
-def test_all_of_a_device_goes_and_nothing_else(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    untouched = (tables / "readings" / "batch=2" / "part-0.parquet").stat().st_ino
-    words = "delete", str(tables), "--author", ONE
-    due = {"devices": 1, "members": 1, "quarantine": 1, "memberships": 1, "readings": 2}
-    assert _run(capsys, *words, "--dry-run") == {"deleted": False, "what": f"all of {ONE}", "rows": due}
-    assert _values(tables) == [1, 2, 3, 4]
-    assert not deletions.path_in(tables).exists()
-    assert _run(capsys, *words)["rows"] == due
-    assert _values(tables) == [2, 4]
-    assert _values(tables, "quarantine") == [None]
-    names = sorted(str(file.relative_to(tables)) for file in table_files(tables, "readings"))
-    assert names == [f"readings/batch={number}/part-0.parquet" for number in range(3)], "a stream meets no new name"
-    assert (tables / "readings" / "batch=2" / "part-0.parquet").stat().st_ino == untouched
-    for state in ("devices", "members"):
-        rows, last = read_state(tables / state / f"{state}.parquet", pa.schema([]))
-        assert (rows["author"].to_pylist(), last) == ([TWO], 2)
-    numbers, _ = read_state(tables / ".numbers" / "numbers.parquet", pa.schema([]))
-    assert len(numbers) == 2, "what came stays known"
-    assert _run(capsys, *words)["rows"] == {}
-    assert deletions.read(tables).authors.keys() == {ONE}
+def _parquet_of(store: FailingS3) -> Iterator[tuple[str, bytes]]:
+    """Yield all that holds rows: of tables, of their changes, and of the state."""
+    for key in store.keys("bucket/tables/"):
+        content = store.objects[key][0]
+        if key.endswith(".parquet"):
+            yield key, content
+        if key.endswith(".zip"):
+            with zipfile.ZipFile(io.BytesIO(content)) as state:
+                yield from ((name, state.read(name)) for name in state.namelist() if name.endswith(".parquet"))
 
 
-def test_the_beginning_of_a_key_is_enough_where_one_device_has_it(
-    tables: Path, capsys: pytest.CaptureFixture[str]
+def _holders(store: FailingS3, author: str) -> set[str]:
+    """Return where a device is named."""
+    found = set()
+    for key, content in _parquet_of(store):
+        rows = pq.read_table(io.BytesIO(content))
+        if "author" in rows.column_names and author in rows["author"].to_pylist():
+            found.add(key)
+    return found
+
+
+def test_all_of_a_device_goes_and_a_day_later_no_object_names_it(
+    store: FailingS3, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _run(capsys, "delete", str(tables), "--author", "aa", "--dry-run")["what"] == f"all of {ONE}"
-    with pytest.raises(SystemExit):
-        main(["delete", str(tables), "--author", ""])  # where one device is left, that would be the one
-    for beginning, found in (("a", 2), ("c", 0)):
-        assert main(["delete", str(tables), "--author", beginning]) == ConfigurationError.exit_code
-        assert f"{found} devices" in capsys.readouterr().err
+    driver = Driver(tmp_path / "driver", authors=(ONE, TWO))
+    driver.run(4)
+    before = dict(store.objects)
+    words = "delete", URL, "--author", "aa"
+    would = _run(capsys, *words, "--dry-run")
+    assert store.objects == before, "nothing was changed"
+    due = {"devices": 1, "clocks": 1, "rollups": 2, "readings": 8}
+    assert would == {"deleted": False, "what": f"all of {ONE}", "rows": due}
+    assert _run(capsys, *words)["rows"] == would["rows"]
+    for table in ("readings", "devices", "clocks", "rollups"):
+        assert _standing(ONE, table) == [], table
+        assert _standing(TWO, table), table
+    (state,) = store.keys("bucket/tables/state/")
+    assert _run(capsys, "delete", URL, "--author", ONE)["rows"] == {}
+    assert (main([*words]), "0 devices" in capsys.readouterr().err) == (ConfigurationError.exit_code, True)
+    driver.authors = (TWO,)
+    driver.run(5)
+    assert _standing(TWO) == _each_twice(5)
+    assert state not in store.objects
+    store.age(25 * 3600)
+    monkeypatch.setattr(delta_log, "_KEPT_HOURS", 0)  # what the log says of when files went grows no older
+    driver.run(6)
+    assert _holders(store, ONE) == {".numbers/numbers.parquet"}, "what came stays known"
 
 
-def test_what_is_older_goes(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(capsys, "retain", str(tables), "--days", "400")["rows"] == {"quarantine": 1, "readings": 2}
-    assert _values(tables) == [3, 4]
-    assert _values(tables, "quarantine") == [None]
-    bound = deletions.read(tables).kept_since_us
-    assert _run(capsys, "retain", str(tables), "--days", "800")["rows"] == {}
-    assert deletions.read(tables).kept_since_us == bound, "it never goes back"
+def test_what_collectors_had_before_a_moment_goes(store: FailingS3, tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "driver", authors=(ONE, TWO))
+    driver.run(4)
+    bucket, due = location_at(URL), of_before(DAY_US + 3)
+    assert deleting.counted(bucket, due) == {"losses": 4, "readings": 12}
+
+    def noted(before: Deletions) -> Deletions:
+        return before.with_bound(DAY_US + 3)
+
+    assert deleting.delete(bucket, due, noted) == {"losses": 4, "readings": 12}
+    driver.run(5)
+    assert _standing(ONE) == _standing(TWO) == _each_twice(5, 4)
+    with Driver(tmp_path / "looks").begin() as tables:
+        assert json.loads((tables.root / "deletions.json").read_bytes())["kept_since"] == DAY_US + 3
 
 
-def test_a_reader_sees_all_of_it_or_nothing(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[float | None]] = []
-    replaced = merging._exchange
-
-    def watched(one: Path, other: Path) -> None:
-        if other.name == "readings":
-            seen.append(_values(tables))
-        replaced(one, other)
-        if other.name == "readings":
-            seen.append(_values(tables))
-
-    monkeypatch.setattr(merging, "_exchange", watched)
-    assert main(["delete", str(tables), "--author", ONE]) == 0
-    assert seen == [[1, 2, 3, 4], [2, 4]]
+def _delete_one() -> dict[str, int]:
+    return deleting.delete(location_at(URL), of_author(ONE), lambda before: before.with_author(ONE, DAY_US))
 
 
-def test_who_is_interrupted_deletes_the_rest_by_saying_it_again(
-    tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("part", range(2))
+def test_who_is_killed_says_it_again_and_nothing_else_is_lost_or_doubled(
+    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    def refuse(_one: Path, other: Path) -> None:
-        if other.name == "readings":
-            raise OSError(5, "Input/output error")
+    """From each state that a killed deletion leaves behind another ingest goes on, and the deletion is said again.
 
-    with monkeypatch.context() as patch:
-        patch.setattr(merging, "_exchange", refuse)
-        assert main(["delete", str(tables), "--author", ONE]) != 0
-    capsys.readouterr()
-    assert deletions.read(tables).authors.keys() == {ONE}
-    assert _values(tables) == [1, 2, 3, 4]
-    assert _run(capsys, "delete", str(tables), "--author", ONE)["rows"].get("readings") == 2
-    assert _values(tables) == [2, 4]
-    assert not (tables / ".staging").exists()
+    Before it an ingest was killed that had committed a micro-batch after its state, and put the half of another one.
+    """
+    monkeypatch.setattr(tables_module, "STATE_SECONDS", 1e9)
+    driver = Driver(tmp_path / "driver", sizes=[2, 3], authors=(ONE, TWO))
+    driver.run(2)
+    store.orders = lambda method, key: (
+        Order.CUT if method == "PUT" and "readings/_delta_log" in key and _is_of(store, "batch=3") else Order.OBEY
+    )
+    with pytest.raises(StorageError):
+        driver.run(9)
+    store.orders = lambda _method, _key: Order.OBEY
+    store.moments = []
+    assert _delete_one()["readings"]
+    driver.authors = (TWO,)
+    for number, moment in [*enumerate(distinct_moments(store))][part::2]:
+        store.objects = dict(moment)
+        driver.run(9)
+        _delete_one()
+        assert _standing(ONE) == _standing(ONE, "rollups") == _standing(ONE, "devices") == [], number
+        assert _standing(TWO) == _each_twice(9), number
+        (device,) = DeltaTable(f"{URL}/devices").to_pyarrow_table().to_pylist()
+        assert (device["messages"], device["open_gaps"]) == (9, 0), number
+        minutes = DeltaTable(f"{URL}/rollups").to_pyarrow_table()["readings"].to_pylist()
+        assert sum(minutes) == 18, number
+        assert sorted(DeltaTable(f"{URL}/losses").to_pyarrow_table()["seq"].to_pylist()) == [*range(9)], number
 
 
-def test_nothing_is_deleted_under_an_ingest(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with locked(tables):
-        assert main(["delete", str(tables), "--author", ONE]) == ConfigurationError.exit_code
-        assert main(["delete", str(tables), "--author", ONE, "--dry-run"]) == 0
-    assert "another ingest" in capsys.readouterr().err
-    assert _values(tables) == [1, 2, 3, 4]
+def _is_of(store: FailingS3, folder: str) -> bool:
+    return any(key.startswith(f"bucket/tables/readings/{folder}/") for key in store.objects)
 
 
-@pytest.mark.slow
-def test_a_delta_table_loses_rows_in_one_commit_and_its_old_files_a_day_later(
-    tables: Path, capsys: pytest.CaptureFixture[str]
+def test_an_ingest_that_begins_meanwhile_shuts_the_deletion_out(store: FailingS3, tmp_path: Path) -> None:
+    """Or else it might not have read what is deleted, and bring it back."""
+    driver = Driver(tmp_path / "driver", authors=(ONE, TWO))
+    driver.run(2)
+
+    def begin(method: str, key: str) -> Order:
+        if method == "PUT" and key.endswith("deletions.json") and driver.starts == 1:
+            driver.run(3)
+        return Order.OBEY
+
+    store.orders = begin
+    with pytest.raises(ConfigurationError, match="another engine has begun"):
+        _delete_one()
+    assert _standing(ONE) == _each_twice(3)
+    assert _delete_one()["readings"] == 6
+
+
+def test_an_ingest_that_runs_is_shut_out(store: FailingS3, tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "driver", authors=(ONE, TWO))
+    with Driver(tmp_path / "slow").begin() as tables:
+        tables.commit(driver.put(tables, range(2)), {"node": [2]}, reworked)
+        _delete_one()
+        with pytest.raises(ConfigurationError, match="another engine has begun"):
+            tables.commit(driver.put(tables, range(2, 3)), {"node": [3]}, reworked)
+    assert _standing(ONE) == []
+
+
+def test_nothing_is_deleted_where_there_are_no_tables(store: FailingS3, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["delete", URL, "--author", ONE]) == ConfigurationError.exit_code
+    assert "there are no tables" in capsys.readouterr().err
+    assert store.objects == {}
+
+
+def test_a_folder_that_an_engine_writes_is_not_deleted_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="Delta tables are not installed")
-    log = DeltaLog(tables, "ingest")
-    log.publish(2, last=True)
-    before = deltalake.DeltaTable(str(tables / "readings")).version()
-    assert _run(capsys, "delete", str(tables), "--author", ONE)["rows"]["readings"] == 2
-    table = deltalake.DeltaTable(str(tables / "readings"))
-    assert table.version() == before + 1
-    assert _values(tables) == [2, 4]
-    assert deltalake.DeltaTable(str(tables / "devices")).to_pyarrow_table()["author"].to_pylist() == [TWO]
-    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
-    Folder(tables).drop_changes("readings", 0)
-    assert {value for file in _files_below(tables / "readings") for value in _authors(file)} == {TWO}
-    log = DeltaLog(tables, "ingest")
-    log.publish(2, last=True)
-    assert _values(tables) == [2, 4]
-    assert _run(capsys, "retain", str(tables), "--days", "400")["rows"] == {"readings": 1}
-    assert _values(tables) == [4]
-
-
-@pytest.mark.slow
-def test_a_micro_batch_that_a_killed_ingest_left_beside_the_log_loses_its_rows_too(tables: Path) -> None:
-    (tables / "covey.json").write_text('{"ingest": "ingest", "vault_id": "00"}')
-    DeltaLog(tables, "ingest").publish(2, last=True)
-    late = {"author": ONE, "name": "t", "value": 5.0, "received_at": _days_ago(1)}
-    _commit(tables, 3, "readings", [late, late | {"author": TWO, "value": 6.0}])
-    assert main(["delete", str(tables), "--author", ONE]) == 0
-    DeltaLog(tables, "ingest").publish(3, last=True)
-    assert _values(tables) == [2, 4, 6]
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    yield from folder.rglob("*.parquet")
-
-
-def _authors(file: Path) -> set[str]:
-    schema = pq.read_schema(file)
-    return set(pq.read_table(file, partitioning=None)["author"].to_pylist()) if "author" in schema.names else set()
-
-
-def test_what_was_deleted_is_damaged_is_no_reason_to_let_it_back(tables: Path) -> None:
-    for content in ("", "[]", '{"layout": 2}', '{"layout": 1, "authors": {"x": 1}, "kept_since": 0}'):
-        deletions.path_in(tables).write_text(content)
-        with pytest.raises(ConfigurationError):
-            deletions.read(tables)
-
-
-def test_there_is_room_for_some_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletions, "DELETED_AUTHORS", 1)
-    one = deletions.Deletions().with_author(ONE, 5)
-    assert one.with_author(ONE, 3).authors == {ONE: 5}
-    with pytest.raises(ConfigurationError):
-        one.with_author(TWO, 5)
+    monkeypatch.setattr(time, "time_ns", lambda: 1000 * (DAY_US + 10))
+    driver = Driver(tmp_path / "driver", str(tmp_path / "tables"), authors=(ONE, TWO))
+    driver.run(2)
+    with tables_module.opened_tables(driver.location):
+        assert main(["delete", driver.location, "--author", ONE]) == ConfigurationError.exit_code
+    assert "another engine is writing the tables" in capsys.readouterr().err
+    assert main(["delete", driver.location, "--author", ONE]) == 0
+    driver.run(3)
+    left = DeltaTable(f"{driver.location}/readings").to_pyarrow_table()["author"].to_pylist()
+    assert set(left) == {TWO}, "what a collector had by then is let in no more"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.gaps import (
     CLOSED_REMEMBERED,
     GAPS,
@@ -25,7 +26,6 @@ from covey_ingest.gaps import (
     update,
 )
 from covey_ingest.messages import MESSAGES
-from covey_ingest.schema import TIMESTAMP
 from tests.examples import parameters
 
 START = datetime(2027, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from covey_ingest import gaps
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.gaps import GRACE
-from covey_ingest.schema import TIMESTAMP
 from tests.unit.covey_ingest.gap_model import Fleet, News, gap_rows, take_in
 
 START = datetime(2027, 1, 1, tzinfo=UTC)

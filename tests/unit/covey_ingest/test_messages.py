@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from covey_ingest.columns import TIMESTAMP
 from covey_ingest.messages import MESSAGES, messages_in, scanned
-from covey_ingest.schema import TIMESTAMP
 
 
 def _readings(count: int) -> pa.Table:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from covey.errors import ConfigurationError
 from covey_ingest.__main__ import main
 from covey_ingest.metrics import IngestMetrics
-from covey_ingest.progress import Lag, Progress, ProgressReporter, Published, Watcher, segments_behind
+from covey_ingest.progress import Lag, Progress, ProgressReporter, Watcher, segments_behind
 
 
 def _progress(batch_id: int = 0, newest_us: int | None = None) -> Progress:
@@ -39,13 +39,11 @@ def test_counters_grow_and_gauges_follow_in_file_and_on_the_address(tmp_path: Pa
     metrics.note(_progress(newest_us=7_000_000))
     metrics.note(_progress(1, newest_us=9_000_000))
     metrics.note_lag(Lag(12, 3.5))
-    metrics.note_published(Published(7, 90.0, "the store is away"))
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         served = _read(answer.read().decode())
     assert served == _read(file.read_text())
     expected = {"batches_total": 2, "readings_total": 120, "bytes_total": 2000, "unverified_total": 2, "seconds": 0.5}
     expected |= {"newest_arrival_seconds": 9, "lag_segments": 12, "lag_seconds": 3.5}
-    expected |= {"unpublished_batches": 7, "unpublished_seconds": 90}
     assert {name: served[f"covey_ingest_{name}"] for name in expected} == expected
 
 

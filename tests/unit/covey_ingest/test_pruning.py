@@ -24,8 +24,9 @@ from covey.core.telemetry.batch import numbered
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
 from covey.errors import ConfigurationError
+from covey_ingest.options import SourceOptions
 from covey_ingest.schema import MESSAGE_SCHEMA
-from covey_ingest.source import CoveySource, Segments, SourceOptions, VaultBatchReader
+from covey_ingest.source import CoveySource, Segments, VaultBatchReader
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 
 MINUTE_US = 60_000_000

@@ -16,10 +16,11 @@ from covey.errors import StorageError
 from covey_ingest import repairs
 from covey_ingest.key_file import read_key_file
 from covey_ingest.offsets import REREAD, Offset, Span, latest_offset, ranges
+from covey_ingest.options import SourceOptions
 from covey_ingest.reading import work_rows
 from covey_ingest.repairs import Prober
 from covey_ingest.rows import Verify
-from covey_ingest.source import SourceOptions, VaultStreamReader
+from covey_ingest.source import VaultStreamReader
 from covey_ingest.state_file import replace_state
 from tests.spark.fleet import Author, Collector
 

@@ -9,24 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
 
-from covey.config.ingest_options import SINKS, VERIFY, read_labels
+from covey.config.tables_options import VERIFY, read_labels
 from covey.errors import ConfigurationError, StorageError
-from covey_ingest import clocks
 from covey_ingest.__main__ import main
-from covey_ingest.orders import ORDERED, REPORTED
 from covey_ingest.report import FleetReport, make_report
 from covey_ingest.report_html import html
 from covey_ingest.report_text import text
 from covey_ingest.rows import Verify
-from covey_ingest.schema import TIMESTAMP
-from covey_ingest.state_file import replace_state
-from covey_ingest.tables import Sink
 from tests.report_tables import AWAKE, HOUR_US, NOW_US, SILENT, TRAP, moment, reading, write_table, write_tables
 
 
@@ -110,7 +101,7 @@ def test_the_command_prints_text_json_and_html(tables: Path, capsys: pytest.Capt
 
 @pytest.mark.slow
 def test_what_is_not_there_is_said(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for location, match in ((tmp_path / "nowhere", "no folder"), (tmp_path, "holds no tables")):
+    for location, match in ((tmp_path / "nowhere", "there are no tables"), (tmp_path, "there are no tables")):
         with pytest.raises(ConfigurationError, match=match):
             _report(location)
     assert main(["report", str(tmp_path)]) == 78
@@ -146,54 +137,8 @@ def test_a_plot_without_data_is_left_out(tables: Path) -> None:
     assert page.count("<svg") == 3
 
 
-def test_the_documented_queries_run(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = (Path(__file__).parents[3] / "docs" / "operations" / "tables.md").read_text()
-    of_views = re.search(r"### Newest values.*?\n### ", document, re.DOTALL)
-    assert of_views is not None
-    document = document.replace(of_views[0], "")  # `test_views.py` has those run
-    queries = [
-        part for block in re.findall(r"```sql\n(.*?)```", document, re.DOTALL) for part in block.split(";\n") if part
-    ]
-    for name, columns in (("devices", ["device"]), ("gaps", ["device", "incarnation", "first", "last"])):
-        file = tables / name / "part-0.parquet"
-        table = pq.read_table(file)
-        for column in columns:
-            table = table.append_column(column, pa.array(["x"] * len(table)))
-        pq.write_table(table, file)
-    for file in (tables / "readings").rglob("*.parquet"):
-        table = pq.read_table(file)
-        for column in ("device", "incarnation", "seq", "boot", "batch_number"):
-            table = table.append_column(column, table["author"])
-        table = table.append_column("clock_offset", pa.array([0] * len(table)))
-        pq.write_table(table, file)
-    replace_state(clocks.path_in(tables), clocks.SCHEMA.empty_table(), 0)
-    said = [("group", pa.string()), ("author", pa.string()), ("received_at", TIMESTAMP)]
-    for name, kind in (("orders", ORDERED), ("commands", REPORTED), ("settings", REPORTED)):
-        schema = pa.schema([*said, *((field.name, field.type) for field in kind)])
-        shutil.rmtree(tables / name)
-        (tables / name).mkdir()
-        pq.write_table(
-            pa.Table.from_pylist([{"author": "5f1c…", "operation": "x"}], schema), tables / name / "a.parquet"
-        )
-    monkeypatch.chdir(tables)
-    with duckdb.connect() as database:
-        found = [database.execute(query).fetchall() if "now()" not in query else [] for query in queries]
-    assert [len(rows) for rows in found] == [102, 0, 1, 0, 2, 1, 1, 0, 0]
-
-
-def test_of_a_delta_table_only_what_its_log_lists_is_read(tables: Path) -> None:
-    folder = tables / "quarantine"
-    rows = pq.read_table(folder / "batch=0" / "part-0.parquet", partitioning=None)
-    rows = rows.set_column(0, "author", pa.array(["x"])).set_column(3, "received_at", pa.array([NOW_US], TIMESTAMP))
-    write_deltalake(folder, rows)
-    write_deltalake(folder, rows, mode="overwrite")
-    assert len([*folder.rglob("*.parquet")]) == 3
-    assert [row["entries"] for row in _report(tables).sections["quarantine"]] == [1]
-
-
 def test_the_options_are_those_that_there_are() -> None:
     assert list(VERIFY) == [each.value for each in Verify]
-    assert list(SINKS) == [each.value for each in Sink]
 
 
 @pytest.mark.slow

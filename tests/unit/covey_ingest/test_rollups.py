@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from covey_ingest.columns import READINGS, TIMESTAMP
 from covey_ingest.rollups import SCHEMA, write_minutes
-from covey_ingest.schema import TIMESTAMP
-from covey_ingest.views import Engine, views
+from covey_ingest.table_locations import location_at
+from covey_ingest.views import create, opened, refresh
+from tests.delta_files import log_file
 
 _DAY_US = 86_400_000_000
 
@@ -35,7 +36,9 @@ def _commit(root: Path, number: int, dice: random.Random) -> None:
     }
     folder = root / "readings" / f"batch={number}"
     folder.mkdir(parents=True)
-    pq.write_table(pa.table(rows), folder / "part-0.parquet")
+    table = pa.table([rows.get(field.name, pa.nulls(count, field.type)) for field in READINGS], READINGS.names)
+    pq.write_table(table.cast(READINGS), folder / "part-0.parquet")
+    log_file(root, "readings", folder / "part-0.parquet")
 
 
 @pytest.mark.slow
@@ -49,10 +52,12 @@ def test_parts_add_up_to_what_the_readings_say(tmp_path: Path, *, together: bool
             assert write_minutes(readings, tmp_path / "rollups" / f"batch={number}")
     for file in tmp_path.glob("rollups/*/*.parquet"):
         assert pq.read_schema(file).equals(SCHEMA)
-    with duckdb.connect() as database:
+        log_file(tmp_path, "rollups", file)
+    location = location_at(str(tmp_path))
+    with opened(location) as database:
         database.execute("SET TimeZone = 'UTC'")
-        for statement in views(str(tmp_path), Engine.DUCKDB).split(";\n\n"):
-            database.execute(statement)
+        refresh(database, location)
+        create(database, wide=False)
         for period in ("minute", "hour", "day"):
             kept, said = (
                 database.execute(f"FROM {kind}_{period} ORDER BY author, name, {period}").fetchall()

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxFiles
 
-from covey_ingest.source import SourceOptions, VaultBatchReader, VaultStreamReader
+from covey_ingest.options import SourceOptions
+from covey_ingest.source import VaultBatchReader, VaultStreamReader
 from tests.spark.fleet import Author, Collector
 
 SEGMENTS = 12

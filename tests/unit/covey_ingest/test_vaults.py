@@ -13,7 +13,8 @@ from covey.core.vault.reading import VaultReader
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest.key_file import read_key_file
 from covey_ingest.offsets import latest_offset, ranges
-from covey_ingest.source import SourceOptions, VaultStreamReader
+from covey_ingest.options import SourceOptions
+from covey_ingest.source import VaultStreamReader
 from covey_ingest.vaults import VaultPlace, Vaults
 from tests.spark.fleet import Author, Collector
 

@@ -1,0 +1,31 @@
+"""Parquet files that a test wrote, as Delta tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import AddAction
+
+from covey_ingest.file_statistics import statistics
+from covey_ingest.table_locations import MARK
+
+
+def log_file(root: Path, name: str, file: Path) -> None:
+    """Add a file to a table below `root`, and make the table where there is none."""
+    folder, schema = root / name, pq.read_schema(file)
+    wanted = Schema.from_arrow(pa.schema([pa.field(each.name, each.type) for each in schema]))
+    try:
+        table = DeltaTable(folder)
+    except TableNotFoundError:
+        table = DeltaTable.create(folder, wanted, name=name, configuration={"delta.enableChangeDataFeed": "true"})
+        (root / MARK).write_text("{}")
+    new = [each for each in wanted.fields if each.name not in {known.name for known in table.schema().fields}]
+    if new:
+        table.alter.add_columns(new)
+    came_ms = int(file.stat().st_mtime * 1000)
+    action = AddAction(file.relative_to(folder).as_posix(), file.stat().st_size, {}, came_ms, True, statistics(file))
+    table.create_write_transaction([action], "append", table.schema())

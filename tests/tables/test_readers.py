@@ -1,0 +1,100 @@
+"""Programs that people have read the tables, and each shows the same readings: docs/operations/readers.md, run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from covey_ingest import querying
+from covey_ingest.__main__ import main
+from tests.meta.source_tree import ROOT
+from tests.tables_driver import Driver
+
+_PAGE = (ROOT / "docs" / "operations" / "readers.md").read_text(encoding="utf-8")
+_EXAMPLES = [part for part in re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL) if "spark_session" not in part]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("readers")
+    driver = Driver(folder / "committer", str(folder / "tables"))
+    driver.run(5)
+    return driver.location
+
+
+@pytest.mark.parametrize("example", _EXAMPLES, ids=["duckdb", "polars", "pandas", "change feed"])
+def test_the_page_runs(tables: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if "polars" in example:
+        pytest.importorskip("polars", reason="the dev extra is not installed")
+    names: dict[str, Any] = {}
+    exec(compile(example.replace("/srv/tables", tables), "readers.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "10" in printed if "load_cdf" in example else "2.0" in printed, "five messages of values 0 to 4"
+
+
+def test_a_query_in_each_form(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT seq, count(*) AS n, max(value) AS most FROM readings GROUP BY seq ORDER BY seq LIMIT 2"
+    assert main(["query", tables, query]) == 0
+    assert capsys.readouterr().out.splitlines() == ["seq  n  most", "---  -  ----", "1    2  0.0", "2    2  1.0"]
+    assert main(["query", tables, query, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[1]) == {"seq": 2, "n": 2, "most": 1.0}
+    assert main(["query", tables, query, "--format", "csv"]) == 0
+    assert list(csv.reader(io.StringIO(capsys.readouterr().out)))[2] == ["2", "2", "1.0"]
+
+
+def test_a_query_that_is_wrong_is_told_in_a_sentence(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", tables, "SELECT nothing FROM readings"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("error: Binder Error")
+    assert "hint:" in printed
+    assert "Traceback" not in printed
+
+
+def test_the_shell_sees_what_came_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver = Driver(tmp_path / "committer", str(tmp_path / "tables"))
+    driver.run(2)
+    lines = iter(["SELECT count(*) AS n", "FROM readings;", "oops;", "", "SELECT count(*) AS n FROM readings;"])
+
+    def typed(prompt: str) -> str:
+        if (line := next(lines, None)) is None:
+            raise EOFError
+        if line == "":
+            driver.run(5)
+        return line
+
+    monkeypatch.setattr("builtins.input", typed)
+    querying.shell(driver.location)
+    shown = capsys.readouterr()
+    assert [line for line in shown.out.splitlines() if line.isdecimal()] == ["4", "10"]
+    assert shown.err.startswith("error: Parser Error")
+
+
+def test_plain_parquet_for_who_wants_it(tables: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "plain"
+    assert main(["export", tables, str(folder)]) == 0
+    assert capsys.readouterr().out == f"10 rows of readings are in {folder}\n"
+    assert pq.read_table(folder).num_rows == 10
+    assert main(["export", tables, str(folder)]) == 78
+    assert "is not empty" in capsys.readouterr().err
+    assert main(["export", tables, str(tmp_path / "none"), "--table", "nothing"]) == 78
+    assert "there is no table nothing" in capsys.readouterr().err
+
+
+def test_the_documented_queries_run(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = (ROOT / "docs" / "operations" / "tables.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```sql\n(.*?)```", document, re.DOTALL)
+    queries = [query for block in blocks for query in re.split(r";\s*\n", block) if query.strip()]
+    assert len(queries) >= 11
+    for query in queries:
+        code, printed = main(["query", tables, query, "--format", "json"]), capsys.readouterr()
+        assert code == 0, (query, printed.err)
+        assert "duplicates" not in query or printed.out == ""
