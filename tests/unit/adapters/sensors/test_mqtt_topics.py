@@ -114,3 +114,33 @@ def test_where_no_broker_is_is_told() -> None:
     options = Mqtt(f"mqtt://127.0.0.1:{free_port()}", topics=(Topic("z"),))
     with closing(open_mqtt("home", options, lasting=False)) as sensor:
         assert "nothing listens at 127.0.0.1" in sensor.read().failure
+
+
+@pytest.mark.broker
+def test_a_message_that_several_topics_match_comes_once(broker: OpenBroker) -> None:
+    topics = (Topic("a/+", "x"), Topic("a/#", "y"), Topic("a/k", "z"))
+    options = Mqtt(f"mqtt://127.0.0.1:{broker.port}", topics=topics)
+    names: list[str] = []
+    with closing(open_mqtt("home", options)) as sensor:
+        _subscribed(sensor)
+        for number in range(3):
+            broker.publish("a/k", f'{{"x": {number}, "y": {number}, "z": {number}}}')
+        broker.publish("a/end", '{"y": 1}')
+        while "end/y" not in names:
+            names += [each.name for each in _next(sensor).readings]
+    assert sorted(names) == [*["end/y"], *["k/x"] * 3, *["k/y"] * 3, *["z"] * 3]
+
+
+@pytest.mark.broker
+def test_other_topics_are_a_session_without_those_of_before(broker: OpenBroker) -> None:
+    address = f"mqtt://127.0.0.1:{broker.port}"
+    with closing(open_mqtt("home", Mqtt(address, topics=(Topic("a/+", "x"),)))) as sensor:
+        _subscribed(sensor)
+    names: list[str] = []
+    with closing(open_mqtt("home", Mqtt(address, topics=(Topic("a/#", "x"),)))) as sensor:
+        _subscribed(sensor)
+        for topic in ("a/k", "a/end"):
+            broker.publish(topic, '{"x": 1}')
+        while "end/x" not in names:
+            names += [each.name for each in _next(sensor).readings]
+    assert sorted(names) == ["end/x", "k/x"]
