@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ def log_file(root: Path, name: str, file: Path) -> None:
         table = DeltaTable(folder)
     except TableNotFoundError:
         table = DeltaTable.create(folder, wanted, name=name, configuration={"delta.enableChangeDataFeed": "true"})
-        (root / MARK).write_text("{}")
+        (root / MARK).write_text(json.dumps({"layout": 1, "ingest": "test", "vaults": ["00"], "run": 1}))
     new = [each for each in wanted.fields if each.name not in {known.name for known in table.schema().fields}]
     if new:
         table.alter.add_columns(new)

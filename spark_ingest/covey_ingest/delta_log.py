@@ -39,7 +39,7 @@ from covey.errors import ConfigurationError, StorageError
 from covey_ingest.clock_repair import rebase
 from covey_ingest.delta_files import merged, sizes_of
 from covey_ingest.state_file import read_state
-from covey_ingest.table_locations import TableLocation, open_table
+from covey_ingest.table_locations import RUN, WRITER, TableLocation, open_table
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
@@ -64,9 +64,6 @@ _PROPERTIES = {
 """How long checkpoints name what was replaced: until it has been deleted, and hardly longer. And that times which are
 repaired stand as changes beside the table, for whoever follows its change feed; what is added costs nothing more."""
 _STATE_KEPT_HOURS = 1
-
-_WRITER = "-writer"
-"""Added to the ingest's name, for what rule 6 says of runs."""
 
 
 class DeltaLog:
@@ -96,7 +93,7 @@ class DeltaLog:
                 self._has[name] = number
         except StorageError:
             # An answer that is lost leaves open whether the commit stands: what carries both numbers is this one.
-            if self.table(name).transaction_version(self._ingest + _WRITER) != self._run or self.done(name) < number:
+            if self.table(name).transaction_version(self._ingest + WRITER) != self._run or self.done(name) < number:
                 raise
 
     def table(self, name: str) -> DeltaTable:
@@ -264,7 +261,7 @@ class DeltaLog:
         return self._has[name]
 
     def _check_writer(self, table: DeltaTable) -> None:
-        found = table.transaction_version(self._ingest + _WRITER)
+        found = table.transaction_version(self._ingest + WRITER)
         if found is not None and found > self._run:
             raise ConfigurationError(
                 f"another engine has begun to write the tables at {self._location.name}",
@@ -343,8 +340,8 @@ class DeltaLog:
         from deltalake import CommitProperties, Transaction
 
         named = [] if number is None else [Transaction(self._ingest + what, number)]
-        named.append(Transaction(self._ingest + _WRITER, self._run))
-        return CommitProperties(app_transactions=named, custom_metadata=dict(note) if note else None)
+        named.append(Transaction(self._ingest + WRITER, self._run))
+        return CommitProperties(app_transactions=named, custom_metadata={RUN: str(self._run), **(note or {})})
 
 
 def _bare() -> PostCommitHookProperties:

@@ -40,6 +40,12 @@ MARK = "covey.json"
 NOTED = "deletions.json"
 """Says what was deleted (`deletions`)."""
 
+RUN = "covey.run"
+"""What an entry of ours begins with: the number of its run."""
+
+WRITER = "-writer"
+"""Added to the name of the tables, for the number of a run: the last line of each entry of ours."""
+
 VERSIONS_KEPT = 1024
 """Commits of a log in a folder, at least: half an hour of them at one each two seconds."""
 
@@ -355,10 +361,13 @@ def open_table(location: TableLocation, table: str) -> DeltaTable | None:
 
 
 def _is_whole(entry: bytes) -> bool:
-    """Say whether each line of a log's entry is there: an entry of rows ends with the number of its run."""
+    """Say whether each line of a log's entry is there. One of ours says so first, and ends with the number of its run.
+
+    An entry that another program has written is whole if its lines are: nobody knows how it ends.
+    """
     try:
         lines = [json.loads(line) for line in entry.splitlines()]
     except ValueError:
         return False
-    brings_rows = any("add" in line for line in lines)
-    return bool(lines) and (not brings_rows or any("txn" in line for line in lines))
+    is_ours = any(RUN in line.get("commitInfo", {}) for line in lines)
+    return bool(lines) and (not is_ours or lines[-1].get("txn", {}).get("appId", "").endswith(WRITER))

@@ -248,6 +248,32 @@ def test_what_a_power_cut_tears_in_a_log_is_read_again(
     _check(10, harm, driver.location)
 
 
+def test_what_another_program_has_committed_is_no_torn_entry(tmp_path: Path) -> None:
+    driver = _in_folder(tmp_path)
+    for until in range(1, 5):
+        driver.run(until)
+    compacted = DeltaTable(f"{driver.location}/readings")
+    compacted.optimize.compact()
+    version = compacted.version()
+    driver.run(6)
+    assert DeltaTable(f"{driver.location}/readings", version=version).version() == version
+    assert len(DeltaTable(f"{driver.location}/readings").file_uris()) == 2, "and it is not undone"
+    _check(6, "after somebody else", driver.location)
+
+
+@pytest.mark.parametrize("cut", range(1, 4))
+def test_an_entry_of_ours_without_its_last_line_is_torn(tmp_path: Path, cut: int) -> None:
+    driver = _in_folder(tmp_path)
+    driver.run(4)
+    entry = max((tmp_path / "tables" / "readings" / "_delta_log").glob("*.json"))
+    lines = entry.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 4, "ours, the file, and two numbers"
+    entry.write_bytes(b"".join(lines[:cut]))
+    shutil.rmtree(tmp_path / "tables" / "state")
+    driver.run(6)
+    _check(6, cut, driver.location)
+
+
 def test_the_entry_that_commits_is_synced_before_anything_relies_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
