@@ -345,6 +345,11 @@ def test_readings_are_a_table_without_spark(new_gateway: Make, tmp_path: Path) -
     assert len(shown.splitlines()) == 15
     assert "\x1b" not in shown
     assert "gateway  t  11.0 Cel\n" in shown
+    assert len(collector.ok("vault", "readings", "--series", "t").splitlines()) == 12
+    assert len(collector.ok("vault", "readings", "--device", "gateway").splitlines()) == 15
+    assert len(collector.ok("vault", "readings", "--device", gateway.author[:8]).splitlines()) == 15
+    assert collector.ok("vault", "readings", "--device", "elsewhere") == ""
+    assert len(collector.ok("vault", "readings", "--since", "1h").splitlines()) == 3, "twelve have older times"
 
     nowhere = tmp_path / "nowhere"
     assert "there is no vault" in collector.fails("vault", "readings", "--vault", str(nowhere), code=78)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,11 @@ def add_arguments(parser: Parser) -> None:
     readings = actions.add(
         "readings", on_device(_readings), "print every reading that has landed, once: with --json for DuckDB and others"
     )
+    readings.add_argument("--since", metavar="TIME", help="only those of the last 7d, 12h or 30m, by their own times")
+    readings.add_argument(
+        "--device", metavar="DEVICE", help="only those of a device: its label, or the beginning of its key"
+    )
+    readings.add_argument("--series", metavar="NAME", help="only those of one name")
     compact = actions.add(
         "compact", _compact, "merge this device's small segments, and delete what was replaced long ago"
     )
@@ -138,10 +144,22 @@ def _pull(device: Device, options: argparse.Namespace) -> int:
 
 def _readings(device: Device, options: argparse.Namespace) -> int:
     unread = 0
+    since = ""
+    if options.since:
+        since_us = max(0, device.clock.wall_us() - read_us("--since", options.since, _LONGEST_US))
+        since = datetime.fromtimestamp(since_us / 1e6, UTC).isoformat(timespec="microseconds")
+    whose = options.device or ""
+
+    def is_wanted(reading: LandedReading) -> bool:
+        by = not whose or reading.label == whose or reading.author.startswith(whose.lower())
+        return by and reading.time >= since and (options.series is None or reading.name == options.series)
+
     for found in landed_readings(device, options.vault):
         if isinstance(found, Unread):
             unread += 1
             print(f"error: {found.what} cannot be read: {found.why}", file=sys.stderr)
+        elif not is_wanted(found):
+            continue
         elif options.json:
             print_json({name: value for name, value in asdict(found).items() if value is not None})
         else:

@@ -100,3 +100,7 @@ REFUSED_SIZE_US_MAX = 86_400_000_000
 
 INCARNATIONS = 1_024
 """Incarnations of one author whose links are remembered: a device that lost its state so often is broken or hostile."""
+
+ACKNOWLEDGED_RUNS_KEPT = 256
+"""Runs of acknowledged telemetry that a sender remembers of each recipient, 40 bytes each: the hourly LINK message ends
+a run, so ten days at least. A recipient restored from an older backup is told of no more than these."""

@@ -10,6 +10,7 @@ import pytest
 
 from covey.core.events import RollbackDetected
 from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
+from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
 from covey.core.wire.imprints import UNKNOWN
 from covey.core.wire.message import (
@@ -17,6 +18,7 @@ from covey.core.wire.message import (
     Acknowledgement,
     Loss,
     LossReason,
+    Message,
     MessageType,
     Resumption,
     read_message,
@@ -324,3 +326,85 @@ def test_what_a_lost_life_let_go_of_comes_from_the_state_that_has_it_still(make:
     _settle(ann, ben)
     assert ben.inbox() == [b"later", b"waits"]
     assert ann.store.outbox.totals()[0] == 0
+
+
+def _land(hub: DurableDevice) -> list[Message]:
+    """Land all that waits, as a collector does; return it."""
+    landed: list[Message] = []
+    while (waiting := hub.store.landing.waiting(1 << 20, 1_000)) is not None:
+        last_id, _, _ = waiting
+        plan = LandingPlan(1, Incarnation(bytes(8)), last_id, 1, bytes(24))
+        messages = hub.store.landing.until(last_id)
+        with hub.store.transaction():
+            hub.store.landing.begin(plan)
+            hub.store.landing.finish(plan, 1)
+        for each in messages:
+            landed.append(read_message(each.message))
+            with hub.store.reading():
+                hub.node.landing.landed(each.author, each.incarnation, {each.link_seq}, hub.now)
+    return landed
+
+
+def _batches(landed: list[Message]) -> set[int]:
+    return {each.link_seq for each in landed if each.type is MessageType.TELEMETRY}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_restored_collector_had_acknowledged_is_told_as_lost(make: Make, restarts: bool) -> None:
+    pi, hub = make("pi"), make("hub", collects=True)
+    group_id = found(pi, hub)
+    _settle(hub, pi)
+
+    def send(many: int) -> list[Message]:
+        for number in range(many):
+            pi.batch(group_id, b"batch %d" % number)
+        carry(hub, pi)
+        landed = _land(hub)
+        _settle(hub, pi)
+        return landed + _land(hub)
+
+    before = _batches(send(3))
+    files = _image(hub)
+    lost = _batches(send(4))
+    assert pi.store.outbox.totals()[0] == 0, "all of it is acknowledged"
+    _write_back(hub, files)
+    if restarts:
+        pi.restart()
+    after = send(2)
+    _settle(hub, pi)
+    after += _land(hub)
+    losses = [Loss.from_wire(each.body) for each in after if each.type is MessageType.LOSS]
+    assert {each.reason for each in losses} == {LossReason.RECIPIENT_LOST}
+    told = {number for each in losses for first, last in each.places for number in range(first, last + 1)}
+    assert told == lost
+    assert not told & (before | _batches(after))
+    numbers = [span for each in losses for span in each.numbers]
+    assert sum(last - first + 1 for first, last in numbers) == len(lost)
+    assert hub.store.counters.values()["lost_messages"] == len(lost)
+    again = _batches(send(2))
+    assert len(again) == 2
+    assert pi.store.counters.values()["lost_by_recipients"] == len(lost), "each is told once"
+
+
+def test_an_old_acknowledgement_makes_nothing_lost_that_is_here(make: Make) -> None:
+    pi, hub = make("pi"), make("hub", collects=True)
+    group_id = found(pi, hub)
+    _settle(hub, pi)
+    pi.batch(group_id, b"one")
+    carry(hub, pi)
+    first = _land(hub)
+    hub.wait(1)
+    kept = [each.envelope for each in hub.sends()]
+    for envelope in kept:
+        pi.receive(envelope)
+    for _ in range(3):
+        pi.batch(group_id, b"more")
+    carry(hub, pi)
+    _land(hub)
+    _settle(hub, pi)
+    for envelope in kept:
+        pi.receive(envelope)
+    _settle(hub, pi)
+    _land(hub)
+    assert len(first) >= 1
+    assert hub.store.counters.values().get("lost_messages", 0) == 0

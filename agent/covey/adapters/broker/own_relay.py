@@ -13,12 +13,20 @@ from __future__ import annotations
 import secrets
 import socket
 import ssl
+import time
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
-from covey.adapters.mqtt.settings import ClientCertificate, parse_url, plain_words, refuses_tls13, tls_context
+from covey.adapters.mqtt.settings import (
+    ClientCertificate,
+    judge_times,
+    parse_url,
+    plain_words,
+    refuses_tls13,
+    tls_context,
+)
 from covey.core.ids import DeviceKey
 from covey.core.wire.topics import inbox_topic
 from covey.errors import RelayError
@@ -62,6 +70,8 @@ def connect(
     """
     host, port, encrypted = parse_url(url)
     context = tls_context(ca_file, client, allow_tls12=allow_tls12) if encrypted else None
+    if context is not None:
+        judge_times(context, time.time())
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_S) as plain:
             if context is None:

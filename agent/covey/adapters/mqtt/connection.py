@@ -54,7 +54,7 @@ from covey.adapters.mqtt.posted import (
     Will,
     Work,
 )
-from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, ConnectionSettings, plain_words, publish_bytes
+from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, ConnectionSettings, judge_times, plain_words, publish_bytes
 from covey.adapters.mqtt.states import (
     CONNECTION,
     CONNECTION_LOST,
@@ -283,6 +283,8 @@ class Connection:
         properties.MaximumPacketSize = (
             publish_bytes(self._inbox_bytes(), self._settings.payload_bytes_max) + _FOREIGN_PROPERTIES_BYTES_MAX
         )
+        if self._settings.tls is not None:
+            judge_times(self._settings.tls, time.time())
         self._client.connect(
             host(self._settings.host),
             self._settings.port,

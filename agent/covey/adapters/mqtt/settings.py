@@ -149,6 +149,13 @@ class ClientCertificate:
     key_file: Path | None = None
 
 
+_NO_CHECK_TIME = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME (OpenSSL), for which Python's `ssl` has no name."""
+
+_PROGRAM_S = 1_735_689_600
+"""2025-01-01: no Covey is older."""
+
+
 def tls_context(
     ca_file: Path | None,
     client: ClientCertificate | None = None,
@@ -176,6 +183,17 @@ def tls_context(
     if client is not None:
         _load_client(context, client)
     return context
+
+
+def judge_times(context: ssl.SSLContext, now_s: float) -> None:
+    """Have the next handshakes check certificates' times only by a clock that can be right.
+
+    A machine without a battery says 1970 until a time service answers, and without one it always does. A clock that is
+    behind the first Covey says nothing of certificates, and as none is valid yet the device would never connect.
+    Signatures and names are checked all the same; that a relay's certificate has expired then shows to others.
+    """
+    flags = context.verify_flags & ~_NO_CHECK_TIME
+    context.verify_flags = ssl.VerifyFlags(flags | _NO_CHECK_TIME if now_s < _PROGRAM_S else flags)
 
 
 def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:

@@ -18,12 +18,13 @@ from covey.adapters.sqlite.outbox_growth import BYTES_OF_CLASS, OutboxGrowth
 from covey.adapters.sqlite.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
 from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
-from covey.core.link.incarnations import IncarnationSpan
+from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.link.queued import Lane, MessageClass, QueueSummary, TakenBack
 from covey.core.wire.message import LossReason, Message, read_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError
 from covey.limits.group import MAINTENANCE_US
+from covey.limits.link import ACKNOWLEDGED_RUNS_KEPT
 from covey.limits.message import MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_BYTES, OUTBOX_DROP_SHARE
 
@@ -324,12 +325,57 @@ class Outbox:
         return known
 
     def free(self, recipient: DeviceKey, received: SequenceSet) -> int:
-        freed = sum(self._drop(recipient, first, last) for first, last in ((0, received.upto), *received.ranges))
+        freed = 0
+        for first, last in ((0, received.upto), *received.ranges):
+            self._remember_acknowledged(recipient, first, last)
+            freed += self._drop(recipient, first, last)
         if freed:
             self._database.run(
                 "UPDATE peer SET acknowledged = acknowledged + ? WHERE signing_public = ?", (freed, recipient)
             )
         return freed
+
+    def _remember_acknowledged(self, recipient: DeviceKey, first: int, last: int) -> None:
+        """Remember which telemetry is about to leave its queue as acknowledged."""
+        self._growth.write()
+        runs: list[tuple[int, int, int]] = []
+        query = "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND number IS NOT NULL ORDER BY id"
+        for place, number in self._database.run(query, self._places(recipient, first, last)):
+            if runs and place == runs[-1][1] + 1 and number - place == runs[-1][2] - runs[-1][0]:
+                runs[-1] = (runs[-1][0], place, runs[-1][2])
+            else:
+                runs.append((place, place, number))
+        if not runs:
+            return
+        peer = self._peer(recipient)
+        for begin, end, number in runs:
+            extended = self._database.first(
+                "UPDATE acknowledged_run SET last = ? WHERE peer = ? AND last = ? AND number - first = ? RETURNING 1",
+                (end, peer, begin - 1, number - begin),
+            )
+            if extended is None:
+                self._database.run(
+                    "INSERT OR REPLACE INTO acknowledged_run VALUES (?, ?, ?, ?)", (peer, begin, end, number)
+                )
+        self._database.run(
+            "DELETE FROM acknowledged_run WHERE peer = ?1 AND first <= "
+            "(SELECT first FROM acknowledged_run WHERE peer = ?1 ORDER BY first DESC LIMIT 1 OFFSET ?2)",
+            (peer, ACKNOWLEDGED_RUNS_KEPT),
+        )
+
+    def lost_by_recipient(self, recipient: DeviceKey, first: Place, last: Place) -> int:
+        peer = self._peer(recipient)
+        rows = self._database.run(
+            "SELECT max(first, ?2), min(last, ?3), number + max(first, ?2) - first FROM acknowledged_run AS run "
+            "WHERE peer = ?1 AND first <= ?3 AND last >= ?2 AND NOT EXISTS (SELECT 1 FROM unreported_loss AS loss "
+            "WHERE loss.peer = ?1 AND loss.first <= min(run.last, ?3) AND loss.last >= max(run.first, ?2)) "
+            "ORDER BY first",
+            (peer, first, last),
+        )
+        reason = LossReason.RECIPIENT_LOST
+        runs = [Gone(Place(begin), Place(end), reason, BatchNumber(number)) for begin, end, number in rows]
+        self._losses.note_runs(recipient, runs)
+        return sum(run.last - run.first + 1 for run in runs)
 
     def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
         query = "SELECT place FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.keys.relay_credential import place
+from covey.adapters.network_links import is_unplugged
 from covey.app.boards.documents import BoardStatus
 from covey.app.boards.unnamed_boards import unnamed_boards
 from covey.app.checks.documents import (
@@ -67,6 +68,8 @@ class OwnCondition(NamedTuple):
     operators: OperatorsStatus
     waiting_invitations: int
     troubles: tuple[str, ...]
+    unplugged: bool
+    """Whether a relay is set, and no interface of this machine has a link."""
 
     @property
     def listens(self) -> bool:
@@ -99,6 +102,7 @@ def own_condition(device: Device) -> OwnCondition:
         for port, trouble, seconds in unnamed_boards(store.conditions, device.config.bridge.ports, now_us)
     )
     sensors = tuple(_sensors(device, now_us))
+    unplugged = bool(relay.url) and is_unplugged()
     return OwnCondition(
         running,
         relay,
@@ -110,12 +114,14 @@ def own_condition(device: Device) -> OwnCondition:
         len(unanswered(device.node.groups, store.requests, now_us)),
         (
             *(["the disk that holds the state is read-only"] if device.folder.state_file.is_read_only() else []),
+            *(["no network cable is plugged in, and no Wi-Fi connected"] if unplugged else []),
             *_troubles(relay, relays, outbox, running=running),
             *_troubles_of_groups(device),
             *_troubles_of_copies(device, now_us),
             *_troubles_of_parts(boards, sensors, running=running),
             *misnamed,
         ),
+        unplugged,
     )
 
 

@@ -21,6 +21,7 @@ _AGAINST = {
     "outbox_full": "there: covey config set outbox.maximum_bytes BYTES, or mend what keeps it from its relay",
     "expired": "there: covey config set telemetry.keep_days DAYS, or mend what keeps it from its relay",
     "damaged": "there: covey outbox verify",
+    "recipient_lost": "they are gone: the collector was restored from an older backup; back it up more often",
 }
 _NAMED, _EXAMPLES = 8, 3
 """So many devices with the same trouble are named each; of more, so many."""
@@ -40,15 +41,13 @@ def troubles_of(
         yield FleetTrouble(f"here: {trouble}", "covey check")
     yield from _of_releases(releases, rollbacks)
     away = table.count(Wanted("overdue"))
-    mostly = 2 * away > table.count(Wanted()) and away > _NAMED
-    yield from _some(
-        table,
-        "overdue",
-        lambda each: f"is {each.presence}",
-        "are away, most of the fleet" if mostly else "are away",
-        lambda _: "has it power and a network? there: covey check",
-        "look at the relay and its network first: covey check" if mostly else "covey fleet --only away",
-    )
+    if away and (own.unplugged or not own.listens):
+        yield FleetTrouble(
+            f"{count(away, 'device')} not heard, because this device itself is offline",
+            "look at its own cable, network and relay first: covey check",
+        )
+    else:
+        yield from _of_overdue(table, away)
     yield from _some(
         table,
         "lost",
@@ -75,6 +74,19 @@ def troubles_of(
     yield from _of_unreadable(table, newest)
     if own.waiting_invitations:
         yield FleetTrouble(f"{count(own.waiting_invitations, 'invitation')} to answer", "covey requests")
+
+
+def _of_overdue(table: FleetTable, away: int) -> Iterator[FleetTrouble]:
+    """Yield the devices that are not heard, while this one could hear them."""
+    mostly = 2 * away > table.count(Wanted()) and away > _NAMED
+    yield from _some(
+        table,
+        "overdue",
+        lambda each: f"is {each.presence}",
+        "are away, most of the fleet" if mostly else "are away",
+        lambda _: "has it power and a network? there: covey check",
+        "look at the relay and its network first: covey check" if mostly else "covey fleet --only away",
+    )
 
 
 def _some(

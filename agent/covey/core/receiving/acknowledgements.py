@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from covey.core.events import RollbackDetected
-from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, Place
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.send_queue import SendQueue
@@ -14,7 +14,7 @@ from covey.core.link.sender import Sender
 from covey.core.now import Now
 from covey.core.receiving.outcome import Seen
 from covey.core.routing.collectors import Collectors
-from covey.core.wire.imprints import UNKNOWN, imprint_of, runs
+from covey.core.wire.imprints import NOTHING, UNKNOWN, imprint_of, runs
 from covey.core.wire.message import Acknowledgement, Message, Resumption
 from covey.core.wire.sequences import SequenceSet
 
@@ -40,6 +40,8 @@ class Acknowledgements:
         self._sender = sender
         self._collectors = collectors
         self._rng = rng
+        self._lacking: dict[tuple[DeviceKey, Incarnation], SequenceSet] = {}
+        """What each recipient's last acknowledgement lacked of what had left the queue."""
         self._resumptions: dict[tuple[DeviceKey, Incarnation], Resumption] = {}
 
     def acknowledge(self, message: Message, now: Now, *, hears: bool) -> Seen | RollbackDetected | None:
@@ -73,14 +75,47 @@ class Acknowledgements:
         if begun or not present:
             for place in rivals:
                 self._queue.requeue(author, place, now)
+        self._answer_lacking(author, span, received, acknowledgement, now, hears=hears)
+        if begun:
+            return RollbackDetected(author)
+        return Seen(author, news=True) if freed else None
+
+    def _answer_lacking(
+        self,
+        author: DeviceKey,
+        span: IncarnationSpan,
+        received: SequenceSet,
+        acknowledgement: Acknowledgement,
+        now: Now,
+        *,
+        hears: bool,
+    ) -> None:
+        """Have a recipient go on without what it lacks and has left its queue; telemetry among that may be lost."""
         gone = self._records.outbox.let_go(author, span, received)
+        if hears and acknowledgement.imprints is not None:
+            self._note_lost(author, span, received, acknowledgement.imprints, now)
+            self._lacking[author, span.incarnation] = SequenceSet().including(gone)
         if gone:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))
             for first, last in gone:
                 self._records.sent_reports.note_lacking(author, span.base + first, span.base + last)
-        if begun:
-            return RollbackDetected(author)
-        return Seen(author, news=True) if freed else None
+
+    def _note_lost(
+        self, author: DeviceKey, span: IncarnationSpan, received: SequenceSet, imprints: Mapping[int, bytes], now: Now
+    ) -> None:
+        """Admit as lost what a recipient had acknowledged, and says that nothing has come under since it was resumed.
+
+        An acknowledgement that came late lacks things, too; but its author, who has them, never says that.
+        """
+        lost = 0
+        for first, last in self._lacking.get((author, span.incarnation), SequenceSet()).spans():
+            closed = all(number in received for number in (first, last))
+            if closed and NOTHING in (imprints.get(first), imprints.get(last)):
+                places = Place(span.base + first), Place(span.base + last)
+                lost += self._records.outbox.lost_by_recipient(author, *places)
+        if lost:
+            self._records.counters.count("lost_by_recipients", lost)
+            self._queue.report_losses(now)
 
     def _compared(
         self,
@@ -125,7 +160,8 @@ class Acknowledgements:
         self._records.received.set(*key, link.received)
         closed = link.received.excluding(before.spans())
         self._records.received.set_resumed(*key, self._records.received.resumed(*key).including(closed.spans()))
-        link.answer_soon(now.monotonic_us)
+        ends = {end for closed_span in closed.spans() for end in closed_span}  # named, they say that nothing came
+        link.answer_soon(now.monotonic_us, *map(LinkSeq, ends))
         return True
 
     def resumptions(

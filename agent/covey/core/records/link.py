@@ -118,6 +118,12 @@ class OutboxRecords(Protocol):
     def waiting_bytes(self, recipient: DeviceKey, kind: MessageClass) -> int:
         """Return how many bytes of a class wait for a recipient."""
 
+    def lost_by_recipient(self, recipient: DeviceKey, first: Place, last: Place) -> int:
+        """Note as lost what a recipient had acknowledged of its queue between two places, and lacks now.
+
+        Return how many messages those are, as far as they were telemetry and are remembered.
+        """
+
     def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
         """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
 

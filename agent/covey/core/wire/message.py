@@ -277,12 +277,13 @@ def _span(value: object) -> Range:
 
 
 class LossReason(IntEnum):
-    """Why a sender no longer has a message."""
+    """Why a sender no longer has a message that its recipient lacks."""
 
     OUTBOX_FULL = 1
     EXPIRED = 2
     WITHDRAWN = 3
     DAMAGED = 4
+    RECIPIENT_LOST = 5
 
 
 @dataclass(frozen=True, slots=True)

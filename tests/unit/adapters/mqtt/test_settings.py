@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from covey.adapters.mqtt.settings import exposes_password, plain_words, tls_context
+from covey.adapters.mqtt.settings import exposes_password, judge_times, plain_words, tls_context
 from tests.command import Here
+from tests.integration.certificates import make_certificate
 
 
 @pytest.fixture
@@ -33,6 +35,29 @@ def _handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
         except ssl.SSLError:
             if end is ends[1]:
                 raise  # the server's alert, as a client sees it
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("now_s", "begins_days", "takes"), [(0, -1, True), (0, 10, True), (None, -1, True), (None, 10, False)]
+)
+def test_a_clock_that_was_never_set_judges_no_certificate(
+    tmp_path: Path, now_s: float | None, begins_days: int, takes: bool
+) -> None:
+    chain, key = make_certificate(tmp_path / "tls", begins_days, 400)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain, key)
+    client = tls_context(chain)
+    client.check_hostname = False
+    judge_times(client, time.time() if now_s is None else now_s)
+    if takes:
+        _handshake(client, server)
+    else:
+        with pytest.raises(ssl.SSLCertVerificationError, match="not yet valid"):
+            _handshake(client, server)
+    judge_times(client, 0)
+    judge_times(client, time.time())
+    assert client.verify_flags == tls_context(chain).verify_flags, "once the clock is set, it counts"
 
 
 def test_tls_1_3_alone_is_spoken_unless_1_2_is_allowed() -> None:

@@ -126,6 +126,16 @@ CREATE TABLE unreported_loss (
     PRIMARY KEY (peer, first)
 ) STRICT, WITHOUT ROWID;
 
+-- Telemetry that recipients have acknowledged, in runs of consecutive places and numbers: where one was restored from a
+-- backup, its author says what is lost. The newest of each recipient.
+CREATE TABLE acknowledged_run (
+    peer              INTEGER NOT NULL REFERENCES peer (id),
+    first             INTEGER NOT NULL,
+    last              INTEGER NOT NULL,
+    number            INTEGER NOT NULL,               -- batch number of `first`; the others' follow
+    PRIMARY KEY (peer, first)
+) STRICT, WITHOUT ROWID;
+
 -- Collectors that acknowledge nothing: new telemetry goes to the next one.
 CREATE TABLE silent_collector (
     device            BLOB    PRIMARY KEY,
