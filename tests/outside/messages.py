@@ -32,7 +32,7 @@ _OPERATION = (
     *(1, GROUP_ID, KEY, INCARNATION, SEQUENCE, either(HASH, None), [HASH], SEQUENCE, HASH, UINT63),
     *(range(256), bytes),
 )
-REASONS = {1: "outbox_full", 2: "expired", 3: "withdrawn", 4: "damaged"}
+REASONS = {1: "outbox_full", 2: "expired", 3: "withdrawn", 4: "damaged", 5: "recipient_lost"}
 
 Range = tuple[int, int]
 
