@@ -375,14 +375,14 @@ def test_what_a_restored_collector_had_acknowledged_is_told_as_lost(make: Make, 
     after += _land(hub)
     losses = [Loss.from_wire(each.body) for each in after if each.type is MessageType.LOSS]
     assert {each.reason for each in losses} == {LossReason.RECIPIENT_LOST}
-    told = {number for each in losses for first, last in each.places for number in range(first, last + 1)}
-    assert told == lost
-    assert not told & (before | _batches(after))
+    admitted_lost = {number for each in losses for first, last in each.places for number in range(first, last + 1)}
+    assert admitted_lost == lost
+    assert not admitted_lost & (before | _batches(after))
     numbers = [span for each in losses for span in each.numbers]
     assert sum(last - first + 1 for first, last in numbers) == len(lost)
     assert hub.store.counters.values()["lost_messages"] == len(lost)
-    again = _batches(send(2))
-    assert len(again) == 2
+    later = _batches(send(2))
+    assert len(later) == 2
     assert pi.store.counters.values()["lost_by_recipients"] == len(lost), "each is told once"
 
 
