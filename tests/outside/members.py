@@ -212,7 +212,7 @@ def _opened(boxes: list[bytes], ephemeral: PublicKey, nonce: bytes, secrets: Ite
 
 def read_identity(folder: Path) -> tuple[bytes, list[bytes]]:
     """Return the signing key, and the noise secrets, of a device whose key files lie here without a passphrase."""
-    _, seed = parsed((folder / "identity.key").read_bytes(), (3, Size(32)))
+    _, seed = parsed((folder / "identity.key").read_bytes(), (1, Size(32)))
     content = (folder / "noise.keys").read_bytes()
     _, nonce, sealed = parsed(content, (1, _NONCE, bytes))
     head = cbor2.dumps([1, nonce])
