@@ -19,7 +19,8 @@ from bench.signed_commits import fetch_signed
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.group.manifest import Member, sign_manifest
-from covey.core.history.bodies import Body, Note
+from covey.core.history.bodies import Note
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -157,7 +158,7 @@ def _give_orders(device: Device, group_id: GroupId, operator: Identity) -> None:
         for number in range(1, _ORDERS + 1):
             parents = tuple(store.heads(group_id)[:MAXIMUM_PARENTS])
             height = 1 + max(held.height for each in parents if (held := store.held(group_id, each)) is not None)
-            body: Body = SettingOrder(EVERYBODY, f"app.{number % 10}", number)
+            body: OperationBody = SettingOrder(EVERYBODY, f"app.{number % 10}", number)
             if number == _ORDERS // 2:
                 body = OperatorChange(operator.signing_public, "", added=False)
             made = Operation(

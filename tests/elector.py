@@ -9,7 +9,8 @@ from covey.core.checkpoints.checkpoints import Checkpoint, Checkpoints
 from covey.core.checkpoints.covered import covered_by
 from covey.core.checkpoints.state import CheckpointState, state_of
 from covey.core.group.manifest import GroupManifest, read_manifest
-from covey.core.history.bodies import Body, Merge
+from covey.core.history.bodies import Merge
+from covey.core.history.body import OperationBody
 from covey.core.history.checkpoint import divided
 from covey.core.history.operation import Operation
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
@@ -58,7 +59,7 @@ class Elector:
         self._now_us += 5_000_000
         self._role.turn(self.device.node, Now(self._now_us, self._now_us))
 
-    def say(self, group_id: GroupId, body: Body) -> Operation:
+    def say(self, group_id: GroupId, body: OperationBody) -> Operation:
         """Write an operation."""
         with self.device.store.transaction():
             return self.device.node.history.write(group_id, body, self.device.now)

@@ -22,12 +22,10 @@ from typing import Any
 import pyarrow as pa
 
 from covey.core.actions.results import CommandState, OrderResult
-from covey.core.history.bodies import Body, read_body
+from covey.core.history.bodies import read_body
 from covey.core.history.kinds import ORDER_KINDS, OperationKind
 from covey.core.history.operation import Operation
-from covey.core.history.orders import Approval, CommandOrder, OperatorChange, Scalar, SettingOrder
-from covey.core.history.releases import ReleaseChange
-from covey.core.orders.selector import Selector, SelectorKind
+from covey.core.history.orders import Scalar
 from covey.core.settings.states import SettingReport, SettingState
 from covey.core.wire.message import Message, MessageType
 from covey.errors import MalformedError
@@ -84,40 +82,13 @@ def ordered(operation: Operation) -> Row:
     """
     if operation.kind not in ORDER_KINDS:
         raise MalformedError(f"an operation of kind {operation.kind} has no place in a vault: a newer Covey?")
-    row = _said(read_body(operation)) | {"operation": operation.id.hex(), "ordered_at": _time(operation.made_at_us)}
-    return row | {"kind": OperationKind(operation.kind).name.lower()}
-
-
-def _said(body: Body) -> Row:
-    match body:
-        case SettingOrder():
-            return {
-                "subject": body.key,
-                "value": _json(body.value),
-                "secret": body.sealed is not None,
-                "selector": _selector(body.selector),
-            }
-        case CommandOrder():
-            return {
-                "subject": body.action,
-                "value": json.dumps(dict(body.arguments), ensure_ascii=False, sort_keys=True),
-                "secret": body.sealed is not None,
-                "selector": _selector(body.selector),
-                "deadline": None if body.deadline_us is None else _time(body.deadline_us),
-                "once": body.once.hex(),
-            }
-        case ReleaseChange():
-            return {
-                "subject": body.once.hex(),
-                "value": _json(body.state.name.lower()),
-                "secret": False,
-                "once": body.once.hex(),
-            }
-        case OperatorChange():
-            return {"subject": body.key.hex(), "value": _json(body.added), "secret": False}
-        case Approval():
-            return {"subject": body.order.hex(), "secret": False}
-    raise MalformedError("no order")
+    row = read_body(operation).order_row()
+    if row.get("value") is not None:
+        row["value"] = json.dumps(row["value"], ensure_ascii=False)
+    if row.get("deadline") is not None:
+        row["deadline"] = _time(row["deadline"])
+    row |= {"operation": operation.id.hex(), "ordered_at": _time(operation.made_at_us)}
+    return row | {"kind": OperationKind(operation.kind).word}
 
 
 def reported_rows(message: Message) -> Iterator[tuple[str, bool, Row]]:
@@ -165,12 +136,6 @@ def reported_rows(message: Message) -> Iterator[tuple[str, bool, Row]]:
             "reported_at": said_at,
         }
         yield message.author.hex(), True, row
-
-
-def _selector(selector: Selector) -> str:
-    if selector.kind is SelectorKind.DEVICES:
-        return ",".join(each.hex() for each in selector.devices)
-    return str(selector)
 
 
 def _json(value: Scalar | None) -> str | None:

@@ -23,7 +23,8 @@ from covey.core.checkpoints.state import state_of
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.group.trust import GroupTrust
-from covey.core.history.bodies import Body, GroupProfile, Merge, Note
+from covey.adapters.local_api.bodies import Body
+from covey.core.history.bodies import GroupProfile, Merge, Note
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.orders import Approval, OperatorChange, SettingOrder

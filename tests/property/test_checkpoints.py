@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from covey.adapters.sqlite.store import empty_history
 from covey.core.checkpoints.covered import covered_by
 from covey.core.checkpoints.state import CheckpointState, state_of
-from covey.core.history.bodies import Body, GroupProfile, Merge, Note
+from covey.core.history.bodies import GroupProfile, Merge, Note
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval, SettingOrder
 from covey.core.orders.authority import Pins
@@ -31,7 +32,7 @@ def _written(chance: random.Random, count: int) -> list[Operation]:
     written: list[Operation] = []
     for number in range(count):
         parents = chance.sample(written[-5:], min(len(written), chance.randint(0, 3)))
-        bodies: list[Body] = [
+        bodies: list[OperationBody] = [
             adds(chance.choice(_PEOPLE)),
             removes(chance.choice(_PEOPLE)),
             SettingOrder(chance.choice((EVERYBODY, _PUMPS)), f"app.{number % 3}", number),

@@ -20,7 +20,8 @@ from covey.core.checkpoints.covered import covered_by
 from covey.core.checkpoints.forgetting import count_uncovered, forgettable
 from covey.core.checkpoints.state import state_of
 from covey.core.crypto import Identity
-from covey.core.history.bodies import Body, GroupProfile, Merge, Note
+from covey.core.history.bodies import GroupProfile, Merge, Note
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, SettingOrder
@@ -56,7 +57,7 @@ class _History:
             parents = self.chance.sample(self.written[-5:], min(len(self.written), self.chance.randint(0, 3)))
             self.say(self.chance.choice(_PEOPLE), self._body(), parents)
 
-    def say(self, author: Identity, body: Body, parents: Iterable[Operation]) -> Operation:
+    def say(self, author: Identity, body: OperationBody, parents: Iterable[Operation]) -> Operation:
         """Write one operation."""
         parents = list(parents)
         height = 1 + max((each.height for each in parents), default=0)
@@ -85,9 +86,9 @@ class _History:
         self.written.append(operation)
         return operation
 
-    def _body(self) -> Body:
+    def _body(self) -> OperationBody:
         chance = self.chance
-        bodies: list[Body] = [
+        bodies: list[OperationBody] = [
             adds(chance.choice(_PEOPLE)),
             removes(chance.choice(_PEOPLE)),
             SettingOrder(EVERYBODY, f"app.{chance.randrange(3)}", chance.randrange(100)),

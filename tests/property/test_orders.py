@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import empty_history
 from covey.core.crypto import Identity
-from covey.core.history.bodies import Body, Note
+from covey.core.history.bodies import Note
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval
@@ -59,7 +60,7 @@ def _written(drafts: list[_Draft], *, silent: Identity | None = None) -> list[Op
     written: list[Operation] = []
     for place, draft in enumerate(drafts):
         parents = {written[-back].id: written[-back] for back in draft.follows if back <= len(written)}
-        body: Body = order(draft.about)
+        body: OperationBody = order(draft.about)
         if draft.kind < 2:
             body = (adds, removes)[draft.kind](_PEOPLE[draft.about])
         elif draft.kind == 2 and draft.about < len(written):

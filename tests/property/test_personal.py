@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covey.adapters.sqlite.store import empty_history
-from covey.core.history.bodies import Body, Note, read_body
+from covey.core.history.bodies import Note, read_body
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.personal import Holding, OwnGroup, Preference
 from covey.core.ids import GroupId, Incarnation, OperationId
@@ -33,7 +34,7 @@ _MOST_GROUPS, _MOST_PREFERENCES = 3, 2
 _Found = tuple[dict[GroupId, tuple[Holding, str]], dict[tuple[GroupId | None, str], str]]
 
 
-def _body(chance: random.Random) -> Body:
+def _body(chance: random.Random) -> OperationBody:
     group_id = chance.choice((*_GROUPS, GROUP_ID))
     return chance.choice(
         (

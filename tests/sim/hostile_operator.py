@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.core import crypto
-from covey.core.history.bodies import Body, read_body
+from covey.core.history.bodies import read_body
+from covey.core.history.body import OperationBody
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import ID_BYTES, Log, Operation, operation_id, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
@@ -70,7 +71,7 @@ class HostileOperator:
         assert isinstance(body, SettingOrder)
         self._say(victim, self._append(replace(body, value="something else")))
 
-    def signed(self, body: Body, victim: Obedient) -> Operation:
+    def signed(self, body: OperationBody, victim: Obedient) -> Operation:
         """Sign something in knowledge of all that a victim has, and tell nobody."""
         return self._append(body, *self._heads(victim))
 
@@ -165,7 +166,7 @@ class HostileOperator:
     def _new_log(self) -> Log:
         return Log(self._device.key, Incarnation(self._chance.randbytes(8)))
 
-    def _append(self, body: Body, *parents: Operation) -> Operation:
+    def _append(self, body: OperationBody, *parents: Operation) -> Operation:
         """Sign what comes next in its log."""
         before = self._written[-1] if self._written else None
         if before is not None and all(each.id != before.id for each in parents):
@@ -177,7 +178,7 @@ class HostileOperator:
 
     def _sign(
         self,
-        body: Body,
+        body: OperationBody,
         *parents: Operation,
         log: Log | None = None,
         number: int = 1,

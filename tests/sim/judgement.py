@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from covey.core.history.bodies import Body, read_body
+from covey.core.history.bodies import read_body
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation
 from covey.core.history.orders import Approval, CommandOrder, OperatorChange, SettingOrder
@@ -183,7 +184,7 @@ class Judgement:
         )
 
 
-def _takes_the_place(later: Body, earlier: Body) -> bool:
+def _takes_the_place(later: OperationBody, earlier: OperationBody) -> bool:
     """Say whether one thing that an operator says is a setting in the place of another one."""
     if not isinstance(later, SettingOrder) or not isinstance(earlier, SettingOrder):
         return False

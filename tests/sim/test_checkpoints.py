@@ -15,7 +15,8 @@ import pytest
 from covey.core.checkpoints import checkpoints as checkpoints_module
 from covey.core.checkpoints.checkpoints import OPERATORS, STATE, Checkpoint, Checkpoints
 from covey.core.checkpoints.state import CheckpointState
-from covey.core.history.bodies import Body, GroupProfile, Note
+from covey.core.history.bodies import GroupProfile, Note
+from covey.core.history.body import OperationBody
 from covey.core.history.orders import OperatorChange, SettingOrder
 from covey.core.ids import OperationId
 from covey.core.orders.authority import Pins
@@ -65,10 +66,10 @@ def _run(folder: Path, seed: int) -> None:
     _check(world, legitimate, hostile, last, lies)
 
 
-def body_of(chance: random.Random, world: World) -> Body:
+def body_of(chance: random.Random, world: World) -> OperationBody:
     """Return something to say that bears on checkpoints, or does not."""
     someone = chance.choice(world.devices)
-    bodies: list[Body] = [
+    bodies: list[OperationBody] = [
         SettingOrder(EVERYBODY, f"app.{chance.randrange(4)}", chance.randrange(1_000)),
         SettingOrder(EVERYBODY, "app.token", sealed=chance.randbytes(8)),
         GroupProfile(chance.randbytes(4).hex()),

@@ -19,7 +19,8 @@ from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history import history as history_module
 from covey.core.history.acceptance import Acceptance
 from covey.core.history.asking import HistoryAsking
-from covey.core.history.bodies import Body, GroupProfile, Note, Session
+from covey.core.history.bodies import GroupProfile, Note, Session
+from covey.core.history.body import OperationBody
 from covey.core.history.history import History
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -113,7 +114,7 @@ def _flipped(raw: bytes) -> bytes:
     return raw[:10] + bytes([raw[10] ^ 1]) + raw[11:]
 
 
-def _bodies(chance: random.Random) -> Iterator[Body]:
+def _bodies(chance: random.Random) -> Iterator[OperationBody]:
     while True:
         yield chance.choice(
             [

@@ -147,7 +147,7 @@ class OrderWorld:
         """Have an operator agree with what the others who are pinned have said, perhaps."""
         operator = self.chance.choice(self.operators)
         own = operator.operations(self.group_id)
-        agreed = {read_body(each).order for each in own if each.author == operator.key and each.kind == 7}  # type: ignore[union-attr]
+        agreed = {read_body(each).subject() for each in own if each.author == operator.key and each.kind == 7}
         for each in own:
             said = (
                 isinstance(read_body(each), OperatorChange | SettingOrder | CommandOrder)

@@ -13,7 +13,7 @@ import pytest
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import find_state, open_device
 from covey.core.crypto import Identity
-from covey.core.history.bodies import Body
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Approval, SettingOrder
 from covey.core.ids import DeviceKey, Incarnation, OperationId, device_name, key_text
@@ -40,7 +40,7 @@ def _own_key(device: Here) -> str:
     return key
 
 
-def _said_by(device: Here, author: Identity, body: Body, now_us: int = 0) -> str:
+def _said_by(device: Here, author: Identity, body: OperationBody, now_us: int = 0) -> str:
     """Have a device hold what a member says after all that it holds; return its id."""
     with open_device(find_state(str(device.state))) as opened:
         group, operations = opened.pick_group(None), opened.store.operations

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from covey.core.actions.results import CommandState, OrderResult
-from covey.core.history.bodies import Body, Note
+from covey.core.history.bodies import Note
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import GroupId, Incarnation, LinkSeq, ManifestHash
@@ -27,7 +28,7 @@ GROUP = GroupId(bytes(32))
 NOW_US = 1_789_000_000_000_000
 
 
-def _order(body: Body, made_at_us: int = NOW_US) -> Operation:
+def _order(body: OperationBody, made_at_us: int = NOW_US) -> Operation:
     log = Log(ANN.signing_public, Incarnation(bytes(8)))
     operation = Operation(
         GROUP, log, 1, None, (), 1, ManifestHash(bytes(32)), made_at_us, int(body.kind), body.to_wire()

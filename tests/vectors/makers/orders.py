@@ -7,7 +7,7 @@ from typing import Any
 
 from covey.core.actions.secrets import seal_arguments
 from covey.core.crypto import Identity
-from covey.core.history.bodies import Body
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.history.releases import ReleaseChange, ReleaseState
@@ -25,7 +25,7 @@ _PUMPS = Selector(SelectorKind.LABEL, name="Pumpe 3")
 _REBOOT = CommandOrder(EVERYBODY, "reboot", {}, _ONCE)
 
 
-def said(author: Identity, body: Body, *parents: Operation, log: str = "") -> Operation:
+def said(author: Identity, body: OperationBody, *parents: Operation, log: str = "") -> Operation:
     """Return an operation that begins a log of its own, made of what it says, where, and `log`."""
     height = 1 + max((parent.height for parent in parents), default=0)
     ids = tuple(sorted(parent.id for parent in parents))
@@ -80,7 +80,7 @@ def _wave(selector: Selector, stop: int = 2, seen_within_us: int | None = None) 
 
 def _bodies() -> list[dict[str, Any]]:
     arguments = {"unit": "sshd.service", "lines": "50"}
-    taken: dict[str, Body] = {
+    taken: dict[str, OperationBody] = {
         "an operator is added": adds(BOB, "Frida, Werkstatt"),
         "an operator is removed": removes(BOB),
         "a setting for everybody": SettingOrder(EVERYBODY, "telemetry.batch_seconds", "2.5"),

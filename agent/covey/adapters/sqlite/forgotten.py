@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
+from covey.core.history.kinds import TARGETED_KINDS
 from covey.core.history.operation import ID_BYTES, Held, Log, OperationShape, Remains, read_operation
 from covey.core.ids import GroupId, OperationId
-from covey.core.orders.target import TARGETED, target_of
+from covey.core.orders.target import target_of
 
 _OF_LOG = "FROM forgotten_operation AS gone JOIN forgotten_log AS log ON log.id = gone.log "
 
@@ -51,7 +52,7 @@ class ForgottenOperations:
             (group_id,),
         )
         for arrival, found, author, incarnation, number, height, manifest, kind, length, parents, target in rows:
-            log, is_judged = Log(author, incarnation), kind in TARGETED
+            log, is_judged = Log(author, incarnation), kind in TARGETED_KINDS
             place = found, log, number, height, manifest, kind, is_judged, length, parents_of(parents), target
             yield arrival, Remains(*place), None
 

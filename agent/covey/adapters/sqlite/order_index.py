@@ -24,25 +24,12 @@ from struct import pack, unpack
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.forgotten import parents_of
 from covey.core.history.bodies import read_body
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import BEARING_ON_ORDERS
 from covey.core.history.operation import Log, Operation, read_operation
-from covey.core.history.orders import Approval, CommandOrder, SettingOrder
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
 from covey.core.orders.target import OrderTarget
 
-_KINDS = frozenset(
-    {
-        OperationKind.PROFILE,
-        OperationKind.OPERATOR,
-        OperationKind.SETTING,
-        OperationKind.COMMAND,
-        OperationKind.APPROVAL,
-        OperationKind.OBEYING,
-        OperationKind.CHECKPOINT,
-        OperationKind.RELEASE,
-    }
-)
 _MOST_NODES = 64
 _NONE = 0
 
@@ -55,13 +42,13 @@ class OrderIndex:
 
     def place(self, operation: Operation) -> tuple[int, bool, bytes | None]:
         """Return an operation's frontier, whether it is a node, and what it is about."""
-        bears = operation.kind in _KINDS
+        bears = operation.kind in BEARING_ON_ORDERS
         frontier, is_node = self._place(operation.group_id, operation.parents, bears=bears)
-        return frontier, is_node, _subject(operation) if bears else None
+        return frontier, is_node, read_body(operation).subject() if bears else None
 
     def place_of(self, group_id: GroupId, parents: Iterable[OperationId], kind: int) -> tuple[int, bool]:
         """Return the frontier of one of which only its place is known, and whether it is a node."""
-        return self._place(group_id, parents, bears=kind in _KINDS)
+        return self._place(group_id, parents, bears=kind in BEARING_ON_ORDERS)
 
     def _place(self, group_id: GroupId, parents: Iterable[OperationId], *, bears: bool) -> tuple[int, bool]:
         nodes, frontiers = self._of_parents(group_id, parents)
@@ -176,15 +163,6 @@ class OrderIndex:
         self._database.run("DELETE FROM order_frontier")
         self._database.run("UPDATE operation SET frontier = NULL, node = 0, subject = NULL")
         self._database.run("UPDATE forgotten_operation SET frontier = NULL, node = 0")
-
-
-def _subject(operation: Operation) -> bytes | None:
-    body = read_body(operation)
-    if isinstance(body, SettingOrder):
-        return body.key.encode()
-    if isinstance(body, CommandOrder):
-        return body.plan_id
-    return body.order if isinstance(body, Approval) else None
 
 
 def _read(nodes: bytes) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.forgotten import ForgottenOperations
 from covey.adapters.sqlite.order_index import OrderIndex
-from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
+from covey.core.history.kinds import JUDGED_BY_PLACE, OperationKind
 from covey.core.history.operation import Log, Operation, Remains, read_operation
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.target import target_of
@@ -37,7 +37,7 @@ class OperationPlaces:
         )
         for arrival, found, raw, subject in rows:
             it = read_operation(raw, verify=False)
-            judged = it.kind not in SAYS_NOTHING_JUDGED
+            judged = it.kind not in JUDGED_BY_PLACE
             place = it.log, it.number, it.height, it.manifest, it.kind, judged, len(raw), it.parents, target_of(it)
             yield arrival, Remains(found, *place), subject if it.kind == OperationKind.APPROVAL else None
 

@@ -58,7 +58,7 @@ def _of_group(device: Device, group: GroupManifest) -> list[FleetOrder]:
     found = []
     for each in operators.orders(device, group)[-_SHOWN:]:
         outcomes: dict[str, int] = {}
-        if each.kind == OperationKind.COMMAND.name.lower() and each.counts:
+        if each.kind == OperationKind.COMMAND.word and each.counts:
             report = command_reports.command_report(device, group, each.id)
             if isinstance(report, command_reports.CommandReport):
                 outcomes = {name: report.outcomes[name] for name in command_reports.OUTCOMES if report.outcomes[name]}

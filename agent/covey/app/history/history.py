@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,24 +10,15 @@ from covey.app.history.documents import HistoryEntry
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import (
-    Body,
-    GroupProfile,
-    Merge,
     Note,
-    Session,
     read_body,
 )
-from covey.core.history.checkpoint import CheckpointPart
-from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, StoredOperation, read_operation
-from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
-from covey.core.history.personal import OwnGroup, Preference
-from covey.core.history.releases import ReleaseChange
-from covey.core.ids import GroupId, OperationId, device_name
+from covey.core.ids import GroupId
 from covey.errors import LocalError
 
-KINDS = tuple(kind.name.lower() for kind in OperationKind)
+KINDS = tuple(kind.word for kind in OperationKind)
 """What operations are, as people write it."""
 
 _WINDOW = 256
@@ -112,77 +102,11 @@ def as_entry(device: Device, manifest: GroupManifest, operation: Operation, stor
         operation.id in device.node.history.standing(group_id).void,
         device.store.operations.numbered(group_id, operation.log, operation.number) > 1,
     )
-    return _with_body(known, read_body(operation), DeviceLabels((manifest,)))
-
-
-def _with_body(known: HistoryEntry, body: Body, labels: DeviceLabels) -> HistoryEntry:
-    if isinstance(body, Note):
-        readable = body.mime.startswith("text/")
-        return replace(
-            known,
-            mime=body.mime,
-            text=body.content.decode(errors="replace") if readable else None,
-            content=None if readable else b64encode(body.content).decode(),
-            bytes=len(body.content),
-            about=_hex(body.about),
-            replaces=_hex(body.replaces),
-        )
-    if isinstance(body, GroupProfile):
-        return replace(known, title=body.title, text=body.description)
-    if isinstance(body, Session):
-        return replace(
-            known,
-            uri=body.uri,
-            started_at_us=body.started_at_us,
-            ended_at_us=body.ended_at_us,
-            about=_hex(body.begun),
-        )
-    if isinstance(body, FileOffer):
-        return replace(known, text=body.name, bytes=body.content.size)
-    if isinstance(body, OwnGroup | Preference | ReleaseChange):
-        return replace(known, text=_change_text(body))
-    return known if isinstance(body, Merge) else replace(known, text=_order_text(body, labels), about=_approved(body))
-
-
-def _change_text(body: OwnGroup | Preference | ReleaseChange) -> str:
-    """Return what a person's device tells the others, or what an operator says of a release."""
-    if isinstance(body, ReleaseChange):
-        return f"release {body.once.hex()[:8]} is {body.state.name.lower()}" + (f": {body.why}" if body.why else "")
-    if isinstance(body, OwnGroup):
-        return f"group {body.group_id.hex()[:8]} {body.title}".rstrip() + f" is {body.holding.name.lower()}"
-    value = "(unset)" if body.value is None else body.value
-    return f"{body.key} = {value}" + ("" if body.group_id is None else f" for group {body.group_id.hex()[:8]}")
-
-
-def _order_text(
-    body: OperatorChange | SettingOrder | CommandOrder | Approval | Obeying | CheckpointPart, labels: DeviceLabels
-) -> str:
-    """Return what an operator says; what is sealed stays so."""
-    sealed = " (and what is sealed)"
-    match body:
-        case OperatorChange():
-            return f"{device_name(body.key)} {body.label}".rstrip() + (" is added" if body.added else " is removed")
-        case SettingOrder():
-            value = "(sealed)" if body.sealed is not None else "(unset)" if body.value is None else str(body.value)
-            return f"{body.key} = {value} for {body.selector.read_as(labels.named)}"
-        case CommandOrder():
-            arguments = "".join(f" {name}={value}" for name, value in body.arguments.items())
-            hidden = sealed if body.sealed is not None else ""
-            return f"{body.action}{arguments}{hidden} for {body.selector.read_as(labels.named)}"
-        case Approval():
-            return "approved"
-        case Obeying():
-            return "obeys commands from here on"
-        case CheckpointPart():
-            return f"part {body.index + 1} of {body.count} of the state {body.digest.hex()[:8]}"
-
-
-def _approved(body: Body) -> str | None:
-    return _hex(body.order) if isinstance(body, Approval) else None
-
-
-def _hex(operation_id: OperationId | None) -> str | None:
-    return None if operation_id is None else operation_id.hex()
+    body = read_body(operation)
+    shown, target = body.shown(), body.target()
+    if target is not None:
+        shown["text"] += f" for {target[0].read_as(DeviceLabels((manifest,)).named)}"
+    return replace(known, **shown)
 
 
 def every_operation(

@@ -8,7 +8,8 @@ from covey.adapters.wake_pipe import wake_agent
 from covey.app.device.device import Device
 from covey.app.history.history import pick_operation
 from covey.core.group.manifest import GroupManifest
-from covey.core.history.bodies import Body, GroupProfile, Note, Picture, is_mime_type
+from covey.core.history.bodies import GroupProfile, Note, Picture, is_mime_type
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation
 from covey.errors import LimitError, LocalError, RemoteError, UsageError
@@ -112,7 +113,7 @@ def group_profile(device: Device, manifest: GroupManifest) -> GroupProfile:
     return device.node.history.profile(manifest.group_id)
 
 
-def write(device: Device, manifest: GroupManifest, body: Body) -> Operation:
+def write(device: Device, manifest: GroupManifest, body: OperationBody) -> Operation:
     """Add an operation of this device to a group's history; its agent sends it at once.
 
     Raises:

@@ -11,7 +11,7 @@ from covey.app.groups.groups import pick_member
 from covey.app.history.history import as_entry, pick_operation
 from covey.app.history.writing import write
 from covey.core.group.manifest import GroupManifest, Member
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import GIVING_KINDS, KINDS, OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval, OperatorChange
 from covey.core.ids import DeviceKey, OperationId, device_name, fingerprint
@@ -22,8 +22,6 @@ from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 if TYPE_CHECKING:
     from covey.core.orders.release_standing import ReleaseStanding
-
-_ORDERS = (OperationKind.SETTING, OperationKind.COMMAND, OperationKind.RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
     Those whose words are forgotten here are left out.
     """
     here = device.store.operations
-    weighed = [_weighed(device, manifest, kind) for kind in _ORDERS]
+    weighed = [_weighed(device, manifest, kind) for kind in GIVING_KINDS]
     found = [*weighed[0].changes, *(order for each in weighed for order in each.orders)]
     entries = [_entry(device, manifest, each) for each in found if here.raw(manifest.group_id, each.id) is not None]
     return [entry for _, entry in sorted(entries, key=lambda each: each[0])]
@@ -174,7 +172,7 @@ def judged(device: Device, manifest: GroupManifest, operation: Operation) -> Ord
 
 
 def _found(device: Device, manifest: GroupManifest, operation: Operation) -> WeighedOrder:
-    weighed = _weighed(device, manifest, OperationKind(operation.kind) if operation.kind in _ORDERS else None)
+    weighed = _weighed(device, manifest, OperationKind(operation.kind) if operation.kind in GIVING_KINDS else None)
     for each in (*weighed.changes, *weighed.orders):
         if each.id == operation.id:
             return each
@@ -242,7 +240,7 @@ def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tupl
         shown.made_at_us,
         shown.text or "",
         tuple(sorted(map(device_name, order.signers))),
-        1 if operation.kind == OperationKind.RELEASE else device.config.operations.threshold,
+        device.config.operations.threshold if KINDS[OperationKind(operation.kind)].by_threshold else 1,
         order.counts,
     )
     return (operation.height, operation.id), entry

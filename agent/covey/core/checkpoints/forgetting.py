@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint
 from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import followed_by
-from covey.core.checkpoints.state import CheckpointState
-from covey.core.history.kinds import SAYS_NOTHING_JUDGED, OperationKind
+from covey.core.checkpoints.state import CheckpointState, GraphForm
+from covey.core.history.kinds import JUDGED_BY_PLACE, OperationKind
 from covey.core.history.operation import OperationShape
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
@@ -79,7 +79,7 @@ def count_uncovered(records: OperationRecords, group_id: GroupId, checkpoints: I
 
 
 def _may_go(shape: OperationShape) -> bool:
-    return shape.kind in SAYS_NOTHING_JUDGED or shape.kind == OperationKind.APPROVAL
+    return shape.kind in JUDGED_BY_PLACE or shape.kind == OperationKind.APPROVAL
 
 
 def _settled_orders(

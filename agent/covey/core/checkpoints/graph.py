@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.history.checkpoint import DIGEST_BYTES
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import TARGETED_KINDS, OperationKind
 from covey.core.history.operation import ID_BYTES, Log, OperationShape, Remains
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, GroupId, OperationId
-from covey.core.orders.target import TARGETED, OrderTarget
+from covey.core.orders.target import OrderTarget
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.history import (
@@ -175,7 +175,7 @@ def _check_target(it: Remains) -> None:
     Raises:
         RemoteError: it is not so.
     """
-    if it.kind not in TARGETED:
+    if it.kind not in TARGETED_KINDS:
         if it.target:
             raise MalformedError("a target of what is no order")
     elif (OrderTarget.from_wire(it.target).key is None) != (it.kind == OperationKind.COMMAND):

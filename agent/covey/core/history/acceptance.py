@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, read_manifest
 from covey.core.history.bodies import read_body
-from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
+from covey.core.history.kinds import KINDS, OperationKind, Place
 from covey.core.history.operation import Operation
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
 
 _REMEMBERED = 8
-_OF_ADMINS = frozenset({OperationKind.PROFILE, OperationKind.CHECKPOINT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +140,12 @@ class Acceptance:
                 raise MalformedError("an operation is higher than the one before it in its log")
         self._check_bounds(operation, wanted=wanted)
         read_body(operation)
-        if operation.kind in _OF_ADMINS and operation.author not in manifest.describers:
-            raise NotAllowedError(f"a {OperationKind(operation.kind).name.lower()} by a member that is no admin")
-        of_personal = operation.kind in PERSONAL_KINDS
-        if of_personal != manifest.is_personal and (of_personal or operation.kind == OperationKind.CHECKPOINT):
-            raise NotAllowedError(f"a {OperationKind(operation.kind).name.lower()} in a group of another mode")
+        kind = OperationKind(operation.kind)
+        traits = KINDS[kind]
+        if traits.by_admins and operation.author not in manifest.describers:
+            raise NotAllowedError(f"a {kind.word} by a member that is no admin")
+        if traits.place is (Place.SHARED if manifest.is_personal else Place.PERSONAL):
+            raise NotAllowedError(f"a {kind.word} in a group of another mode")
         return manifest
 
     def _check_bounds(self, operation: Operation, *, wanted: bool) -> None:

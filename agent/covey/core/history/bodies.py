@@ -1,15 +1,16 @@
-"""What operations say: one body for each kind (docs/protocol.md, "History"); those of operators: `orders.py`."""
+"""Bodies of operations that members write, and `read_body` for every kind (docs/protocol.md, "History")."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from base64 import b64encode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cache
+from importlib import import_module
+from typing import Any
 
-from covey.core.history.checkpoint import CheckpointPart
-from covey.core.history.kinds import OperationKind
+from covey.core.history.body import OperationBody
+from covey.core.history.kinds import KINDS, OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
-from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.ids import OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
@@ -22,16 +23,11 @@ from covey.limits.history import (
     MAXIMUM_URI_BYTES,
 )
 
-if TYPE_CHECKING:
-    from covey.core.history.files import FileOffer
-    from covey.core.history.personal import OwnGroup, Preference
-    from covey.core.history.releases import ReleaseChange
-
 _MIME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+/;= ")
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(OperationBody):
     """Nothing: it only follows what no operation had followed."""
 
     kind = OperationKind.MERGE
@@ -50,9 +46,13 @@ class Merge:
         cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "merge")
         return cls()
 
+    def shown(self) -> dict[str, Any]:
+        """Return nothing: it has no words."""
+        return {}
+
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(OperationBody):
     """What a person has to say: `content` of a MIME type, perhaps about another operation, or in place of one.
 
     `about` is the operation that it comments, `replaces` the note of the same author that it takes the place of.
@@ -87,6 +87,18 @@ class Note:
             raise MalformedError("a note's MIME type is none")
         return cls(mime, content, about, replaces)
 
+    def shown(self) -> dict[str, Any]:
+        """Return the text, or what is no text in base64."""
+        readable = self.mime.startswith("text/")
+        return {
+            "mime": self.mime,
+            "text": self.content.decode(errors="replace") if readable else None,
+            "content": None if readable else b64encode(self.content).decode(),
+            "bytes": len(self.content),
+            "about": hex_or_none(self.about),
+            "replaces": hex_or_none(self.replaces),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -97,7 +109,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupProfile:
+class GroupProfile(OperationBody):
     """What a group is called, what it is for, and its picture; the last one in the history's order holds."""
 
     title: str = ""
@@ -127,6 +139,10 @@ class GroupProfile:
             )
         )
 
+    def shown(self) -> dict[str, Any]:
+        """Return title and description."""
+        return {"title": self.title, "text": self.description}
+
 
 def _picture(value: object) -> Picture:
     mime, content = cbor.record(value, "avatar", cbor.text(MAXIMUM_MIME_BYTES), cbor.octets_to(MAXIMUM_AVATAR_BYTES))
@@ -136,7 +152,7 @@ def _picture(value: object) -> Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class Session(OperationBody):
     """People at work on the fleet together: where they meet, since when; and in a second operation, until when.
 
     The second one repeats what the first one said, and names it as `begun`. Times are the author's wall clock.
@@ -173,66 +189,39 @@ class Session:
             raise MalformedError("a session that ends before it begins")
         return cls(uri, started_at_us, ended_at_us, begun)
 
-
-Body: TypeAlias = (
-    "Merge | Note | GroupProfile | Session | OperatorChange | SettingOrder | CommandOrder | Approval | Obeying "
-    "| CheckpointPart | OwnGroup | Preference | FileOffer | ReleaseChange"
-)
-
-
-def _own_group(body: bytes) -> Body:
-    from covey.core.history.personal import OwnGroup  # most devices are nobody's own: it spares the memory
-
-    return OwnGroup.from_wire(body)
+    def shown(self) -> dict[str, Any]:
+        """Return where and when, and the operation that began it."""
+        return {
+            "uri": self.uri,
+            "started_at_us": self.started_at_us,
+            "ended_at_us": self.ended_at_us,
+            "about": hex_or_none(self.begun),
+        }
 
 
-def _preference(body: bytes) -> Body:
-    from covey.core.history.personal import Preference
-
-    return Preference.from_wire(body)
-
-
-def _file_offer(body: bytes) -> Body:
-    from covey.core.history.files import FileOffer
-
-    return FileOffer.from_wire(body)
+@cache
+def _class_of(kind: OperationKind) -> type[OperationBody]:
+    """Return the class of a kind's body; most devices never read most kinds, and spare the memory."""
+    module, _, name = KINDS[kind].body.partition(":")
+    found: type[OperationBody] = getattr(import_module(module), name)
+    return found
 
 
-def _release_change(body: bytes) -> Body:
-    from covey.core.history.releases import ReleaseChange
-
-    return ReleaseChange.from_wire(body)
-
-
-_READERS: dict[int, Callable[[bytes], Body]] = {
-    OperationKind.MERGE: Merge.from_wire,
-    OperationKind.NOTE: Note.from_wire,
-    OperationKind.PROFILE: GroupProfile.from_wire,
-    OperationKind.SESSION: Session.from_wire,
-    OperationKind.OPERATOR: OperatorChange.from_wire,
-    OperationKind.SETTING: SettingOrder.from_wire,
-    OperationKind.COMMAND: CommandOrder.from_wire,
-    OperationKind.APPROVAL: Approval.from_wire,
-    OperationKind.OBEYING: Obeying.from_wire,
-    OperationKind.CHECKPOINT: CheckpointPart.from_wire,
-    OperationKind.OWN_GROUP: _own_group,
-    OperationKind.PREFERENCE: _preference,
-    OperationKind.FILE: _file_offer,
-    OperationKind.RELEASE: _release_change,
-}
-
-
-def read_body(operation: Operation) -> Body:
+def read_body(operation: Operation) -> OperationBody:
     """Parse what an operation says.
 
     Raises:
         MalformedError: of a kind that this Covey does not know, or not of its kind's shape.
         LimitError: beyond a bound.
     """
-    read = _READERS.get(operation.kind)
-    if read is None:
+    if operation.kind not in KINDS:
         raise MalformedError(f"operation of kind {operation.kind}: a newer Covey?")
-    return read(operation.body)
+    return _class_of(OperationKind(operation.kind)).from_wire(operation.body)
+
+
+def hex_or_none(operation_id: OperationId | None) -> str | None:
+    """Return an id as programs read it."""
+    return None if operation_id is None else operation_id.hex()
 
 
 def is_mime_type(text: str) -> bool:

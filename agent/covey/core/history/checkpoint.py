@@ -6,8 +6,10 @@ A state that is too long for one operation is divided: each part but the first f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from covey.core import crypto
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.wire import cbor
 from covey.errors import LimitError, MalformedError
@@ -18,7 +20,7 @@ DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointPart:
+class CheckpointPart(OperationBody):
     """Bytes of a state: the part of that index, of `count` parts; `digest` is that of the whole state."""
 
     index: int
@@ -51,6 +53,10 @@ class CheckpointPart:
         if part.index >= part.count:
             raise MalformedError("a part of a checkpoint beyond its last one")
         return part
+
+    def shown(self) -> dict[str, Any]:
+        """Return which part of which state it is."""
+        return {"text": f"part {self.index + 1} of {self.count} of the state {self.digest.hex()[:8]}"}
 
 
 def state_digest(state: bytes) -> bytes:

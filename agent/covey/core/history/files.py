@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from covey.core.crypto import hkdf_sha256
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.ids import ContentHash, EpochId, GroupId
 from covey.core.wire import cbor
@@ -76,7 +77,7 @@ class ContentReference:
 
 
 @dataclass(frozen=True, slots=True)
-class FileOffer:
+class FileOffer(OperationBody):
     """A file that a member has put: what it is called, and by what it is asked for and opened.
 
     `sealed_secret`: what it is opened by, for some devices alone; none where the secret of the epoch opens it.
@@ -114,6 +115,10 @@ class FileOffer:
         if not is_file_name(name):
             raise MalformedError("a file of a name that is none")
         return cls(name, file_id, EpochId(epoch_id), content, *sealed)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the file's name, and its size in bytes."""
+        return {"text": self.name, "bytes": self.content.size}
 
 
 def is_file_name(text: str) -> bool:

@@ -23,7 +23,8 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.acceptance import Acceptance, Waits
-from covey.core.history.bodies import Body, GroupProfile, Merge, read_profile
+from covey.core.history.bodies import GroupProfile, Merge, read_profile
+from covey.core.history.body import OperationBody
 from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
@@ -171,7 +172,7 @@ class History:
             except LocalError:  # nobody keeps more of us: the removal stands all the same
                 self._records.counters.count("removals_not_written")
 
-    def write(self, group_id: GroupId, body: Body, now: Now) -> Operation:
+    def write(self, group_id: GroupId, body: OperationBody, now: Now) -> Operation:
         """Add an operation of this device to a group's history, and queue it for the members.
 
         Raises:
@@ -192,7 +193,7 @@ class History:
         newest = self._newest_manifest(group_id)
         return self._write(self._manifest_of_last(newest) or newest, newest, body, now)
 
-    def _write(self, manifest: GroupManifest, hearers: GroupManifest, body: Body, now: Now) -> Operation:
+    def _write(self, manifest: GroupManifest, hearers: GroupManifest, body: OperationBody, now: Now) -> Operation:
         group_id = manifest.group_id
         heads = self._heads_to_follow(group_id, manifest)
         written: list[Operation] = []
@@ -286,7 +287,7 @@ class History:
         return heads
 
     def _append(
-        self, group_id: GroupId, manifest: GroupManifest, parents: Iterable[OperationId], body: Body, now: Now
+        self, group_id: GroupId, manifest: GroupManifest, parents: Iterable[OperationId], body: OperationBody, now: Now
     ) -> Operation:
         records, log = self._records.operations, self._log(group_id)
         end = records.end_of(group_id, log)

@@ -1,8 +1,17 @@
-"""The kinds of operations (docs/protocol.md, "History")."""
+"""The kinds of operations and what each of them brings: the one table that everything else reads (docs/protocol.md,
+"History").
+
+To add a kind: give it a number in `OperationKind`, a row in `KINDS`, and a body class derived from `OperationBody`
+(`body.py`), which says its wire form, its sentence for people, its table row, and whom it is for. Acceptance, the index
+of orders, checkpoints, forgetting, attempts, the history's JSON, completions and the ingest read the table and the
+body.
+"""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntEnum
 
 
 class OperationKind(IntEnum):
@@ -23,26 +32,88 @@ class OperationKind(IntEnum):
     FILE = 12
     RELEASE = 13
 
+    @property
+    def word(self) -> str:
+        """The kind as people, programs and tables read it."""
+        return self.name.lower()
 
-ORDER_KINDS = (
-    OperationKind.OPERATOR,
-    OperationKind.SETTING,
-    OperationKind.COMMAND,
-    OperationKind.APPROVAL,
-    OperationKind.RELEASE,
-)
-"""What operators say to devices: a collector lands it."""
 
-PERSONAL_KINDS = (OperationKind.OWN_GROUP, OperationKind.PREFERENCE)
-"""What a person's devices say to each other, in their personal group alone."""
+class Place(Enum):
+    """In which groups a kind may be written."""
 
-SAYS_NOTHING_JUDGED = frozenset(
-    {
-        OperationKind.MERGE,
-        OperationKind.NOTE,
-        OperationKind.SESSION,
-        OperationKind.PROFILE,
-        OperationKind.CHECKPOINT,
-    }
-)
-"""What is judged by where it stands alone, once a later checkpoint covers it."""
+    ANYWHERE = "anywhere"
+    PERSONAL = "only in the group of one person's own devices"
+    SHARED = "in any group but a personal one"
+
+
+@dataclass(frozen=True, slots=True)
+class KindTraits:
+    """What a kind brings beside its body.
+
+    `body` is `module:Class`, imported when the first one is read. `by_admins`: where the group's mode has admins, only
+    they write it. `is_order`: operators say it to devices; collectors land it, and the table `orders` has a row for it.
+    `gives`: it asks devices for something, so that one by a device without authority is an attempt. `targeted`: it is
+    for the devices of a selector, and whom it was for remains when its words are deleted. `bears_on_orders`: judging
+    orders needs to know what follows it (`adapters/sqlite/order_index.py`). `judged_by_place`: once a checkpoint covers
+    it, nothing is judged by what it said, so that its words may be deleted. `by_threshold`: it counts when
+    `operations.threshold` operators have signed it; otherwise its author's signature is enough.
+    """
+
+    body: str
+    place: Place = Place.ANYWHERE
+    by_admins: bool = False
+    is_order: bool = False
+    gives: bool = False
+    targeted: bool = False
+    bears_on_orders: bool = False
+    judged_by_place: bool = False
+    by_threshold: bool = False
+
+
+_BODIES, _ORDERS = "covey.core.history.bodies", "covey.core.history.orders"
+
+KINDS: dict[OperationKind, KindTraits] = {
+    OperationKind.MERGE: KindTraits(f"{_BODIES}:Merge", judged_by_place=True),
+    OperationKind.NOTE: KindTraits(f"{_BODIES}:Note", judged_by_place=True),
+    OperationKind.PROFILE: KindTraits(
+        f"{_BODIES}:GroupProfile", by_admins=True, bears_on_orders=True, judged_by_place=True
+    ),
+    OperationKind.SESSION: KindTraits(f"{_BODIES}:Session", judged_by_place=True),
+    OperationKind.OPERATOR: KindTraits(
+        f"{_ORDERS}:OperatorChange", is_order=True, bears_on_orders=True, by_threshold=True
+    ),
+    OperationKind.SETTING: KindTraits(
+        f"{_ORDERS}:SettingOrder", is_order=True, gives=True, targeted=True, bears_on_orders=True, by_threshold=True
+    ),
+    OperationKind.COMMAND: KindTraits(
+        f"{_ORDERS}:CommandOrder", is_order=True, gives=True, targeted=True, bears_on_orders=True, by_threshold=True
+    ),
+    OperationKind.APPROVAL: KindTraits(f"{_ORDERS}:Approval", is_order=True, bears_on_orders=True),
+    OperationKind.OBEYING: KindTraits(f"{_ORDERS}:Obeying", bears_on_orders=True),
+    OperationKind.CHECKPOINT: KindTraits(
+        "covey.core.history.checkpoint:CheckpointPart",
+        place=Place.SHARED,
+        by_admins=True,
+        bears_on_orders=True,
+        judged_by_place=True,
+    ),
+    OperationKind.OWN_GROUP: KindTraits("covey.core.history.personal:OwnGroup", place=Place.PERSONAL),
+    OperationKind.PREFERENCE: KindTraits("covey.core.history.personal:Preference", place=Place.PERSONAL),
+    OperationKind.FILE: KindTraits("covey.core.history.files:FileOffer"),
+    OperationKind.RELEASE: KindTraits(
+        "covey.core.history.releases:ReleaseChange", is_order=True, gives=True, bears_on_orders=True
+    ),
+}
+
+
+def kinds_that(has: Callable[[KindTraits], bool]) -> tuple[OperationKind, ...]:
+    """Return the kinds whose traits are so, by number."""
+    return tuple(kind for kind, traits in KINDS.items() if has(traits))
+
+
+ORDER_KINDS = kinds_that(lambda traits: traits.is_order)
+GIVING_KINDS = kinds_that(lambda traits: traits.gives)
+TARGETED_KINDS = frozenset(kinds_that(lambda traits: traits.targeted))
+PERSONAL_KINDS = kinds_that(lambda traits: traits.place is Place.PERSONAL)
+JUDGED_BY_PLACE = frozenset(kinds_that(lambda traits: traits.judged_by_place))
+BEARING_ON_ORDERS = frozenset(kinds_that(lambda traits: traits.bears_on_orders))

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from covey.core import crypto
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import ID_BYTES
-from covey.core.ids import KEY_BYTES, DeviceKey, OperationId
+from covey.core.ids import KEY_BYTES, DeviceKey, OperationId, device_name
 from covey.core.orders.roll_out import RollOut
 from covey.core.orders.selector import Selector
 from covey.core.wire import cbor
@@ -43,7 +44,7 @@ _KEY = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorChange:
+class OperatorChange(OperationBody):
     """A device becomes an operator, or stops to be one; `label` is what people call it."""
 
     key: DeviceKey
@@ -72,9 +73,18 @@ class OperatorChange:
             )
         )
 
+    def shown(self) -> dict[str, Any]:
+        """Return whom it adds or removes."""
+        who = f"{device_name(self.key)} {self.label}".rstrip()
+        return {"text": f"{who} is {'added' if self.added else 'removed'}"}
+
+    def order_row(self) -> dict[str, Any]:
+        """Return the device, and whether it is added."""
+        return {"subject": self.key.hex(), "value": self.added, "secret": False}
+
 
 @dataclass(frozen=True, slots=True)
-class SettingOrder:
+class SettingOrder(OperationBody):
     """What a setting is to be for those whom the selector names; None: what it is without this order.
 
     In place of a value that others must not read stand the bytes `sealed` (`core/settings/secrets.py`).
@@ -111,6 +121,28 @@ class SettingOrder:
             raise MalformedError("a setting's value is either open or sealed")
         return cls(selector, key, value, sealed)
 
+    def shown(self) -> dict[str, Any]:
+        """Return key and value."""
+        value = "(sealed)" if self.sealed is not None else "(unset)" if self.value is None else str(self.value)
+        return {"text": f"{self.key} = {value}"}
+
+    def subject(self) -> bytes:
+        """Return the key."""
+        return self.key.encode()
+
+    def target(self) -> tuple[Selector, str | None]:
+        """Return whom it is for, and the key."""
+        return self.selector, self.key
+
+    def order_row(self) -> dict[str, Any]:
+        """Return key, value and whom it is for."""
+        return {
+            "subject": self.key,
+            "value": self.value,
+            "secret": self.sealed is not None,
+            "selector": self.selector.in_tables(),
+        }
+
 
 def read_scalar(value: object) -> Scalar:
     """Read a setting's value.
@@ -126,7 +158,7 @@ def read_scalar(value: object) -> Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandOrder:
+class CommandOrder(OperationBody):
     """An action that those whom the selector names are to do, once.
 
     `once` are 16 random bytes: a device does what carries them at most one time, in whatever group and operation it
@@ -182,6 +214,31 @@ class CommandOrder:
             raise MalformedError("a command in waves has no sealed arguments")
         return order
 
+    def shown(self) -> dict[str, Any]:
+        """Return the action and its open arguments."""
+        arguments = "".join(f" {name}={value}" for name, value in self.arguments.items())
+        hidden = " (and sealed arguments)" if self.sealed is not None else ""
+        return {"text": f"{self.action}{arguments}{hidden}"}
+
+    def subject(self) -> bytes | None:
+        """Return the plan that it is a wave of."""
+        return self.plan_id
+
+    def target(self) -> tuple[Selector, str | None]:
+        """Return whom it is for."""
+        return self.selector, None
+
+    def order_row(self) -> dict[str, Any]:
+        """Return the action, its open arguments, whom it is for, and until when."""
+        return {
+            "subject": self.action,
+            "value": dict(sorted(self.arguments.items())),
+            "secret": self.sealed is not None,
+            "selector": self.selector.in_tables(),
+            "deadline": self.deadline_us,
+            "once": self.once.hex(),
+        }
+
 
 def _name(maximum: int) -> cbor.Read[str]:
     """Read a name of small letters, digits, _ and -."""
@@ -211,7 +268,7 @@ def arguments_from_wire(value: object) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(OperationBody):
     """Its author agrees with an order, or with a change of operators."""
 
     order: OperationId
@@ -230,9 +287,21 @@ class Approval:
         """
         return cls(*cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "approval", cbor.octets(ID_BYTES)))
 
+    def shown(self) -> dict[str, Any]:
+        """Return the order that is approved."""
+        return {"text": "approved", "about": self.order.hex()}
+
+    def subject(self) -> bytes:
+        """Return the order."""
+        return self.order
+
+    def order_row(self) -> dict[str, Any]:
+        """Return the order."""
+        return {"subject": self.order.hex(), "secret": False}
+
 
 @dataclass(frozen=True, slots=True)
-class Obeying:
+class Obeying(OperationBody):
     """From here on its author obeys commands: those that follow this, directly or not."""
 
     kind = OperationKind.OBEYING
@@ -250,3 +319,7 @@ class Obeying:
         """
         cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "obeying")
         return cls()
+
+    def shown(self) -> dict[str, Any]:
+        """Return that its author obeys."""
+        return {"text": "obeys commands from here on"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.ids import GROUP_ID_BYTES, GroupId
 from covey.core.wire import cbor
@@ -22,7 +24,7 @@ class Holding(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnGroup:
+class OwnGroup(OperationBody):
     """What has become of a group, which its author calls `title`."""
 
     group_id: GroupId
@@ -52,9 +54,14 @@ class OwnGroup:
             raise MalformedError("a group that is neither held nor left nor erased: a newer Covey?")
         return cls(GroupId(group_id), Holding(holding), title)
 
+    def shown(self) -> dict[str, Any]:
+        """Return which group is held, left or erased."""
+        group = f"group {self.group_id.hex()[:8]} {self.title}".rstrip()
+        return {"text": f"{group} is {self.holding.name.lower()}"}
+
 
 @dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(OperationBody):
     """How a person wants something, everywhere or for one group; None: no longer."""
 
     group_id: GroupId | None
@@ -83,3 +90,10 @@ class Preference:
         if not key:
             raise MalformedError("a preference has a key")
         return cls(None if group_id is None else GroupId(group_id), key, value)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the key, its value and the group."""
+        value = "(unset)" if self.value is None else self.value
+        return {
+            "text": f"{self.key} = {value}" + ("" if self.group_id is None else f" for group {self.group_id.hex()[:8]}")
+        }

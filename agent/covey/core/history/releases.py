@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import ONCE_BYTES
 from covey.core.ids import KEY_BYTES, DeviceKey
@@ -30,7 +32,7 @@ class ReleaseState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseChange:
+class ReleaseChange(OperationBody):
     """A release is to be in a state from now on.
 
     It goes on in spite of the devices `accepted`, which count no more; `stop_percent` is another bound for it.
@@ -68,3 +70,17 @@ class ReleaseChange:
         if state != ReleaseState.GOING and (accepted or stop_percent is not None):
             raise MalformedError("a release that does not go on accepts nothing")
         return cls(once, ReleaseState(state), why, tuple(map(DeviceKey, accepted)), stop_percent)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the state of the release, and why."""
+        why = f": {self.why}" if self.why else ""
+        return {"text": f"release {self.once.hex()[:8]} is {self.state.name.lower()}{why}"}
+
+    def order_row(self) -> dict[str, Any]:
+        """Return the release and its state."""
+        return {
+            "subject": self.once.hex(),
+            "value": self.state.name.lower(),
+            "secret": False,
+            "once": self.once.hex(),
+        }

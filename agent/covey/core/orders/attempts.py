@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import GIVING_KINDS, OperationKind
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrder, weigh_orders
 from covey.core.orders.nodes import OrderNode
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 NO_OPERATOR, REMOVED, TOO_FEW = "not_an_operator", "was_removed", "not_enough_approvals"
 CODES = (NO_OPERATOR, REMOVED, TOO_FEW)
-_GIVEN = (OperationKind.SETTING, OperationKind.COMMAND, OperationKind.RELEASE)
-_ORDERS = frozenset({OperationKind.OPERATOR, *_GIVEN})
+_ORDERS = frozenset({OperationKind.OPERATOR, *GIVING_KINDS})
 
 
 class Attempt(NamedTuple):
@@ -46,7 +45,7 @@ def attempts(
     kinds = {*_ORDERS, OperationKind.APPROVAL}
     nodes = [each for each in records.nodes(group_id) if each.kind in kinds and not each.target]
     authors = frozenset(each.author for each in nodes)  # rule 3: also those that have left
-    given = {each.kind for each in nodes}.intersection(_GIVEN) or _GIVEN[:1]
+    given = {each.kind for each in nodes}.intersection(GIVING_KINDS) or GIVING_KINDS[:1]
     weighed = [weigh_orders(records, group_id, pins, authors, void, OperationKind(kind)) for kind in given]
     judged = {each.id: each for found in weighed for each in (*found.changes, *found.orders)}
     orders = {each.id for each in nodes if each.kind in _ORDERS}

@@ -47,7 +47,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import KINDS, OperationKind
 from covey.core.history.operation import Log, read_operation
 from covey.core.history.orders import OperatorChange
 from covey.core.ids import DeviceKey, GroupId, OperationId
@@ -223,7 +223,7 @@ class _Weighing:
             elif order.node.id == order.subject:
                 signers = self._signers(order.subject, -1, self._final) & members
                 counts, node = self._enough(index, signers), order.node
-                if kind is OperationKind.RELEASE:
+                if kind is not None and not KINDS[kind].by_threshold:
                     counts = node.author in signers
                 replaces = self._enough(index, self._signers(order.subject, -1, None))
                 orders.append(WeighedOrder(node.id, node.author, signers, counts, node.subject, replaces))

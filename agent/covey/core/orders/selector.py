@@ -73,6 +73,10 @@ class Selector:
             raise MalformedError("selected devices are ascending and distinct, one at least")
         return cls(SelectorKind.DEVICES, devices=selected)
 
+    def in_tables(self) -> str:
+        """Return it as tables have it: devices by their whole keys."""
+        return self.read_as(lambda key: key.hex(), ",") if self.kind is SelectorKind.DEVICES else str(self)
+
     def __str__(self) -> str:
         """Return it as a person writes it; devices by their names."""
         return self.read_as(device_name, ",")

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.history.bodies import read_body
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import TARGETED_KINDS
 from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import GroupId
 from covey.core.orders.nodes import OrderNode
 from covey.core.orders.selector import Selector
@@ -23,9 +22,6 @@ from covey.limits.orders import MAXIMUM_SETTING_KEY_BYTES
 
 if TYPE_CHECKING:
     from covey.core.records.history import OrderRecords
-
-TARGETED = frozenset({OperationKind.SETTING, OperationKind.COMMAND})
-"""The kinds of operations that have a target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +54,8 @@ class OrderTarget:
 
 def target_of(operation: Operation) -> bytes:
     """Return the target of an accepted operation; empty where it has none."""
-    order = read_body(operation) if operation.kind in TARGETED else None
-    if isinstance(order, SettingOrder):
-        return OrderTarget(order.selector, order.key).to_wire()
-    return OrderTarget(order.selector).to_wire() if isinstance(order, CommandOrder) else b""
+    target = read_body(operation).target() if operation.kind in TARGETED_KINDS else None
+    return b"" if target is None else OrderTarget(*target).to_wire()
 
 
 def target_of_node(records: OrderRecords, group_id: GroupId, node: OrderNode) -> OrderTarget:

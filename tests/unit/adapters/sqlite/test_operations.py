@@ -8,7 +8,8 @@ from pathlib import Path
 
 from covey.adapters.sqlite.salvage import salvage
 from covey.adapters.sqlite.store import empty_history
-from covey.core.history.bodies import Body, Note
+from covey.core.history.bodies import Note
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Log, Operation
 from covey.core.history.orders import Approval, OperatorChange, SettingOrder
 from covey.core.ids import GroupId, Incarnation, OperationId
@@ -24,7 +25,7 @@ def _write(device: Device, group_id: GroupId, text: str) -> Operation:
         return device.node.history.write(group_id, Note("text/plain", text.encode()), device.now)
 
 
-def _say(device: Device, group_id: GroupId, body: Body) -> None:
+def _say(device: Device, group_id: GroupId, body: OperationBody) -> None:
     with device.store.transaction():
         device.node.history.write(group_id, body, device.now)
 

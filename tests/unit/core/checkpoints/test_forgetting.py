@@ -9,7 +9,8 @@ from covey.core.checkpoints.checkpoints import Checkpoint, Checkpoints
 from covey.core.checkpoints.forgetting import base_of, count_uncovered, forgettable
 from covey.core.crypto import Identity
 from covey.core.group.manifest import Role
-from covey.core.history.bodies import Body, GroupProfile, Note
+from covey.core.history.bodies import GroupProfile, Note
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Operation, sign_operation
 from covey.core.history.orders import Approval
 from covey.core.orders.authority import Pins
@@ -28,7 +29,7 @@ _ALICES = replace(
 )
 
 
-def _goes_on(before: Operation, author: Identity, body: Body) -> Operation:
+def _goes_on(before: Operation, author: Identity, body: OperationBody) -> Operation:
     """Return an operation that follows another one, in the same log."""
     it = replace(said(author, body, before), log=before.log, number=before.number + 1, previous=before.id)
     return sign_operation(it, author)

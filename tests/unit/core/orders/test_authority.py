@@ -9,7 +9,8 @@ import pytest
 
 from covey.adapters.sqlite.store import empty_history
 from covey.core.crypto import Identity
-from covey.core.history.bodies import Body, read_body
+from covey.core.history.bodies import read_body
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.orders import Approval, CommandOrder, SettingOrder
@@ -160,7 +161,7 @@ def test_a_wave_of_somebody_who_is_no_operator_any_more_is_not_agreed_on_with_th
     assert _counting(_weighed([added, agreed, removed, by_bob])) == [agreed.id.hex()]
 
 
-def _numbered(author: Identity, number: int, body: Body, before: Operation) -> Operation:
+def _numbered(author: Identity, number: int, body: OperationBody, before: Operation) -> Operation:
     """Return an operation of an author's one log here; nobody asks here whether it follows the one before it."""
     log = Log(author.signing_public, FIRST.log.incarnation)
     previous = None if number == 1 else before.id
