@@ -23,8 +23,8 @@ from covey.core.checkpoints.state import state_of
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.group.trust import GroupTrust
-from covey.adapters.local_api.bodies import Body
 from covey.core.history.bodies import GroupProfile, Merge, Note
+from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.history.orders import Approval, OperatorChange, SettingOrder
@@ -113,7 +113,7 @@ class _OperationWriter:
         self.written.append(self._say(author, manifest, self._body(), parents, height))
 
     def _say(
-        self, author: Identity, manifest: GroupManifest, body: Body, parents: Sequence[Operation], height: int
+        self, author: Identity, manifest: GroupManifest, body: OperationBody, parents: Sequence[Operation], height: int
     ) -> Operation:
         own = self._last.setdefault(author.signing_public, [])
         lower = [each for each in own[-3:] if each.height < height]
@@ -140,10 +140,10 @@ class _OperationWriter:
     def _forked(self, own: Sequence[Operation], before: Operation) -> bool:
         return sum((each.log, each.number) == (before.log, before.number + 1) for each in own) > 1
 
-    def _body(self) -> Body:
+    def _body(self) -> OperationBody:
         chance = self.chance
         key = chance.choice(CAST).signing_public
-        bodies: list[Body] = [
+        bodies: list[OperationBody] = [
             OperatorChange(key, "", added=True),
             OperatorChange(key, "", added=False),
             SettingOrder(EVERYBODY, f"app.{chance.randrange(2)}", chance.randrange(9)),

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from covey.core.checkpoints.checkpoints import VOID, Checkpoint
 from covey.core.checkpoints.covered import covered_by, settled, weigh_covered
 from covey.core.checkpoints.graph import followed_by
-from covey.core.checkpoints.state import CheckpointState, GraphForm
+from covey.core.checkpoints.state import CheckpointState
 from covey.core.history.kinds import JUDGED_BY_PLACE, OperationKind
 from covey.core.history.operation import OperationShape
 from covey.core.ids import GroupId, OperationId
