@@ -130,6 +130,7 @@ _ENDS = {
 _CORE_MAY_USE = frozenset(
     [
         "__future__",
+        "abc",
         "array",
         "base64",
         "binascii",
@@ -142,6 +143,7 @@ _CORE_MAY_USE = frozenset(
         "hashlib",
         "heapq",
         "hmac",
+        "importlib",
         "io",
         "itertools",
         "json",
