@@ -65,6 +65,13 @@ def test_dev_deb_installs_what_the_package_carries() -> None:
     assert {*CARRIED} <= {each.name for extra in [*words.split(","), ""] for each in asked[extra]}
 
 
+def test_dev_test_names_files_that_are_there() -> None:
+    """pytest runs none of a part's tests where one of its files is missing."""
+    text = (ROOT / "dev").read_text(encoding="utf-8")
+    (names,) = re.findall(r"for file in (.*); do\n\s+own_spark", text)
+    assert not [name for name in names.split() if not (ROOT / f"tests/spark/test_{name}.py").exists()]
+
+
 def test_every_extra_that_is_named_is_there() -> None:
     named = {extra for _, text in _texts() for words in _NAMED.findall(text) for extra in words.split(",")}
     assert {"spark", "tables"} <= named
