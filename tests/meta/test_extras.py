@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from deb.__main__ import CARRIED
 from tests.meta.source_tree import PRODUCT, ROOT
 from tests.wheels import requirements
 
@@ -55,6 +56,20 @@ def test_the_tests_of_the_core_install_neither_tables_nor_java() -> None:
     for name in ("CORE", "AGENT"):
         installed = {each.name for extra in {*_chosen(name), ""} for each in asked[extra]}
         assert installed.isdisjoint({*_HEAVY, "pyarrow", "deltalake"})
+
+
+def test_dev_deb_installs_what_the_package_carries() -> None:
+    """In a tree that has nothing else, as somebody has it who only builds the package."""
+    (words,) = re.findall(r"set_up_python (\S+).*\n\s+exec \S+ -m deb", (ROOT / "dev").read_text(encoding="utf-8"))
+    asked = requirements()
+    assert {*CARRIED} <= {each.name for extra in [*words.split(","), ""] for each in asked[extra]}
+
+
+def test_dev_test_names_files_that_are_there() -> None:
+    """pytest runs none of a part's tests where one of its files is missing."""
+    text = (ROOT / "dev").read_text(encoding="utf-8")
+    (names,) = re.findall(r"for file in (.*); do\n\s+own_spark", text)
+    assert not [name for name in names.split() if not (ROOT / f"tests/spark/test_{name}.py").exists()]
 
 
 def test_every_extra_that_is_named_is_there() -> None:

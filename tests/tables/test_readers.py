@@ -89,6 +89,7 @@ def test_plain_parquet_for_who_wants_it(tables: str, tmp_path: Path, capsys: pyt
     assert "there is no table nothing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_documented_queries_run(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
     document = (ROOT / "docs" / "operations" / "tables.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```sql\n(.*?)```", document, re.DOTALL)

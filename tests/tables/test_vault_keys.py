@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.app.telemetry.vault import new_reader
 from covey.core.ids import NoisePublic
@@ -29,6 +31,7 @@ def _rotate(collector: Collector) -> None:
     collector.keys().prepare([], now)
 
 
+@pytest.mark.slow
 def test_an_ingest_goes_on_across_rotations_or_says_what_it_lacks(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     device = Author(collector, 1)
