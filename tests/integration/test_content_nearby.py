@@ -149,7 +149,7 @@ def test_of_many_that_want_a_file_at_once_one_asks_at_the_relay(site: list[Gatew
         wait_until(lambda each=each: original.name in each.ok("content", "ls"), "it is offered there")
     with ThreadPoolExecutor(len(others)) as at_once:
         ask = ("content", "fetch", original.name, "--wait", "0s")
-        [*at_once.map(lambda each: each.fails(*ask, code=1), others)]
+        [*at_once.map(lambda each: each.fails(*ask, code=124), others)]
     for each in others:
         wait_until(lambda each=each: each.json("content", "ls")[0]["state"] == "here", "it is here")
     by_relay = [each for each in others if "came from 127.0.0.1" not in each.log.read_text()]

@@ -20,28 +20,28 @@ import secrets
 import select
 import ssl
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from covey.adapters.http.exchange import Exchange
+from covey.adapters.http.listener import Listener, listening_at
+from covey.adapters.http.places import ConnectedClient, Phase, Places
 from covey.errors import ConfigurationError, CoveyError, LocalError
 
 _COOKIE = "covey-page"
 _OTHER_NAME = "this page has another name"
-_PATIENCE_S = 30.0
-"""How long a client may take for a request, or to take what it is sent."""
-_CLIENTS = 32
+_BUSY = "too many browsers at once"
 _SESSIONS = 64
 _WRONG_S = 1.0
-"""Between two wrong passwords, whoever tries."""
+"""Before a wrong password is answered: 32 strangers have so many guesses a second, of passwords of 12 characters or
+more. A right one is answered at once."""
 _LEAST_TO_COMPRESS = 1_024
 _GZIP = 16
 """Added to zlib's window bits, it asks for gzip's header."""
@@ -84,7 +84,7 @@ class Listen:
 
 
 class PageServer:
-    """Serves until closed, a thread for each client."""
+    """Serves until closed."""
 
     def __init__(
         self,
@@ -113,22 +113,22 @@ class PageServer:
         self._content = {f"/{file.name}": file.read_bytes() for file in files.iterdir() if _suffix(file.name) in _TYPES}
         self._content["/"] = self._content.pop("/index.html")
         self._answers, self._streams, self._actions = answers, streams, actions
+        tls = None if listen.certificate is None else _tls(listen.certificate, listen.key)
         try:
-            self._server = _Server((listen.host, listen.port), self)
+            listening = listening_at(listen.host, listen.port)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {listen.host}:{listen.port}: {error.strerror or error}", hint="--listen HOST:PORT"
             ) from error
-        scheme = "http"
-        if listen.certificate is not None:
-            scheme = "https"
-            self._server.tls = _tls(listen.certificate, listen.key)
+        scheme = "http" if tls is None else "https"
+        self._cookie_end = "" if tls is None else "; Secure"
         host = f"[{listen.host}]" if ":" in listen.host else listen.host
-        self.port: int = self._server.server_address[1]
+        self.port = int(listening.getsockname()[1])
         self.url = f"{scheme}://{host}:{self.port}/"
         self._hosts = {f"{host}:{self.port}", f"localhost:{self.port}"} if listen.password is None else None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
-        self._thread.start()
+        self._listener = Listener(
+            listening, "page", lambda client, places: _Visit(client, places, self).converse(), tls=tls
+        )
 
     @property
     def link(self) -> str:
@@ -138,9 +138,7 @@ class PageServer:
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._listener.close()
 
     def answer(self, visit: _Visit) -> None:
         """Answer one request that reads."""
@@ -150,6 +148,8 @@ class PageServer:
             visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, _OTHER_NAME)
         elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
             self._let_in(visit, query)
+        elif not visit.recognise():
+            visit.refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
         elif parts.path in self._streams:
             visit.stream(self._streams[parts.path](query, visit.has_gone))
         elif parts.path in self._answers:
@@ -168,6 +168,8 @@ class PageServer:
             visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, _OTHER_NAME)
         elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
             visit.refuse(HTTPStatus.UNAUTHORIZED, "open the page first")
+        elif not visit.recognise():
+            visit.refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
         elif visit.headers.get("Origin") != origin:
             visit.refuse(HTTPStatus.FORBIDDEN, "another site asks for this")
         elif parts.path not in self._actions:
@@ -183,14 +185,15 @@ class PageServer:
         session = self._doorkeeper.let_in(query.get("key", ""), visit.headers.get("Authorization", ""))
         if session is None:
             by_password = self._doorkeeper.link_key is None
+            if visit.headers.get("Authorization"):
+                visit.delay(_WRONG_S)
             visit.refuse(
                 HTTPStatus.UNAUTHORIZED,
                 "a password is needed" if by_password else "open the link that covey dashboard has printed last",
                 {"WWW-Authenticate": 'Basic realm="covey", charset="UTF-8"'} if by_password else {},
             )
             return
-        secure = "; Secure" if self._server.tls is not None else ""
-        cookie = f"{_COOKIE}={session}; HttpOnly; SameSite=Strict; Path=/{secure}"
+        cookie = f"{_COOKIE}={session}; HttpOnly; SameSite=Strict; Path=/{self._cookie_end}"
         visit.redirect("/", cookie)
         if self._doorkeeper.link_key is not None:
             self._link_used(self.link)
@@ -241,74 +244,27 @@ class _Doorkeeper:
             _, _, said = base64.b64decode(encoded, validate=True).partition(b":")
         except binascii.Error:
             said = b""
-        right = hmac.compare_digest(said, self._password)
-        if not right:
-            time.sleep(_WRONG_S)  # under the lock: guesses do not go side by side
-        return right
+        return hmac.compare_digest(said, self._password)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
+class _Visit(Exchange):
+    """A connection of a browser."""
 
-    def __init__(self, address: tuple[str, int], page: PageServer) -> None:
+    def __init__(self, client: ConnectedClient, places: Places, page: PageServer) -> None:
         self._page = page
-        self.tls: ssl.SSLContext | None = None
-        self._free = threading.BoundedSemaphore(_CLIENTS)
-        if ":" in address[0]:
-            import socket
+        super().__init__(client, places)
 
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Visit)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def respond(self) -> None:
+        """Answer, or act. A body is not read: whatever follows it is not taken for another request."""
+        self.close_connection |= self.command != "GET" or "Content-Length" in self.headers
         try:
-            request.settimeout(_PATIENCE_S)
-            if self.tls is not None:  # here, and not where connections are accepted: a silent client stops nobody
-                request = self.tls.wrap_socket(request, server_side=True)
-            super().process_request_thread(request, client_address)
-        except OSError:
-            self.shutdown_request(request)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that went away."""
-
-    def visit(self, visit: _Visit) -> None:
-        """Answer one request."""
-        if visit.command == "POST":
-            self._page.act(visit)
-        else:
-            self._page.answer(visit)
-
-
-class _Visit(BaseHTTPRequestHandler):
-    """A connection; the base class parses, and calls `do_GET` for each request."""
-
-    protocol_version = "HTTP/1.1"
-    server_version = "covey"
-    sys_version = ""
-    server: _Server
-
-    def do_GET(self) -> None:
-        """Answer."""
-        self._answer()
-
-    def do_POST(self) -> None:
-        """Act. A body is not read: whatever follows is not taken for another request."""
-        self.close_connection = True
-        self._answer()
-
-    def _answer(self) -> None:
-        try:
-            self.server.visit(self)
+            match self.command:
+                case "GET":
+                    self._page.answer(self)
+                case "POST":
+                    self._page.act(self)
+                case _:
+                    self.refuse(HTTPStatus.NOT_IMPLEMENTED, "this page is read, and acts by POST")
         except LocalError as error:
             self.refuse(HTTPStatus.NOT_FOUND, str(error))
         except CoveyError as error:
@@ -321,7 +277,11 @@ class _Visit(BaseHTTPRequestHandler):
             content = gzip.compress(content, 5)
             headers["Content-Encoding"] = "gzip"
         self._begin(status, {**headers, "Content-Length": str(len(content))})
-        self.wfile.write(content)
+        self.write(content)
+
+    def refuse_head(self, status: HTTPStatus, why: str) -> None:
+        """Answer what is no request."""
+        self.refuse(status, why)
 
     def refuse(self, status: HTTPStatus, why: str, headers: Mapping[str, str] | None = None) -> None:
         """Say why not."""
@@ -334,6 +294,9 @@ class _Visit(BaseHTTPRequestHandler):
     def stream(self, events: Iterator[Any]) -> None:
         """Send server-sent events (WHATWG HTML, section 9.2) until the client goes."""
         self.close_connection = True
+        if not self.enter(Phase.STREAMED):
+            self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
+            return
         headers = {"Content-Type": "text/event-stream", "Connection": "close"}
         compress: Callable[[bytes], bytes] = bytes
         if self._takes_gzip():
@@ -342,8 +305,7 @@ class _Visit(BaseHTTPRequestHandler):
         self._begin(HTTPStatus.OK, headers)
         for event in events:
             text = ": \n\n" if event is None else f"data: {json.dumps(event)}\n\n"
-            self.wfile.write(compress(text.encode()))
-            self.wfile.flush()
+            self.write(compress(text.encode()))
 
     def has_gone(self) -> bool:
         """Say whether a client that is sent events has gone: until then it has nothing more to say."""
@@ -355,13 +317,7 @@ class _Visit(BaseHTTPRequestHandler):
         return "gzip" in self.headers.get("Accept-Encoding", "")
 
     def _begin(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**_HEADERS, **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
-        """Log nothing: addresses hold keys."""
+        self.begin(status, {**_HEADERS, **headers})
 
 
 def _pieces(compressor: zlib._Compress) -> Callable[[bytes], bytes]:

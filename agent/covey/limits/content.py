@@ -84,7 +84,8 @@ CONTENT_EXPIRY_S = 30
 """How long a relay keeps what is asked for and given: then it is asked for again."""
 
 LAN_CLIENTS = 32
-"""Connections of peers that are served at the same time, a thread each; one more is turned away, and asks elsewhere."""
+"""Peers that are given files at the same time, a thread each; one more is turned away, and asks elsewhere. As many
+connections may have asked for nothing yet."""
 
 GIVEN_CHUNKS = 16
 """Of a file on its way, that are verified and then given in one answer: what a peer asks for next has come by then."""

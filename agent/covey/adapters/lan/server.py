@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-import socket
-import socketserver
-import threading
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from typing import Any
 
+from covey.adapters.http.exchange import Exchange
+from covey.adapters.http.listener import Listener, listening_at
+from covey.adapters.http.places import Bounds, ConnectedClient, Phase, Places
 from covey.adapters.lan.chunks import GivenChunks, given_chunks
 from covey.adapters.lan.tags import AT_RELAY, CONTENT_PATH, SALT_BYTES, SALT_PATH, is_near, tag_of
 from covey.core.ids import ContentHash
@@ -21,13 +19,14 @@ from covey.errors import ConfigurationError
 from covey.limits.content import LAN_CLIENTS, LAN_SECONDS, LAN_SILENCE_S
 from covey.ports import GivenFile
 
+_BOUNDS = Bounds(strangers=LAN_CLIENTS, known=LAN_CLIENTS, request_s=LAN_SILENCE_S, silence_s=LAN_SILENCE_S)
 _RANGE = re.compile(r"bytes=([0-9]{1,12})-([0-9]{1,12})?")
 
 
 class LanServer:
-    """Serves until closed, a thread for each connection. What is offered, `offer` says."""
+    """Serves until closed. What is offered, `offer` says."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, bounds: Bounds = _BOUNDS) -> None:
         """Listen.
 
         Raises:
@@ -36,18 +35,23 @@ class LanServer:
         self.salt = secrets.token_bytes(SALT_BYTES)
         self._offered: Mapping[str, GivenFile] = {}
         try:
-            self._server = _Server((host, port), self)
+            listening = listening_at(host, port)
         except (OSError, OverflowError) as error:
             raise ConfigurationError(
                 f"files cannot be given at {host}:{port}: {error}", hint="covey config set content.lan_listen HOST:PORT"
             ) from error
-        self._thread = threading.Thread(target=self._server.serve, name="lan", daemon=True)
-        self._thread.start()
+        self._listener = Listener(
+            listening,
+            "lan",
+            lambda client, places: FileConversation(client, places, self).converse(),
+            bounds,
+            admits=is_near,
+        )
 
     @property
     def port(self) -> int:
         """Where it listens."""
-        return int(self._server.server_address[1])
+        return self._listener.port
 
     def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
         """Give these, by their hashes, and nothing else, from now on."""
@@ -59,88 +63,38 @@ class LanServer:
 
     def close(self) -> None:
         """Stop listening; what is being given ends with the process."""
-        self._server.stop()
-        self._thread.join()
-        self._server.server_close()
+        self._listener.close()
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
-    request_queue_size = LAN_CLIENTS
-
-    def __init__(self, address: tuple[str, int], owner: LanServer) -> None:
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        self._places = threading.BoundedSemaphore(LAN_CLIENTS)
-        self._stopped = False
-        super().__init__(address, lambda request, client, server: _Conversation(request, client, server, owner))
-
-    def serve(self) -> None:
-        """Serve until stopped."""
-        while not self._stopped:
-            self.handle_request()
-
-    def stop(self) -> None:
-        """Let `serve` return."""
-        self._stopped = True
-        self.socket.shutdown(socket.SHUT_RDWR)
-
-    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - the base class's
-        return is_near(str(client_address[0]))
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no thread more, as the service's TasksMax or the user's limit has it
-            self._places.release()
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a peer that went away, or asked what is no request."""
-
-
-class _Conversation(BaseHTTPRequestHandler):
+class FileConversation(Exchange):
     """One connection. A request that is none of the two is answered by its status alone."""
 
-    protocol_version = "HTTP/1.1"
-    server_version = "covey"
-    sys_version = ""
-    timeout = LAN_SILENCE_S
-
-    def __init__(self, request: Any, client_address: Any, server: Any, owner: LanServer) -> None:
+    def __init__(self, client: ConnectedClient, places: Places, owner: LanServer) -> None:
+        """Note until when it is served."""
         self._owner = owner
         self._ends = time.monotonic() + LAN_SECONDS
-        super().__init__(request, client_address, server)
+        super().__init__(client, places)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
-        """Log nothing: strangers ask what they like."""
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what the base class could not read."""
-        del message, explain
+    def refuse_head(self, status: HTTPStatus, why: str) -> None:
+        """Answer what is no request, by its status alone."""
+        del why
         self.close_connection = True
-        self._answer(HTTPStatus(code), 0)
+        self._answer(status, 0)
 
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         """Give the salt, or a part of what a tag names."""
         if time.monotonic() >= self._ends:
             self.close_connection = True
+        elif self.command != "GET":
+            self.refuse_head(HTTPStatus.NOT_IMPLEMENTED, "")
         elif self.path == SALT_PATH:
             self._answer(HTTPStatus.OK, len(self._owner.salt))
-            self.wfile.write(self._owner.salt)
+            self.write(self._owner.salt)
         elif (given := self._given()) is None:
             self._answer(HTTPStatus.NOT_FOUND, 0)
+        elif not self.recognise() or not self.enter(Phase.ANSWERED):  # a tag proves that its peer knows the hash
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, 0)
+            self.close_connection = True
         else:
             self._give(given)
 
@@ -180,10 +134,6 @@ class _Conversation(BaseHTTPRequestHandler):
         self.close_connection = self.close_connection or first < end
 
     def _answer(self, status: HTTPStatus, size: int, fields: Mapping[str, str] | None = None) -> None:
+        content = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         with contextlib.suppress(OSError):
-            self.send_response(status)
-            self.send_header("Content-Type", "application/octet-stream")
-            self.send_header("Content-Length", str(size))
-            for name, value in (fields or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
+            self.begin(status, {**content, **(fields or {})})

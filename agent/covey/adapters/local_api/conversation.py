@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import re
 import zlib
@@ -12,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import parse_qsl, urlsplit
 
-from covey.adapters.local_api.bodies import NoRoomError, TimedReader
-from covey.adapters.local_api.connections import Phase
+from covey.adapters.http.exchange import Exchange
+from covey.adapters.http.places import Phase
+from covey.adapters.http.reading import NoRoomError
 from covey.adapters.local_api.routes import EventStream, NoContent, Octets, Request, ServerSentEvent, Text
 from covey.errors import (
     ConfigurationError,
@@ -31,9 +30,8 @@ from covey.errors import (
 )
 
 if TYPE_CHECKING:
-    from covey.adapters.local_api.bodies import SharedBytes
-    from covey.adapters.local_api.bounds import Bounds
-    from covey.adapters.local_api.connections import Connections
+    from covey.adapters.http.places import ConnectedClient, Places
+    from covey.adapters.http.reading import SharedBytes
     from covey.adapters.local_api.routes import Answer, Route
     from covey.ports import Report
 
@@ -43,60 +41,23 @@ _BUSY = "too many clients at once"
 _LATER = {"Retry-After": "1"}
 
 
-class Conversation(BaseHTTPRequestHandler):
-    """A connection; the base class parses, and calls `do_METHOD` for each request."""
-
-    protocol_version = "HTTP/1.1"
-    server_version = "covey"
-    sys_version = ""
+class Conversation(Exchange):
+    """A connection of a program."""
 
     def __init__(
-        self,
-        request: Any,
-        client_address: Any,
-        server: Any,
-        routes: tuple[Route, ...],
-        report: Report,
-        bounds: Bounds,
-        connections: Connections,
-        shared: SharedBytes,
+        self, client: ConnectedClient, places: Places, routes: tuple[Route, ...], report: Report, shared: SharedBytes
     ) -> None:
         self._routes = routes
         self._report = report
-        self._connections = connections
         self._shared = shared
-        self._reader = TimedReader(request, bounds)
-        super().__init__(request, client_address, server)
+        super().__init__(client, places)
 
-    def setup(self) -> None:
-        """Read through a clock."""
-        super().setup()
-        self.rfile.close()
-        self.rfile = io.BufferedReader(self._reader)
+    def refuse_head(self, status: HTTPStatus, why: str) -> None:
+        """Refuse what is no request, as everything else is refused."""
+        self._refuse(status, "http", why, "")
 
-    def handle_one_request(self) -> None:
-        """Await a request, and answer it."""
-        self._reader.await_request()
-        if self._connections.enter(self.connection, Phase.AWAITED):
-            super().handle_one_request()
-        else:
-            self.close_connection = True
-
-    def __getattr__(self, name: str) -> Callable[[], None]:
-        """Let every method that a client names reach the routes, which refuse those that they do not know."""
-        if name.startswith("do_"):
-            return self._answer
-        raise AttributeError(name)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse what the base class could not read, as everything else is refused."""
-        status = HTTPStatus(code)
-        self._refuse(status, "http", message or explain or status.phrase, "")
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
-        """Log nothing: who may speak here may also read the journal."""
-
-    def _answer(self) -> None:
+    def respond(self) -> None:
+        """Answer by the route of the request; those that do not know its method refuse it."""
         with contextlib.ExitStack() as held:  # what a body takes is given back before its answer is sent
             send = self._answered(held)
         send()
@@ -141,11 +102,13 @@ class Conversation(BaseHTTPRequestHandler):
         words = dict(named)
         if len(words) < len(named):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, "a parameter stands there twice")
+        if not self.recognise():
+            raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER)
         self._enter(Phase.ANSWERED)
-        key, last = self.headers.get("Idempotency-Key"), self.headers.get("Last-Event-ID")
+        key, last = (next(iter(self.headers.get_all(name)), None) for name in ("Idempotency-Key", "Last-Event-ID"))
         if file is None:
-            content = _decoded(content, self.headers.get("Content-Encoding"), route.body_bytes_max)
-        return Request(matched, words, self.headers.get_content_type(), content, key, last, file)
+            content = _decoded(content, self.headers.get("Content-Encoding", "identity"), route.body_bytes_max)
+        return Request(matched, words, self.headers.media_type, content, key, last, file)
 
     def _spooled(self, spool: Callable[[int], BinaryIO], size: int) -> BinaryIO:
         """Read a body into a file."""
@@ -157,7 +120,7 @@ class Conversation(BaseHTTPRequestHandler):
             self._discard(size)
             raise
         try:
-            self._reader.spool(file, self.rfile, size)
+            self.reader.spool(file, self.rfile, size)
         except OSError as error:
             file.close()
             if error.errno == errno.ENOSPC:
@@ -166,7 +129,7 @@ class Conversation(BaseHTTPRequestHandler):
         return file
 
     def _enter(self, phase: Phase) -> None:
-        if not self._connections.enter(self.connection, phase):
+        if not self.enter(phase):
             raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER)
 
     def _first(self, parts: Iterator[bytes]) -> bytes:
@@ -186,9 +149,7 @@ class Conversation(BaseHTTPRequestHandler):
 
     def _length(self, most: int) -> int:
         """Return how long the body is. It has one length, or none: RFC 9112, section 6.3."""
-        lengths = self.headers.get_all("Content-Length", ["0"])
-        if self.headers.defects:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the header fields are malformed")
+        lengths = self.headers.get_all("Content-Length") or ["0"]
         if "Transfer-Encoding" in self.headers:
             if "Content-Length" in self.headers:
                 raise _RefusedError(HTTPStatus.BAD_REQUEST, "Content-Length and Transfer-Encoding together")
@@ -228,29 +189,22 @@ class Conversation(BaseHTTPRequestHandler):
     def _send(
         self, status: HTTPStatus, content_type: str, content: bytes, headers: Mapping[str, str] | None = None
     ) -> None:
+        about = {"Content-Type": content_type, "Content-Length": str(len(content))}
+        if status is HTTPStatus.NO_CONTENT:  # which has neither (RFC 9110, section 8.6)
+            about = {}
         with contextlib.suppress(OSError):
-            self.send_response(status)
-            if status is not HTTPStatus.NO_CONTENT:  # which has neither (RFC 9110, section 8.6)
-                self.send_header("Content-Type", content_type)
-                self.send_header("Content-Length", str(len(content)))
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
+            self.begin(status, {**about, **(headers or {})})
             if self.command != "HEAD":
-                self.wfile.write(content)
+                self.write(content)
 
     def _stream(self, content_type: str, parts: Iterator[bytes], first: bytes, size: int | None = None) -> None:
         self.close_connection = True
         with contextlib.suppress(OSError, CoveyError):
-            self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", content_type)
-            if size is not None:
-                self.send_header("Content-Length", str(size))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(first)
+            length = {} if size is None else {"Content-Length": str(size)}
+            self.begin(HTTPStatus.OK, {"Content-Type": content_type, **length})
+            self.write(first)
             for each in parts:
-                self.wfile.write(each)
+                self.write(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +215,9 @@ class _Stream:
     parts: Iterator[bytes]
 
 
-def _decoded(content: bytes, encoding: str | None, most: int) -> bytes:
+def _decoded(content: bytes, encoding: str, most: int) -> bytes:
     """Undo the encoding of a body, which may be gzip's; what it holds is bounded as if it had come as it is."""
-    match (encoding or "identity").lower():
+    match encoding.lower():
         case "identity":
             return content
         case "gzip":

@@ -1,4 +1,4 @@
-"""The server: the socket's file and whom it lets in, and a thread for each client."""
+"""The socket of the local API: its file, and whom it lets in."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import contextlib
 import errno
 import os
 import socket
-import socketserver
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from covey.adapters.files import storage_error
-from covey.adapters.local_api.bodies import SharedBytes
-from covey.adapters.local_api.bounds import Bounds
-from covey.adapters.local_api.connections import Connections
+from covey.adapters.http.listener import Listener
+from covey.adapters.http.places import Bounds
+from covey.adapters.http.reading import SharedBytes
 from covey.adapters.local_api.conversation import BUSY, Conversation
 from covey.errors import ConfigurationError
 
@@ -27,12 +25,10 @@ _VISIT_S = 1.0
 _PATH_BYTES = 107
 """What `sockaddr_un` holds."""
 _DISK_REFUSES = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
-_WAITING_CONNECTIONS = 32
-"""Accepted by the kernel before the server sees them."""
 
 
 class LocalApi:
-    """A server thread, and a thread for each client."""
+    """The local API, as long as it is open."""
 
     def __init__(
         self, path: Path, group: str, routes: tuple[Route, ...], report: Report, bounds: Bounds | None = None
@@ -52,7 +48,7 @@ class LocalApi:
         _clear_away(path)
         before = os.umask(0o177)
         try:
-            self._server = _Server(str(path), routes, report, bounds or Bounds())
+            listening = _listening(path)
         except OSError as error:
             if error.errno in _DISK_REFUSES:
                 raise storage_error("make", path, error) from error
@@ -62,18 +58,25 @@ class LocalApi:
             ) from error
         finally:
             os.umask(before)
-        self._open_to(group, gid)
-        self._thread = threading.Thread(target=self._server.serve, name="local api", daemon=True)
-        self._thread.start()
+        self._open_to(listening, group, gid)
+        bounds = bounds or Bounds()
+        shared = SharedBytes(bounds)
+        self._listener = Listener(
+            listening,
+            "local api",
+            lambda client, places: Conversation(client, places, routes, report, shared).converse(),
+            bounds,
+            busy=BUSY,
+        )
 
-    def _open_to(self, group: str, gid: int) -> None:
+    def _open_to(self, listening: socket.socket, group: str, gid: int) -> None:
         """Let the group in."""
         try:
             if group:  # the units' filter refuses the call, also where it would change nothing
                 os.chown(self._path, -1, gid)
             self._path.chmod(0o660)
         except OSError as error:
-            self._server.server_close()
+            listening.close()
             self._path.unlink(missing_ok=True)
             raise ConfigurationError(
                 f"the local API cannot be the group {group}'s: {error.strerror}",
@@ -83,9 +86,7 @@ class LocalApi:
 
     def close(self) -> None:
         """Stop listening; answers under way are cut when the process ends."""
-        self._server.stop()
-        self._thread.join()
-        self._server.server_close()
+        self._listener.close()
         with contextlib.suppress(OSError):
             self._path.unlink()
 
@@ -106,6 +107,17 @@ def group_named(name: str) -> int:
         ) from None
 
 
+def _listening(path: Path) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(str(path))
+        listening.listen(socket.SOMAXCONN)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
 def _clear_away(path: Path) -> None:
     """Remove a socket that an agent left behind when it was killed.
 
@@ -122,47 +134,3 @@ def _clear_away(path: Path) -> None:
                         hint="each agent needs a socket of its own: covey config set api.socket PATH",
                     )
             path.unlink()
-
-
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = _WAITING_CONNECTIONS
-
-    def __init__(self, path: str, routes: tuple[Route, ...], report: Report, bounds: Bounds) -> None:
-        self._connections = Connections(bounds)
-        self._stopped = False
-        shared = SharedBytes(bounds)
-        super().__init__(
-            path,
-            lambda request, address, server: Conversation(
-                request, address, server, routes, report, bounds, self._connections, shared
-            ),
-        )
-
-    def serve(self) -> None:
-        """Serve until stopped. `serve_forever` would wake up twice a second to see whether it is."""
-        while not self._stopped:
-            self.handle_request()
-
-    def stop(self) -> None:
-        """Let `serve` return: a listening socket that is shut down is readable, and gives nobody."""
-        self._stopped = True
-        self.socket.shutdown(socket.SHUT_RDWR)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._connections.admit(request):
-            super().process_request(request, client_address)
-        else:
-            with contextlib.suppress(OSError):
-                request.sendall(BUSY)
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._connections.release(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that went away."""

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.local_api.bounds import Bounds
+from covey.adapters.http.places import Bounds
 from covey.adapters.local_api.routes import Request, Route
 from covey.adapters.local_api.server import LocalApi
 from tests.waiting import GUARD_S, wait_until
 
 BODY_BYTES = 100_000
-BOUNDS = Bounds(clients=4, streams=2, own_bytes=1_000, shared_bytes=150_000)
+BOUNDS = Bounds(strangers=4, known=4, streams=2, own_bytes=1_000, shared_bytes=150_000)
 
 
 def _endless(_: Request) -> Iterator[dict[str, Any] | None]:
@@ -113,8 +113,8 @@ def test_a_length_that_is_no_number_is_refused(serve: Callable[..., Path], lengt
 @pytest.mark.parametrize("begun", [b"", b"POST /si", _request(3), _request(3) + b"a"])
 def test_who_comes_has_the_place_of_who_dawdles_longest(serve: Callable[..., Path], begun: bytes) -> None:
     path = serve()
-    dawdling = [_visit(path, begun) for _ in range(BOUNDS.clients)]
-    for _ in range(2 * BOUNDS.clients):
+    dawdling = [_visit(path, begun) for _ in range(BOUNDS.strangers)]
+    for _ in range(2 * BOUNDS.strangers):
         wait_until(lambda: _is_served(path), "who was answered before has gone")
     assert _ended(dawdling[0])
     for visitor in dawdling:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     import socket
 
-    from covey.adapters.local_api.bounds import Bounds
+    from covey.adapters.http.places import Bounds
 
 _CHUNK_BYTES = 64 * 1024
 
