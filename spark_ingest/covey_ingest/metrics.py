@@ -6,10 +6,21 @@ Labels are none: nothing that a device or a collector chose stands in a name.
 from __future__ import annotations
 
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server, write_to_textfile
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    generate_latest,
+    write_to_textfile,
+)
 
+from covey.adapters.http.exchange import Exchange
+from covey.adapters.http.listener import Listener, listening_at
+from covey.adapters.http.places import ConnectedClient, Phase, Places
 from covey.errors import ConfigurationError
 from covey_ingest.progress import Lag, Progress
 
@@ -50,7 +61,10 @@ class IngestMetrics:
         }
         try:
             if address is not None:
-                start_http_server(address[1], address[0], self._registry)
+                listening = listening_at(*address)
+                Listener(
+                    listening, "metrics", lambda client, places: _Scrape(client, places, self._registry).converse()
+                )
             self._write()
         except OSError as error:
             destination = f"{address[0]}:{address[1]}" if address else str(file)
@@ -79,3 +93,27 @@ class IngestMetrics:
     def _write(self) -> None:
         if self._file is not None:
             write_to_textfile(str(self._file), self._registry)
+
+
+class _Scrape(Exchange):
+    """A connection of Prometheus. Nobody proves anything here: every client is a stranger."""
+
+    def __init__(self, client: ConnectedClient, places: Places, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        super().__init__(client, places)
+
+    def respond(self) -> None:
+        """Give the numbers."""
+        if self.command != "GET":
+            self.refuse_head(HTTPStatus.NOT_IMPLEMENTED, "these numbers are read")
+        elif self.enter(Phase.ANSWERED):
+            self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry))
+
+    def refuse_head(self, status: HTTPStatus, why: str) -> None:
+        """Answer what is no request."""
+        self.close_connection = True
+        self._send(status, "text/plain; charset=utf-8", f"{why}\n".encode())
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        self.begin(status, {"Content-Type": kind, "Content-Length": str(len(content))})
+        self.write(content)

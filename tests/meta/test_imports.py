@@ -102,7 +102,8 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *(
             "covey.adapters.objects",
             "covey.adapters.files",
-        ),  # it reads the vault, and replaces files, as the agent does
+            "covey.adapters.http",
+        ),  # it reads the vault, replaces files and serves HTTP as the agent does
     ),
     "pyspark_covey": ("covey_ingest.source",),
     "broker_conf": (

@@ -6,6 +6,7 @@ import json
 import socket
 import time
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from covey.errors import ConfigurationError
 from covey_ingest.__main__ import main
 from covey_ingest.metrics import IngestMetrics
 from covey_ingest.progress import Lag, Progress, ProgressReporter, Watcher, segments_behind
+from tests.waiting import GUARD_S
 
 
 def _progress(batch_id: int = 0, newest_us: int | None = None) -> Progress:
@@ -45,6 +47,17 @@ def test_counters_grow_and_gauges_follow_in_file_and_on_the_address(tmp_path: Pa
     expected = {"batches_total": 2, "readings_total": 120, "bytes_total": 2000, "unverified_total": 2, "seconds": 0.5}
     expected |= {"newest_arrival_seconds": 9, "lag_segments": 12, "lag_seconds": 3.5}
     assert {name: served[f"covey_ingest_{name}"] for name in expected} == expected
+
+
+def test_forty_slow_connections_keep_no_scraper_out() -> None:
+    """As at every listener of the agent (tests/unit/adapters/http/test_listener.py)."""
+    port = _free_port()
+    IngestMetrics(address=("127.0.0.1", port))
+    with ExitStack() as slow:
+        for _ in range(40):
+            slow.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(b"GET /metrics HT")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=GUARD_S) as answer:
+            assert "covey_ingest_readings_total" in answer.read().decode()
 
 
 def test_where_metrics_cannot_go_is_said_before_anything_starts(
