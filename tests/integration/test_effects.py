@@ -170,7 +170,7 @@ def test_a_group_uri_is_a_public_groups_and_nobody_elses(one: Here, tmp_path: Pa
     before = _files(two)
     assert "damaged" in two.fails("join", "-", feed=shown["uri"][:-3], code=1)
     assert _files(two) == before
-    assert "no answer yet" in two.fails("join", shown["uri"], "--timeout", "0.1", code=1)
+    assert "no answer yet" in two.fails("join", shown["uri"], "--timeout", "0.1", code=124)
     assert two.json("status")["pending_joins"] == 1
     assert f'url = "{_RELAY}"' in (two.state / "config.toml").read_text()
 

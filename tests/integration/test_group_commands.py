@@ -53,7 +53,7 @@ def test_an_invite_is_for_one_device(new_gateway: NewGateway) -> None:
     one.start("run", "--no-sensors")
     invite = one.ok("invite", "--no-wait")
     two.ok("join", "-", feed=invite)
-    assert "no answer yet" in three.fails("join", "-", "--timeout", "2", feed=invite, code=1)
+    assert "no answer yet" in three.fails("join", "-", "--timeout", "2", feed=invite, code=124)
     assert one.counters()["dropped_invite"] >= 1
     assert len(one.json("group", "show")["members"]) == 2
     assert three.json("status")["pending_joins"] == 1
@@ -149,7 +149,7 @@ def test_a_banned_device_does_not_come_back_until_it_is_unbanned(new_gateway: Ne
     wait_until(lambda: "this device was removed" in two.log.read_text(), "two is told")
     two.end()
     invite = one.ok("invite", "--no-wait")
-    assert "no answer yet" in two.fails("join", "-", "--timeout", "3", feed=invite, code=1)
+    assert "no answer yet" in two.fails("join", "-", "--timeout", "3", feed=invite, code=124)
     shown = one.json("group", "unban", name)
     assert (shown["banned"], len(shown["members"])) == ([], 2)
     two.start("run", "--no-sensors")
@@ -271,7 +271,7 @@ def test_a_device_that_is_not_here_is_added_by_its_keys(new_gateway: NewGateway)
     shown = one.json("group", "profile", "box 17")[0]
     assert (shown["signing_public"], shown["capabilities"]) == (two.author, ["collector"])
     one.start("run", "--no-sensors")
-    assert "no answer yet" in three.fails("join", "-", "--timeout", "2", feed=added["uri"], code=1), (
+    assert "no answer yet" in three.fails("join", "-", "--timeout", "2", feed=added["uri"], code=124), (
         "it is not for three"
     )
     two.ok("join", "-", feed=added["uri"])
@@ -281,7 +281,7 @@ def test_a_device_that_is_not_here_is_added_by_its_keys(new_gateway: NewGateway)
     two.start("run", "--no-sensors")
     wait_until(lambda: "this device was removed" in two.log.read_text(), "two is told")
     two.end()
-    assert "no answer yet" in two.fails("join", "-", "--timeout", "2", feed=added["uri"], code=1), "nor for two again"
+    assert "no answer yet" in two.fails("join", "-", "--timeout", "2", feed=added["uri"], code=124), "nor for two again"
     mistyped = keys["signing_key"][:-1] + ("a" if keys["signing_key"][-1] != "a" else "b")
     assert "key" in one.fails("group", "add", mistyped, keys["noise_key"], code=2)
     assert "required: KEY" in one.fails("group", "add", keys["signing_key"], code=2)
