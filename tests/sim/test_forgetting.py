@@ -193,7 +193,6 @@ _MISTAKES = {
         "shapes",
         lambda *arguments: (replace(each, parents=()) for each in _shapes(*arguments)),
     ),
-    "the end of a log is forgotten with the rest": (ForgottenOperations, "_is_needed", lambda *_: False),
     "a setting that holds is forgotten": (covered_module, "ReplacedSettings", _Everything),
     "nobody knows any more what a forgotten order was for": (forgotten_module, "target_of", lambda _: b""),
 }

@@ -34,7 +34,8 @@ def test_sensors_are_found_by_kind_and_a_persons_own_come_first(monkeypatch: pyt
 
 def test_a_sensor_that_cannot_be_opened_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hardware", hardware)
-    wanted = [["nothing", {}], ["counter", {"name": "other", "colour": 1}], 5, ["counter"], ["temperature", {}], ["counter", {}]]
+    misnamed = ["counter", {"name": "other", "colour": 1}]
+    wanted = [["nothing", {}], misnamed, 5, ["counter"], ["temperature", {}], ["counter", {}]]
     [sensor], failed = open_sensors(wanted)
     assert sensor.read() == [("board:counter", "", 0, 1)]
     assert len(failed) == 5
