@@ -30,7 +30,7 @@ def _run(folder: Path) -> tuple[int, list[str]]:
 def test_what_root_asks_for_is_done_by_the_owner_and_its_end_comes_back(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(tmp_path, _NOBODY, _NOBODY)
-        assert _run(tmp_path) == (7, [f"{_NOBODY} []", "0 7"])
+        assert _run(tmp_path) == (7, [f"{_NOBODY} [{_NOBODY}]", "0 7"])
     else:  # nobody else can become another user
         assert _run(tmp_path)[0] == 7
 
