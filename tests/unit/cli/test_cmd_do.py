@@ -251,7 +251,7 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
         kim.ok("orders", given["id"][:8], "--json"),
         str(given) + repr(order),
     ]
-    assert "set-wifi ssid=barn (and what is sealed) for all" in shown[5]
+    assert "set-wifi ssid=barn (and sealed arguments) for all" in shown[5]
     state = b"".join(each.read_bytes() for each in (tmp_path / "kim").rglob("*") if each.is_file())
     for secret in ("hunter2", "max of kim", "pin 4711"):
         assert not any(secret in each for each in shown)
