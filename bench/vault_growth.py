@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import write_deltalake
 
 from covey.core.crypto import Identity
 from covey.core.ids import Incarnation, LinkSeq, NodeId, Place, VaultId, node_id
@@ -45,7 +46,7 @@ from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.reading import Floor, VaultReader
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.limits.vault import VAULT_RANGE_SEGMENTS
-from covey_ingest import dedup, gaps
+from covey_ingest import dedup, gaps, standing
 from covey_ingest.columns import TIMESTAMP
 from covey_ingest.messages import messages_in
 from covey_ingest.offsets import Position, latest_offset, ranges
@@ -229,6 +230,9 @@ def print_boards() -> None:
         for boot in range(BOOTS):
             all_begin = spent(boot, BOARDS, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
         few = spent(BOOTS, 100, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
+        there = tables / "there"
+        write_deltalake(str(there / "readings"), pq.read_table(tables / "readings" / "batch=0" / "part-0.parquet"))
+        standing.lies_at(tables, str(there))
         repeated = messages_in(tables / "readings" / "batch=0").slice(0, 100)
         began = time.process_time()
         assert dedup.find(tables, repeated, BOOTS).copies == len(repeated), (

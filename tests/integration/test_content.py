@@ -126,7 +126,7 @@ def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_p
     printed = shed.log.read_text()
     assert f"interrupted: '{original.name}' is asked for still, and 0 B of 19.1 MiB stay here; the agent" in printed
     assert f"so does 'covey get {put['id'][:8]}'" in printed
-    shed.fails("get", original.name, "--wait", "0s", code=1)
+    shed.fails("get", original.name, "--wait", "0s", code=124)
     hub.start("run", "--no-sensors")
     part = shed.state / "state.content" / f"{put['hash']}.part"
     sizes = [0]

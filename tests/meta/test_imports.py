@@ -192,7 +192,7 @@ _SOLE_IMPORTERS = {
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),
     "pandas": ("covey_ingest",),
-    "deltalake": ("covey_ingest", "demo"),
+    "deltalake": ("covey_ingest", "demo", "bench"),
     "prometheus_client": ("covey_ingest.metrics",),
     "duckdb": (
         "covey_ingest.report",
