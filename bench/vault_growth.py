@@ -48,7 +48,7 @@ from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.limits.vault import VAULT_RANGE_SEGMENTS
 from covey_ingest import dedup, gaps, standing
 from covey_ingest.columns import TIMESTAMP
-from covey_ingest.messages import messages_in
+from covey_ingest.messages import MESSAGES, messages_in
 from covey_ingest.offsets import Position, latest_offset, ranges
 from covey_ingest.reading import work_rows
 from covey_ingest.rows import Verify
@@ -231,7 +231,12 @@ def print_boards() -> None:
             all_begin = spent(boot, BOARDS, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
         few = spent(BOOTS, 100, pa.array([rng.bytes(8).hex() for _ in range(BOARDS)]))
         there = tables / "there"
-        write_deltalake(str(there / "readings"), pq.read_table(tables / "readings" / "batch=0" / "part-0.parquet"))
+        committed = pq.read_table(tables / "readings" / "batch=0" / "part-0.parquet")
+        for name in set(MESSAGES.names).difference(committed.column_names):
+            committed = committed.append_column(
+                MESSAGES.field(name), pa.nulls(len(committed), MESSAGES.field(name).type)
+            )
+        write_deltalake(str(there / "readings"), committed)
         standing.lies_at(tables, str(there))
         repeated = messages_in(tables / "readings" / "batch=0").slice(0, 100)
         began = time.process_time()
