@@ -333,7 +333,7 @@ def test_a_state_of_another_user(run_folder: Path) -> None:
         done = gateway.covey("status")
         code, message = done.returncode, done.stderr
     assert code == 78
-    assert message.startswith(f"error: {gateway.state} is another user's\nhint: sudo -u covey")
+    assert message.startswith(f"error: {gateway.state} is another user's\nhint: sudo covey ")
 
 
 def test_a_socket_of_others(new_gateway: Callable[[str], Gateway], run_folder: Path, monkeypatch: Any) -> None:
