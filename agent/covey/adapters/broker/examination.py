@@ -29,7 +29,7 @@ _REFUSED = 0x80
 _LEVELS, _FILTERS, _FILTERS_AT_ONCE = 150, 200, 20
 """Subscriptions that no device makes: 18 MB of mosquitto's memory, for as long as the examination's connection."""
 _SHUT_OUT_S = 2.0
-"""How soon whoever looks after a broker shuts such an account out."""
+"""How soon the supervisor of a broker must shut out such an account."""
 _BOUND_BYTES = 4_000_000
 """A broker that announces no bound must refuse this all the same."""
 

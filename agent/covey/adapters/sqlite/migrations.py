@@ -1,7 +1,7 @@
 """The scripts of `schema/`: the tables of a new file, and the steps that bring an older file up to them.
 
 A file runs each script that it has not seen, in the order of their numbers; `PRAGMA user_version` is the number of the
-last one. A released script never changes: whoever changes the tables adds the next number.
+last one. A released script never changes: to change the tables, add a script with the next number.
 
 A script whose first line is `ADDITIVE` leaves a file that the version before it can still read and write, so that an
 update can be taken back. The file says how far back that holds (`PRAGMA application_id`).

@@ -189,7 +189,7 @@ def settings_role(device: Device, restart: Callable[[], None]) -> OrderedSetting
 
 
 class PinnedOperators:
-    """What the operators want whom a device's owner has pinned; implements `ordered_settings.Orders`."""
+    """What the operators want whom a device's owner has pinned; implements `Orders`."""
 
     def __init__(self, device: Device) -> None:
         weigh = partial(GroupSettings, device.store.operations)
@@ -243,7 +243,7 @@ def _obedience(device: Device) -> Obedience:
 
 
 class ConfiguredLayer:
-    """The layer of one device; implements `ordered_settings.Layer`."""
+    """The layer of one device; implements `Layer`."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
