@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.waiting import GUARD_S
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+_SEEN_WITHIN_S = 120.0
+"""A page that does not show what a test expects by then never will: far above what a busy machine needs."""
 
 
 def chromium() -> Iterator[Browser]:
@@ -24,7 +25,7 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("no chromium here (apt-get install chromium)")
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=GUARD_S * 1_000)
+    expect.set_options(timeout=_SEEN_WITHIN_S * 1_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser

@@ -16,7 +16,7 @@ import psutil
 Item = TypeVar("Item")
 
 IDLE_S = 30.0
-GUARD_S = 600.0
+GUARD_S = 300.0
 """Of a process or a test that hangs: no test waits for it."""
 
 _LOOK_S = 0.02

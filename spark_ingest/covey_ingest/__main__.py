@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from covey.config.tables_options import read_labels, tables_actions, tables_parser
 from covey.errors import CoveyError, MissingPackageError, StorageError, UsageError
@@ -233,5 +234,22 @@ def _print_json(progress: Progress, lag: Lag | None) -> None:
     print(json.dumps(asdict(progress) | behind), flush=True)
 
 
+def _run_as_program() -> NoReturn:
+    """Do one action and end the process, without the destructors of the libraries in C++.
+
+    pyarrow, duckdb and deltalake keep threads of their own. On a busy machine, such a thread is now and then still
+    there when the destructors run, and the process is aborted (SIGABRT) although its work was committed. What Python
+    itself does at its end (threads, pools, temporary files) is done before: handlers run in reverse order.
+    """
+    code = 1
+    atexit.register(lambda: os._exit(code))
+    try:
+        code = main()
+    except SystemExit as ended:  # argparse: --help, or a usage error
+        code = ended.code if isinstance(ended.code, int) else 0
+    sys.stdout.flush()
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _run_as_program()

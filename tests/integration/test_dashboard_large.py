@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import Browser, expect
 
 from covey.adapters.sqlite.fleet_table import Wanted
+from covey.app.checks.status import own_condition
 from covey.app.device.device import open_device
 from covey.app.fleet.dashboard import Dashboard
 from covey.app.fleet.devices import shown_device
 from covey.app.fleet.fleet import FleetView, vault_of
 from covey.app.fleet.page import serve_page
+from covey.app.fleet.troubles import troubles_of
+from covey.app.telemetry.newest_readings import NewestReadings
 from tests.browser import is_readable
 from tests.collected_fleet import CollectedFleet
 
@@ -33,8 +38,8 @@ def test_groups_at_a_glance_and_windows_of_devices(browser: Browser, fleet: Coll
         page.goto(served.link)
         expect(page.locator("#shown")).to_have_text("1,101 of 1,101 devices, shown are 1 to 200")
         expect(page.locator("#devices tr")).to_have_count(200)
-        expect(page.locator("#troubles li")).to_have_count(5)
-        expect(page.locator("#troubles")).to_contain_text("and 52 more devices are away")
+        expect(page.locator("#troubles")).to_contain_text("here: the agent is not running")
+        expect(page.locator("#troubles")).to_contain_text("55 devices not heard, because this device itself is offline")
         is_readable(page)
         tiles = page.get_by_role("list", name="At a glance").get_by_role("button")
         expect(tiles).to_have_count(2)
@@ -51,6 +56,16 @@ def test_groups_at_a_glance_and_windows_of_devices(browser: Browser, fleet: Coll
     finally:
         context.close()
         served.close()
+
+
+def test_devices_that_are_away_are_named_or_counted_while_this_one_listens(fleet: CollectedFleet) -> None:
+    view = FleetView()
+    with open_device(fleet.folder) as device:
+        view.look(device, None, _DAY_US)
+        own = own_condition(device)
+        listening = own._replace(running=True, relays=(replace(own.relay, state="up"),), unplugged=False, troubles=())
+        found = [each.what for each in troubles_of(listening, view.table, (), (), NewestReadings(), {})]
+    assert (len(found), found[-1]) == (4, "and 52 more devices are away")
 
 
 def test_what_a_browser_is_sent_does_not_grow_with_the_fleet(fleet: CollectedFleet) -> None:

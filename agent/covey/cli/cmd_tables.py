@@ -85,7 +85,7 @@ def _deletion(options: argparse.Namespace, *, dry_run: bool) -> dict[str, Any]:
     program = [sys.executable, "-P", "-m", "covey_ingest", *words]
     done = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - no shell
     if done.returncode != 0:
-        sys.exit(done.returncode)
+        sys.exit(done.returncode if done.returncode > 0 else 128 - done.returncode)  # as a shell does for a signal
     said: dict[str, Any] = json.loads(done.stdout)
     return said
 
