@@ -84,7 +84,7 @@ def _conclude(fleet: Fleet, tables: Path, screen: Screen) -> int:
     screen.table(rows)
     print(f'\n.venv/bin/covey tables query {tables} "{" ".join(_NEWEST.split())}"\n')
     query(str(tables), _NEWEST, "table")
-    print(f"\nMore: .venv/bin/covey tables shell {tables}; DuckDB, Polars, pandas: docs/operations/readers.md")
+    print(f"\nMore: .venv/bin/covey tables shell {tables}; DuckDB, Polars, pandas: docs/how-to/readers.md")
     if wrong or not sum(row[1] for row in rows):
         print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1

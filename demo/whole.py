@@ -142,7 +142,7 @@ def _conclude(fleet: Fleet, found: Audit, tables: Path, orders: OrdersByStick, s
     screen.say("ordered while the broker was dead, and carried on a stick; the tables say:")
     for line in orders.obeyed(tables):
         screen.say(f"  {line}")
-    print(f"\nThe tables are in {tables}. Ask them, with or without Covey (docs/operations/readers.md):")
+    print(f"\nThe tables are in {tables}. Ask them, with or without Covey (docs/how-to/readers.md):")
     asked = "SELECT * FROM latest"
     print(f'  .venv/bin/covey tables query {tables} "{asked}"')
     print("How fleet and readings are; the collector's state knows what its devices are called:")

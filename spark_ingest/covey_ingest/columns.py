@@ -7,7 +7,7 @@ A column says where its value comes from, and who else needs it:
     key         together these columns name a reading
     known       the value belongs to what the state knows of a message (`messages.MESSAGES`)
 
-To add a column, follow "Add a column" in docs/architecture.md.
+To add a column, follow "Add a column" in docs/internals/architecture.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page of examples for programs, docs/client.md: each is run as it stands, beside real agents.
+"""The page of examples for programs, docs/how-to/client.md: each is run as it stands, beside real agents.
 
 The one thing that is put in its place is the socket: `Client()` means the packaged agent's.
 """
@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
-_PAGE = (Path(__file__).parents[2] / "docs/client.md").read_text()
+_PAGE = (Path(__file__).parents[2] / "docs/how-to/client.md").read_text()
 _EXAMPLES = dict(re.findall(r"^## (.*?)\n.*?^```python\n(.*?)^```$", _PAGE, re.MULTILINE | re.DOTALL))
 
 Site = tuple[Gateway, Gateway]

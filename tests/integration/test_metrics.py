@@ -16,7 +16,7 @@ from broker_conf.mosquitto import Broker
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
-DASHBOARD = Path(__file__).parents[2] / "docs/grafana.json"
+DASHBOARD = Path(__file__).parents[2] / "docs/reference/grafana.json"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The SPIN models of docs/models: each holds in every state, and SPIN finds each of its mistakes."""
+"""The SPIN models of docs/internals/models: each holds in every state, and SPIN finds each of its mistakes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from docs.models.__main__ import MODELS, Model, check, main
+from docs.internals.models.__main__ import MODELS, Model, check, main
 
 _CASES = [(model, each) for model in MODELS for each in (*model.holds, *model.mutants)]
 _IS_HERE = shutil.which("spin") is not None and shutil.which("gcc") is not None
@@ -27,7 +27,7 @@ def test_a_model_holds_and_its_mistakes_do_not(model: Model, definitions: tuple[
 def test_without_spin_the_command_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("docs.models.__main__.shutil.which", lambda _: None)
+    monkeypatch.setattr("docs.internals.models.__main__.shutil.which", lambda _: None)
     assert main([]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: spin and gcc not found\nhint: apt-get install")

@@ -1,4 +1,4 @@
-"""`docs/doors.md` says of each kind of door and sensor what it maps to what."""
+"""`docs/reference/doors.md` says of each kind of door and sensor what it maps to what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from covey.config import doors, sensors
 from covey.core.telemetry.drops import MEANINGS
 
-_PAGE = (Path(__file__).parents[2] / "docs/doors.md").read_text()
+_PAGE = (Path(__file__).parents[2] / "docs/reference/doors.md").read_text()
 
 
 def _table(title: str) -> list[list[str]]:

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from docs.models.__main__ import HERE, MODELS
+from docs.internals.models.__main__ import HERE, MODELS
 from tests.meta.source_tree import ROOT
 
 _SECURITY = (ROOT / "SECURITY.md").read_text()

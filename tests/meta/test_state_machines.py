@@ -1,4 +1,4 @@
-"""The transition tables: nothing in them is out of reach or without an end, and docs/state-machines.md shows them."""
+"""Every state can be reached and left, and docs/internals/state-machines.md shows the transition tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from docs.state_machines import MACHINES, PAGE, Machine, drawn
+from docs.internals.state_machines import MACHINES, PAGE, Machine, drawn
 
 GOES_ON = {"LINK": ["Up"]}
 """Machines without an end, and the states that each of their states must be able to get to."""

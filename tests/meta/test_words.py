@@ -1,7 +1,7 @@
 """Names are made of the field's own words: whoever reads the code learns no vocabulary of ours.
 
-The glossary of docs/architecture.md says what the words mean that are used; this is the list of those that are not,
-each with what is said in its stead. Judged are the names that the code itself gives: modules, classes, functions,
+The glossary of docs/internals/architecture.md says what the words mean; this is the list of words not to use,
+each with a replacement. Judged are the names that the code itself gives: modules, classes, functions,
 arguments, attributes and variables. The name of a test is a sentence, and may have a sentence's words.
 """
 

@@ -1,4 +1,4 @@
-"""Spark reads the tables, and follows them, without jars: as docs/operations/readers.md shows it."""
+"""Spark reads the tables, and follows them, without jars: as docs/how-to/readers.md shows it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_batch_and_a_stream_see_each_reading_once_through_merging_and_repairs(
 def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     driver = Driver(tmp_path / "committer", str(tmp_path / "tables"))
     driver.run(2)
-    document = (ROOT / "docs" / "operations" / "readers.md").read_text(encoding="utf-8")
+    document = (ROOT / "docs" / "how-to" / "readers.md").read_text(encoding="utf-8")
     [example] = [part for part in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "spark_session" in part]
     example = example.replace("/srv/tables", driver.location).replace("/srv/follower", f"file://{tmp_path}/follower")
     names: dict[str, Any] = {}

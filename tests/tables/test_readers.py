@@ -1,4 +1,4 @@
-"""Programs that people have read the tables, and each shows the same readings: docs/operations/readers.md, run."""
+"""Programs that people have read the tables, and each shows the same readings: docs/how-to/readers.md, run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from covey_ingest.__main__ import main
 from tests.meta.source_tree import ROOT
 from tests.tables_driver import Driver
 
-_PAGE = (ROOT / "docs" / "operations" / "readers.md").read_text(encoding="utf-8")
+_PAGE = (ROOT / "docs" / "how-to" / "readers.md").read_text(encoding="utf-8")
 _EXAMPLES = [part for part in re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL) if "spark_session" not in part]
 
 
@@ -91,7 +91,7 @@ def test_plain_parquet_for_who_wants_it(tables: str, tmp_path: Path, capsys: pyt
 
 @pytest.mark.slow
 def test_the_documented_queries_run(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
-    document = (ROOT / "docs" / "operations" / "tables.md").read_text(encoding="utf-8")
+    document = (ROOT / "docs" / "how-to" / "tables.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```sql\n(.*?)```", document, re.DOTALL)
     queries = [query for block in blocks for query in re.split(r";\s*\n", block) if query.strip()]
     assert len(queries) >= 11

@@ -1,4 +1,4 @@
-"""What the agent and `covey-action@.service` say to each other, one packet each way (docs/operations/orders.md).
+"""What the agent and `covey-action@.service` say to each other, one packet each way (docs/how-to/orders.md).
 
 The agent names an action, its arguments and its secret ones: `[action, [[name, value], …], [[name, value], …]]`;
 without secret ones, the last list is left out. It is told how that has ended, with the beginning of what it wrote:

@@ -64,7 +64,7 @@ class SlotInstaller:
         self._incoming, self._next = self._folder / "incoming", self._folder / ".next"
         running = Path(sys.prefix).resolve()
         if running.parent != self._folder or running.name not in _SLOTS or self._current() not in _SLOTS:
-            hint = "docs/operations/releases.md shows how its slots are laid out"
+            hint = "docs/how-to/releases.md shows how its slots are laid out"
             raise LocalError(f"this Covey does not run from a slot of {folder}", hint=hint)
         self._running = running.name
 

@@ -1,4 +1,4 @@
-"""Programs that an action runs, each in a systemd unit, as the agent asks for them (docs/operations/orders.md).
+"""Programs that an action runs, each in a systemd unit, as the agent asks for them (docs/how-to/orders.md).
 
 1. The agent gives a name and arguments to `covey-action.socket`, the secret ones apart; what they come to, root's own
    files say there.

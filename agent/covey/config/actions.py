@@ -88,7 +88,7 @@ _ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9_.@:+-]{1,255}){1,32}")
 _DEVICE = re.compile(r"/dev(/[A-Za-z0-9_@:+-][A-Za-z0-9_.@:+-]{0,254}){1,8}")
 _CAPABILITY = re.compile(r"CAP_[A-Z_]{1,32}")
-_HINT = "docs/operations/orders.md shows a whole definition"
+_HINT = "docs/how-to/orders.md shows a whole definition"
 
 
 def read_action(name: str, text: str, where: str) -> ActionDefinition:

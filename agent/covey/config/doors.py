@@ -22,7 +22,7 @@ from covey.config.tables import option, table_of
 from covey.errors import ConfigurationError
 from covey.limits.doors import MAXIMUM_DOORS
 
-_HINT = "docs/operations/collect.md has an example of each kind: Send readings on"
+_HINT = "docs/how-to/collect.md has an example of each kind: Send readings on"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 
 
@@ -103,7 +103,7 @@ class DoorEntry:
 class DoorKind(EntryKind):
     """A kind of door: `opens` takes an `adapters.doors.kinds.DoorOpening` and returns a `Door`.
 
-    `title` is its column in docs/doors.md, `schemes` are what its `url` begins with; none: it has no address.
+    `title` is its column in docs/reference/doors.md, `schemes` are what its `url` begins with; none: it has no address.
     """
 
     title: str

@@ -112,7 +112,7 @@ def sensor_tables(text: str, where: str) -> list[dict[str, Any]]:
     """
     found = _content(text, where).get(SENSORS, [])
     if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
-        raise ConfigurationError(f"{where}: sensors are tables, [[sensor]]", hint="docs/sensors.md has examples")
+        raise ConfigurationError(f"{where}: sensors are tables, [[sensor]]", hint="docs/how-to/sensors.md has examples")
     return found
 
 
@@ -124,7 +124,7 @@ def door_tables(text: str, where: str) -> list[dict[str, Any]]:
     """
     found = _content(text, where).get(DOORS, [])
     if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
-        raise ConfigurationError(f"{where}: doors are tables, [[door]]", hint="docs/operations/collect.md has examples")
+        raise ConfigurationError(f"{where}: doors are tables, [[door]]", hint="docs/how-to/collect.md has examples")
     return found
 
 

@@ -2,8 +2,8 @@
 
 A kind is one entry of a table (`sensors.KINDS`, `doors.KINDS`): its settings, what opens it, what it makes. Everything
 else reads the table: the check of a configuration, `covey sensor kinds`, `covey door kinds`, the tests that hold
-docs/sensors.md and docs/doors.md to it. A package brings one by an entry point that is such an entry, in the group
-`covey.sensors` or `covey.doors`.
+docs/how-to/sensors.md and docs/reference/doors.md to it. A package brings one by an entry point that is such an entry,
+in the group `covey.sensors` or `covey.doors`.
 """
 
 from __future__ import annotations

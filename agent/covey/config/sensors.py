@@ -27,7 +27,7 @@ from covey.core.telemetry.topic_filters import covers, overlap
 from covey.errors import ConfigurationError
 from covey.limits.sensors import MAXIMUM_SENSOR_VALUES, MAXIMUM_SENSORS
 
-_HINT = "docs/sensors.md has an example of each kind"
+_HINT = "docs/how-to/sensors.md has an example of each kind"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 _COMMON = ("name", "kind", "interval_seconds")
 _OFTEN = 10.0
@@ -239,8 +239,8 @@ class SensorEntry:
 class SensorKind(EntryKind):
     """A kind of sensor: `opens` takes a `ports.SensorOpening` and returns a `ports.Sensor`.
 
-    The texts are its row in docs/doors.md: what a reading is called, its unit and time, what comes again after a crash,
-    and why a reading is there once. At 0 `interval_seconds` it speaks by itself.
+    The texts are its row in docs/reference/doors.md: what a reading is called, its unit and time, what comes again
+    after a crash, and why a reading is there once. At 0 `interval_seconds` it speaks by itself.
     """
 
     reading: str
@@ -300,8 +300,7 @@ KINDS: dict[str, SensorKind] = {
         unit="as the entry says",
         time="when it came, or what `time` points to",
         repeats="what is not acknowledged",
-        once="packet identifier and digest are committed with the readings"
-        " ([ADR 74](adr/0074-a-sensors-position-is-committed-with-its-readings.md))",
+        once="packet identifier and digest are committed with the readings (ADR 74)",
         interval_seconds=0.0,
         least_interval_seconds=0.0,
     ),

@@ -6,7 +6,7 @@
        would need it is refused, and a clock that would need it does not run.
     4. An event that a state knows and ignores leads back to it.
 
-The diagrams in docs/state-machines.md are drawn from the tables.
+The diagrams in docs/internals/state-machines.md are drawn from the tables.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ _EVENTS = const(5)
 _NONE = const(4)  # does not happen here, or is a stray
 
 # The next state: a row for each state, a column for each event, and no object but this one on the heap.
-# docs/state-machines.md draws it.
+# docs/internals/state-machines.md draws it.
 TRANSITIONS = (  # _MET, _NAMED, _TAGGED, _SILENCE, _FOREIGN
     b"\1\4\4\4\3"  # SEARCHING
     b"\1\2\2\4\3"  # GREETING

@@ -119,7 +119,7 @@ def test_a_file_that_others_write_names_no_program(tmp_path: Path) -> None:
 
 
 def test_every_example_of_the_page_is_one() -> None:
-    page = (Path(__file__).parents[3] / "docs/sensors.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/how-to/sensors.md").read_text()
     examples = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     kinds = {
         entry.kind for text in examples for entry in read_sensors(("page", each) for each in sensor_tables(text, ""))

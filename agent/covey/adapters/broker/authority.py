@@ -1,4 +1,4 @@
-"""Authority over a broker: who has it makes credentials for devices (docs/operations/relay.md).
+"""Authority over a broker: who has it makes credentials for devices (docs/how-to/relay.md).
 
 1. A credential is text: a password, or a PEM bundle of a private key and its certificate (`relay_credential` keeps
    either). It is shown or handed on once; only its hash or the certificate stays here.

@@ -11,7 +11,7 @@ signing seed. So a running agent takes up and wipes noise keys without the passp
 The passphrase comes from systemd (credential `covey.passphrase`), from a file that is its owner's alone, or from a
 person at a terminal, without echo: never from arguments or the environment. It is kept in a buffer that is wiped after
 use. What CPython and libsodium's bindings copy on the way (the text that a terminal gives, an argument of one call)
-cannot be; docs/operations/fleet.md says what that means.
+cannot be; docs/how-to/members.md says what that means.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ def sensors(device: Examined) -> Iterator[Seen]:
         elif found.up:
             measuring.append(entry.name)
         if found is not None and found.dropped:
-            yield warning(f"{entry.name}{dropped_text(found.dropped)}", "docs/doors.md says what each reason means")
+            hint = "docs/reference/doors.md says what each reason means"
+            yield warning(f"{entry.name}{dropped_text(found.dropped)}", hint)
     if measuring:
         more = ", ..." if len(measuring) > _NAMED else ""
         yield ok(f"{count(len(measuring), 'sensor')} measuring: {', '.join(measuring[:_NAMED])}{more}")
@@ -75,7 +76,7 @@ def doors(device: Examined) -> Iterator[Seen]:
         else:
             sending.append(each.name)
         if lost := {reason: number for reason, number in each.dropped.items() if reason != Drop.VALUE}:
-            yield warning(f"{each.name}{dropped_text(lost)}", "docs/doors.md says what each door takes")
+            yield warning(f"{each.name}{dropped_text(lost)}", "docs/reference/doors.md says what each door takes")
         if each.gaps:
             yield warning(f"{each.name} has passed over {count(each.gaps, 'part')} of the vault", "covey door status")
     if sending:

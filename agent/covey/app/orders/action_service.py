@@ -1,4 +1,4 @@
-"""Doing one action for the machine's own agent, as root: what `covey-action@.service` runs (docs/operations/orders.md).
+"""Doing one action for the machine's own agent, as root: what `covey-action@.service` runs (docs/how-to/orders.md).
 
 1. The agent, and nobody else, names an action and arguments. Nothing else that it says, or can write, counts.
 2. What may be done stands in root's own /etc/covey: `operations.commands` of `config.toml` and `conf.d/*.toml`, and

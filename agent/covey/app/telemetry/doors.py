@@ -232,7 +232,7 @@ def _entries(folder: StateFolder) -> tuple[DoorEntry, ...]:
     if not found:
         raise ConfigurationError(
             "the configuration names no [[door]]",
-            hint="docs/operations/collect.md has an example of each kind: Send readings on",
+            hint="docs/how-to/collect.md has an example of each kind: Send readings on",
         )
     return found
 

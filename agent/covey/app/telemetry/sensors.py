@@ -64,7 +64,7 @@ def entry_named(folder: StateFolder, name: str) -> SensorEntry:
     """
     entries = {each.name: each for each in folder.configuration.sensors()}
     if name not in entries:
-        known = f"known: {', '.join(entries)}" if entries else "docs/sensors.md shows how one is written"
+        known = f"known: {', '.join(entries)}" if entries else "docs/how-to/sensors.md shows how one is written"
         raise LocalError(f"the configuration names no sensor {name}", hint=known)
     return entries[name]
 

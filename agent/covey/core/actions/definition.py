@@ -1,4 +1,4 @@
-"""What an owner defines as an action, and how arguments become its command line and input (docs/operations/orders.md).
+"""What an owner defines as an action, and how arguments become its command line and input (docs/how-to/orders.md).
 
 1. A command line is a list of words, never a text that a shell reads. `{name}` within a word stands for an argument,
    as it does within the text that the program reads from its standard input; what an argument holds is not looked at

@@ -1,4 +1,4 @@
-"""Draw the diagrams of docs/state-machines.md from the transition tables: `python -m docs.state_machines`.
+"""Draw the diagrams of state-machines.md from the transition tables: `python -m docs.internals.state_machines`.
 
 A diagram stands between `<!-- drawn from NAME -->` and `<!-- end -->`; what lies around them is written by hand.
 """

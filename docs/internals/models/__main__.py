@@ -1,4 +1,4 @@
-"""Check every model, and that SPIN finds each of its mistakes: `python -m docs.models [MODEL ...]`."""
+"""Check every model, and that SPIN finds each of its mistakes: `python -m docs.internals.models [MODEL ...]`."""
 
 from __future__ import annotations
 
