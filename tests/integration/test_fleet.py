@@ -47,7 +47,7 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     assert "30.25 %RH" in shown
     assert "online for" in shown
     assert collector.json("fleet", other["key"][:12])["values"][0]["value"] == 30.25
-    assert "no devices are called 'field'" in collector.fails("fleet", "field", code=1)
+    assert "no device matches 'field'" in collector.fails("fleet", "field", code=1)
 
     assert str(tmp_path / "elsewhere") in collector.covey("check", "--offline").stdout
     assert "no last values" in device.ok("fleet")

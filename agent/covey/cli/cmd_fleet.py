@@ -14,6 +14,7 @@ from covey.app.fleet import device_story, fleet
 from covey.app.fleet.devices import SELF
 from covey.app.fleet.fleet import KINDS, Listed
 from covey.app.fleet.troubles import lost_in_words
+from covey.app.groups.groups import pick_device
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
@@ -22,7 +23,7 @@ from covey.cli.quantities import read_us, size_text
 from covey.cli.status_view import duration
 from covey.cli.terminal import print_json, table_lines
 from covey.core.ids import DeviceKey, labelled_name, printable
-from covey.errors import LocalError, UsageError
+from covey.errors import UsageError
 
 if TYPE_CHECKING:
     from covey.app.fleet.device_story import Custody, HeldMessage, StoryLine
@@ -144,9 +145,9 @@ def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
             most = {} if options.all or options.only or options.json else {"most": _DEVICES}
             found = view.look(device, options.vault, since_us, listed=Listed(kind, values=options.json, **most))
             return _Devices(found, view.count(kind))
-        found = view.look(device, options.vault, since_us, listed=None)
-        picked = _picked(view, options.device)
-        key = DeviceKey(bytes.fromhex(picked.key))
+        key = pick_device(device.node.groups.joined(), options.device).keys.signing_public
+        found = view.look(device, options.vault, since_us, listed=None, only=key)
+        [picked] = view.called(key.hex())
         return _Device(
             found,
             picked,
@@ -156,20 +157,6 @@ def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
             view.device(DeviceKey(bytes.fromhex(picked.gateway))),
             [_name(each) for each in view.boards_of(key)],
         )
-
-
-def _picked(view: FleetView, name: str) -> FleetDevice:
-    """Return the device that a person means, with its last values.
-
-    Raises:
-        LocalError: none, or more than one.
-    """
-    matching = view.called(name)
-    if len(matching) != 1:
-        raise LocalError(
-            f"{len(matching) or 'no'} devices are called {printable(name, 64)!r}", hint="covey fleet lists them"
-        )
-    return matching[0]
 
 
 def _lines(found: _Devices | _Device) -> Iterator[str]:

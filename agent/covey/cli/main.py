@@ -62,6 +62,7 @@ _TOPICS = {
     "see how it is": {
         "status": ("status", "show what is waiting, for whom, since when, and who was heard"),
         "check": ("check", "look for what is wrong, and say how to mend it"),
+        "graph": ("graph", "draw what a device measured, in the terminal"),
         "fleet": ("fleet", "see every device: who is there, what each said last, what waits, what was lost"),
         "dashboard": ("dashboard", "the fleet as a page, for a telephone or a wall"),
         "top": ("top", "watch the device live: rates, queues, members, boards"),

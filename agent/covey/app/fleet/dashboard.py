@@ -25,9 +25,10 @@ from covey.app.fleet.documents import Fleet, FleetDevice
 from covey.app.fleet.fleet import FleetView, vault_of
 from covey.app.fleet.kept_device import KeptDevice
 from covey.app.groups.requests import accept_invitation, waiting_invitations
-from covey.app.telemetry.newest_readings import recent_points
+from covey.app.telemetry.curves import Curve, Window, curves
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, from_hex
 from covey.errors import CoveyError, LocalError, RemoteError
+from covey.limits.vault import MAXIMUM_LOOK_BYTES, SHOWN_POINTS
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.fleet_table import FoundDevice
@@ -185,10 +186,12 @@ class Dashboard:
             LocalError: there is no such device.
         """
         fleet, found, key = self._one(query)
-        values, points = self._view.values_of(key), dict[tuple[str, str], list[tuple[int, float]]]()
+        values, points = self._view.values_of(key), dict[tuple[str, str], Curve]()
         if fleet.reads_vault:
             reader, nodes = self._device.run(lambda device: vault_of(device, self._location))
-            points = recent_points(reader, nodes, key, fleet.at_us - self._since_us)
+            ahead_us = fleet.at_us + self._since_us  # clocks of devices may be ahead of this one
+            window = Window(fleet.at_us - self._since_us, ahead_us, 2 * SHOWN_POINTS)
+            points = curves(reader, nodes, key, window, most_bytes=MAXIMUM_LOOK_BYTES)
         return {
             "now_us": self._now_us(),
             "device": to_json(found),
@@ -197,7 +200,7 @@ class Dashboard:
                 {"key": each.found.device.hex(), "label": each.found.label} for each in self._view.table.behind(key)
             ],
             "groups": [to_json(each) for each in fleet.groups if each.group_id in found.groups],
-            "values": [to_json(each) | {"points": _columns(points.get((each.name, each.unit), []))} for each in values],
+            "values": [to_json(each) | {"points": _columns(points.get((each.name, each.unit), {}))} for each in values],
         }
 
     def story(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -295,5 +298,7 @@ def _octets(text: str, size: int) -> bytes:
         return bytes(size)
 
 
-def _columns(points: list[tuple[int, float]]) -> list[list[float]]:
-    return [list(column) for column in zip(*points, strict=True)]
+def _columns(curve: Curve) -> list[list[float]]:
+    """Return the times and the last values of a curve's intervals."""
+    points = [curve[place] for place in sorted(curve)]
+    return [[each.at_us for each in points], [each.last for each in points]] if points else []

@@ -94,6 +94,7 @@ class FleetView:
         *,
         listed: Listed | None = _EVERYBODY,
         always_us: int = ALWAYS_US,
+        only: DeviceKey | None = None,
     ) -> Fleet:
         """Return the fleet with its devices as it is now.
 
@@ -103,13 +104,14 @@ class FleetView:
             since_us: how far back to look in the vault at most.
             listed: which devices it has; None for none.
             always_us: how far back to look although something of every device is found.
+            only: the device whose messages are opened; None for all devices.
 
         Raises:
             StorageError: the vault cannot be read.
         """
         self.take_members(device)
         if device.folder.vault_key.exists():
-            self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us)
+            self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us, only)
         return self.survey(device, listed=listed)
 
     def take_members(self, device: Device) -> None:
@@ -128,18 +130,30 @@ class FleetView:
         self._versions = versions
 
     def read(
-        self, reader: VaultReader, nodes: list[str], now_us: int, since_us: int, always_us: int = ALWAYS_US
+        self,
+        reader: VaultReader,
+        nodes: list[str],
+        now_us: int,
+        since_us: int,
+        always_us: int = ALWAYS_US,
+        only: DeviceKey | None = None,
     ) -> None:
         """Read what is new in the vault.
 
         Raises:
             StorageError: the vault cannot be read.
         """
-        for _ in self.reads(reader, nodes, now_us, since_us, always_us):
+        for _ in self.reads(reader, nodes, now_us, since_us, always_us, only):
             pass
 
     def reads(
-        self, reader: VaultReader, nodes: list[str], now_us: int, since_us: int, always_us: int = ALWAYS_US
+        self,
+        reader: VaultReader,
+        nodes: list[str],
+        now_us: int,
+        since_us: int,
+        always_us: int = ALWAYS_US,
+        only: DeviceKey | None = None,
     ) -> Iterator[None]:
         """Read as `read` does, and let go after each segment, when what it says is shown and counted."""
         unread: DeviceKey | None = DeviceKey(b"")
@@ -148,10 +162,12 @@ class FleetView:
             nonlocal unread
             if at_us >= now_us - always_us:
                 return False
+            if only is not None:
+                return only in self._newest.devices
             unread = None if unread is None else self.table.first_unread(unread)
             return unread is None
 
-        yield from self._newest.look(reader, nodes, now_us - since_us, enough, self._own_node)
+        yield from self._newest.look(reader, nodes, now_us - since_us, enough, self._own_node, only)
 
     def survey(
         self,

@@ -63,6 +63,21 @@ def pick_member(manifest: GroupManifest, name: str) -> Member:
     return member
 
 
+def pick_device(manifests: Iterable[GroupManifest], name: str) -> Member:
+    """Return the member of any of these groups that a person means, as `pick_member` does for one group.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    members = {each.keys.signing_public: each for manifest in manifests for each in manifest.members}
+    labelled = [each for each in members.values() if each.label == name]
+    if len(labelled) > 1:
+        raise LocalError(
+            f"{len(labelled)} devices are called '{printable(name)}'", hint="name it by its key: covey fleet"
+        )
+    return labelled[0] if labelled else members[_one_of(sorted(members), name, "device")]
+
+
 def pick_author(manifest: GroupManifest, authors: Iterable[DeviceKey], name: str) -> DeviceKey:
     """Return the signing key of the author that a person means: as `pick_member`, or one of these by its beginning.
 
@@ -89,7 +104,7 @@ def pick_banned(manifest: GroupManifest, name: str) -> DeviceKey:
     return _one_of([ban.signing_public for ban in manifest.banned], name, "banned device")
 
 
-_LISTED = {"author": "covey history"}
+_LISTED = {"author": "covey history", "device": "covey fleet"}
 
 
 def _one_of(keys: list[DeviceKey], name: str, what: str) -> DeviceKey:

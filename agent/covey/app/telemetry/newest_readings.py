@@ -16,7 +16,6 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,7 +37,6 @@ from covey.limits.vault import (
     MAXIMUM_SHOWN_LOSSES,
     MAXIMUM_SHOWN_SERIES,
     MAXIMUM_UNREADABLE_DEVICES,
-    SHOWN_POINTS,
 )
 
 
@@ -184,6 +182,8 @@ class NewestReadings:
         self._met: set[DeviceKey] = set()
         self._opened = 0
         """Whose telemetry the look under way has opened, and how much of it."""
+        self._only: DeviceKey | None = None
+        """The device that the look under way is about; None for all."""
 
     def look(
         self,
@@ -192,6 +192,7 @@ class NewestReadings:
         since_us: int,
         enough: Callable[[int], bool],
         own_node: str = "",
+        only: DeviceKey | None = None,
     ) -> Iterator[None]:
         """Read what is new in the segments of some nodes; let go after each, when all that it says is in the table.
 
@@ -201,13 +202,14 @@ class NewestReadings:
             since_us: segments that were closed earlier are not read.
             enough: asked with a segment's time; whether those of that time and before it are not needed.
             own_node: this device's, where it is one of them (rule 4).
+            only: the device whose messages are opened; None for all devices.
 
         Raises:
             StorageError: the vault cannot be read.
         """
         read, before = 0, dict(self._upto)
         self.not_followed.clear()
-        self._met, self._opened = set(), 0
+        self._met, self._opened, self._only = set(), 0, only
         for node, entry in _backwards(reader, nodes, before, self.not_followed):
             self.is_empty = False
             read += entry.size
@@ -272,6 +274,8 @@ class NewestReadings:
 
     def _is_wanted(self, message: Message) -> bool:
         """Say whether a message is opened (rule 3)."""
+        if self._only is not None and message.author != self._only:
+            return False
         is_beyond = self._opened >= MAXIMUM_LOOK_MESSAGES
         return message.type is MessageType.LOSS or not (is_beyond and message.author in self._met)
 
@@ -322,60 +326,13 @@ def _shown(value: float | bool | str | bytes) -> float | bool | str:
     return value[:MAXIMUM_SHOWN_CHARACTERS] if isinstance(value, str) else value
 
 
-def recent_points(
-    reader: VaultReader, nodes: Iterable[str], author: DeviceKey, since_us: int
-) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Return the newest readings of one device's numeric series as (time, value), by name and unit, ascending.
-
-    A series has the last of each of `SHOWN_POINTS` equal parts of the time since then.
+def segments_backwards(reader: VaultReader, nodes: Iterable[str]) -> Iterator[tuple[str, SegmentEntry]]:
+    """Yield the segments of several nodes with their nodes, the newest first.
 
     Raises:
         StorageError: the vault cannot be read.
     """
-    found: dict[tuple[str, str], dict[int, tuple[int, float]]] = {}
-    known, read, part_us = KnownLayouts(), 0, 1
-    for node, entry in _backwards(reader, nodes, {}, {}):
-        if not read:
-            part_us = max(1, (entry.created_at_us - since_us) // SHOWN_POINTS)
-        read += entry.size
-        if entry.created_at_us < since_us or read > MAXIMUM_LOOK_BYTES:
-            break
-        for message in _telemetry_of(reader, node, entry, author):
-            _thin(found, message, known, since_us, part_us)
-    return {name: [points[part] for part in sorted(points)] for name, points in found.items()}
-
-
-def _telemetry_of(reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey) -> Iterator[Message]:
-    """Yield the readable telemetry of one device in a segment."""
-    content = reader.segment(node, entry)
-    if content is None:
-        return
-    with suppress(RemoteError):
-        for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
-            with suppress(RemoteError):
-                message = read_message(record.message, verify=False)
-                if message.author == author and message.type is MessageType.TELEMETRY:
-                    yield read_message(record.message)
-
-
-def _thin(
-    found: dict[tuple[str, str], dict[int, tuple[int, float]]],
-    message: Message,
-    known: KnownLayouts,
-    since_us: int,
-    part_us: int,
-) -> None:
-    """Keep the last reading of each part of the time."""
-    with suppress(RemoteError):
-        for name, unit, at_us, value in read_telemetry(message.body, known)[1].readings():
-            if at_us < since_us or not isinstance(value, int | float):
-                continue
-            part = (at_us - since_us) // part_us
-            if ((name, unit) not in found and len(found) >= MAXIMUM_SHOWN_SERIES) or part > 2 * SHOWN_POINTS:
-                continue
-            points = found.setdefault((name, unit), {})
-            if part not in points or at_us >= points[part][0]:
-                points[part] = at_us, float(value)
+    return _backwards(reader, nodes, {}, {})
 
 
 def _backwards(

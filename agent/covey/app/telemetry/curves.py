@@ -1,0 +1,124 @@
+"""The course of one device's series over a time, from the segments of a vault alone.
+
+1. The time is divided into equal intervals. Of each interval a curve keeps the lowest, the highest and the last value,
+   so that its size does not depend on the number of readings and a spike stays visible.
+2. Only messages of the device are opened. A message that is in the vault twice changes nothing.
+3. Segments that were closed before the time began are not read: no later reading can be in them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from covey.app.telemetry.newest_readings import segments_backwards
+from covey.core.ids import NodeId
+from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.vault.documents import open_segment
+from covey.core.wire.message import MessageType, read_message
+from covey.errors import RemoteError
+from covey.limits.vault import MAXIMUM_SHOWN_SERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from covey.core.ids import DeviceKey
+    from covey.core.vault.documents import SegmentEntry
+    from covey.core.vault.reading import VaultReader
+    from covey.core.wire.message import Message
+
+
+class Interval(NamedTuple):
+    """What a series was in one interval: its last value with its time (microseconds since 1970), and its bounds."""
+
+    at_us: int
+    last: float
+    lowest: float
+    highest: float
+
+    def including(self, at_us: int, value: float) -> Interval:
+        """Return the interval with one more reading."""
+        at, last = (at_us, value) if at_us >= self.at_us else (self.at_us, self.last)
+        return Interval(at, last, min(self.lowest, value), max(self.highest, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time from `since_us` to `until_us`, in microseconds since 1970, divided into equal intervals."""
+
+    since_us: int
+    until_us: int
+    intervals: int
+
+    def interval(self, at_us: int) -> int | None:
+        """Return the number of the interval of a time, from 0; None outside the window."""
+        if not self.since_us <= at_us < self.until_us:
+            return None
+        return (at_us - self.since_us) * self.intervals // (self.until_us - self.since_us)
+
+
+Curve = dict[int, Interval]
+"""The intervals that have readings, by their number."""
+
+
+def curves(
+    reader: VaultReader,
+    nodes: Iterable[str],
+    author: DeviceKey,
+    window: Window,
+    *,
+    series: str | None = None,
+    most_bytes: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> dict[tuple[str, str], Curve]:
+    """Return the curves of a device's series, by name and unit: numbers, and of switches 0 or 1.
+
+    Args:
+        reader: the vault.
+        nodes: the nodes of the vault whose segments are read, in hex.
+        author: the device.
+        window: the time that is wanted.
+        series: the name that is wanted; None for all, of which the first `MAXIMUM_SHOWN_SERIES` are kept.
+        most_bytes: how much to read, from the newest segment backwards; None for all of the window.
+        progress: called with the bytes read so far.
+
+    Raises:
+        StorageError: the vault cannot be read.
+    """
+    found: dict[tuple[str, str], Curve] = {}
+    known, read = KnownLayouts(), 0
+    for node, entry in segments_backwards(reader, nodes):
+        read += entry.size
+        if entry.created_at_us < window.since_us or (most_bytes is not None and read > most_bytes):
+            break
+        for message in _telemetry_of(reader, node, entry, author):
+            with suppress(RemoteError):
+                for name, unit, at_us, value in read_telemetry(message.body, known)[1].readings():
+                    if isinstance(value, int | float) and (series is None or name == series):
+                        _take(found, (name, unit), window.interval(at_us), at_us, float(value))
+        progress(read)
+    return found
+
+
+def _take(
+    found: dict[tuple[str, str], Curve], name: tuple[str, str], interval: int | None, at_us: int, value: float
+) -> None:
+    if interval is None or (name not in found and len(found) >= MAXIMUM_SHOWN_SERIES):
+        return
+    curve = found.setdefault(name, {})
+    before = curve.get(interval)
+    curve[interval] = Interval(at_us, value, value, value) if before is None else before.including(at_us, value)
+
+
+def _telemetry_of(reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey) -> Iterator[Message]:
+    """Yield the readable telemetry of one device in a segment."""
+    content = reader.segment(node, entry)
+    if content is None:
+        return
+    with suppress(RemoteError):
+        for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
+            with suppress(RemoteError):
+                message = read_message(record.message, verify=False)
+                if message.author == author and message.type is MessageType.TELEMETRY:
+                    yield read_message(record.message)
