@@ -8,7 +8,8 @@ what is more, so that the size of the tables does not matter. Nothing is written
 3. Latency to the collector is told of readings whose clock was synchronised; others' would be guesses.
 4. "Ingested" is when the file that holds a reading was written; files that were merged later do not count.
 5. Plots span the readings of the window, from the first to the last, not the window.
-6. Devices are called as the question says, and else as the newest manifest that has landed does (`members`).
+6. A curve shows the lowest, mean and highest value of all devices that are asked for, by the times of the readings.
+7. Devices are called as the question says, and else as the newest manifest that has landed does (`members`).
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from covey_ingest.table_locations import TableLocation
 _MEMORY = "512MB"
 PLOTTED = 48
 """Intervals that the time of the readings is divided into for plots."""
+_CURVES = 12
+"""Series whose values are drawn: those with most readings."""
 _LISTED = 200
 """Devices that are listed: those that are not well first."""
 
 _COLUMNS = {
-    "readings": "author VARCHAR, name VARCHAR, unit VARCHAR, time TIMESTAMPTZ, time_quality VARCHAR, index INTEGER, "
-    "received_at TIMESTAMPTZ, filename VARCHAR",
+    "readings": "author VARCHAR, name VARCHAR, unit VARCHAR, value DOUBLE, time TIMESTAMPTZ, time_quality VARCHAR, "
+    "index INTEGER, received_at TIMESTAMPTZ, filename VARCHAR",
     "devices": "author VARCHAR, last_seen TIMESTAMPTZ, last_time TIMESTAMPTZ, time_quality VARCHAR, boots BIGINT, "
     "lag_seconds DOUBLE, open_gaps BIGINT, messages BIGINT, readings BIGINT, firmware VARCHAR, gateway VARCHAR",
     "gaps": "author VARCHAR, state VARCHAR, reason VARCHAR, numbers BIGINT, first_seen_at TIMESTAMPTZ",
@@ -101,6 +104,15 @@ _SECTIONS = {
                approx_quantile((epoch_us(received_at) - epoch_us(time)) / 1e6, 0.99)
                    FILTER (time_quality = 'synchronised') AS p99_s
         FROM readings WHERE epoch_us(received_at) <= $now GROUP BY ALL ORDER BY interval""",
+    "curves": """
+        WITH measured AS (
+            SELECT name, unit, value, author, greatest(0, (epoch_us(time) - $first) // $width) AS interval FROM readings
+            WHERE abs(value) < 1e300 AND epoch_us(time) BETWEEN $first - $width AND $now),
+        shown AS (SELECT name, unit FROM measured GROUP BY ALL ORDER BY count(*) DESC, name, unit LIMIT $curves)
+        SELECT name, coalesce(unit, '') AS unit, interval, min(value) AS lowest, avg(value) AS mean,
+               max(value) AS highest, count(DISTINCT author) AS devices
+        FROM measured SEMI JOIN shown ON measured.name = shown.name AND measured.unit IS NOT DISTINCT FROM shown.unit
+        GROUP BY ALL ORDER BY name, unit, interval""",
     **report_orders.SECTIONS,
 }
 
@@ -202,7 +214,7 @@ def _report(
     first, last = arrived["first"] or since or now, arrived["last"] or now
     width = max((last - first) // PLOTTED + 1, 1)
     given: dict[str, int | str] = {"since": since, "first": first, "width": width, "now": now, "author": author}
-    given["listed"] = _LISTED
+    given |= {"listed": _LISTED, "curves": _CURVES}
     quantiles = {"landed": _LANDED, "ingested": _INGESTED}
     names = {0.5: "p50", 0.95: "p95", 0.99: "p99", 1: "max"}
     return FleetReport(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 from importlib import resources
+from itertools import groupby
 
 from covey.core.ids import printable
 from covey_ingest.report import FleetReport
-from covey_ingest.report_plots import STYLE, TimeAxis, lines_over_time, over_time, shares
+from covey_ingest.report_plots import STYLE, TimeAxis, lines_over_time, over_time, shares, values_over_time
 from covey_ingest.report_text import Table, facts, tables
 
 _WORD = 24
@@ -81,4 +83,15 @@ def _plots(report: FleetReport) -> list[str]:
     plots += [shares("Readings by quality of time", quality)] if quality else []
     gaps = [(printable(f"{row['state']} {row['reason']}".strip()), row["gaps"]) for row in report.sections["gaps"]]
     plots += [shares("Gaps", gaps)] if gaps else []
+    plots += _curves(report)
     return ['<div class="plots">', *plots, "</div>"]
+
+
+def _curves(report: FleetReport) -> Iterator[str]:
+    """Yield the values of each series that is drawn."""
+    for (name, unit), rows in groupby(report.sections["curves"], lambda row: (row["name"], row["unit"])):
+        found = {row["interval"]: (row["lowest"], row["mean"], row["highest"]) for row in rows}
+        first, last = min(found), max(found)
+        axis = TimeAxis(report.first_us + first * report.interval_us, report.interval_us, last - first + 1)
+        title = f"{printable(name)} {printable(unit)}".strip()
+        yield values_over_time(title, axis, [found.get(interval) for interval in range(first, last + 1)])

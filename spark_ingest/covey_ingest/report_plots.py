@@ -1,13 +1,14 @@
 """Plots of the report as inline SVG, in the colours of the fleet's page: no script, no font, no other file (ADR 73).
 
-1. An axis spans what is drawn: time from the first interval with readings to the last, values from 0 to a round number
-   that the highest just fits below.
+1. An axis spans what is drawn: time from the first interval with readings to the last. Counts and seconds begin at 0,
+   values of sensors at a round number that is not above the lowest; both end at one that is not below the highest.
 2. Numbers and names stand as text, so that a screen reader and a search find them; the picture itself is named once.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -28,6 +29,7 @@ svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--quiet); font: 11px system-ui, sans-serif; }
 svg .grid { stroke: var(--line); } svg .bar { fill: var(--link); }
 svg .first, svg .second { fill: none; stroke: var(--link); stroke-width: 1.5; } svg .second { stroke: var(--wait); }
+svg .band { fill: var(--link); opacity: .2; }
 svg circle.first { fill: var(--link); } svg circle.second { fill: var(--wait); }
 .first-name { color: var(--link); } .second-name { color: var(--wait); }
 """
@@ -45,36 +47,65 @@ class TimeAxis(NamedTuple):
         return _LEFT + (place + 0.5) * (_WIDTH - _LEFT - _RIGHT) / self.intervals
 
 
+class _Scale(NamedTuple):
+    """The values that a plot spans, and where it draws them."""
+
+    lowest: float
+    highest: float
+    ticks: list[float]
+
+    def height(self, value: float) -> float:
+        share = (value - self.lowest) / (self.highest - self.lowest)
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - share)
+
+
 def over_time(title: str, axis: TimeAxis, values: Sequence[float]) -> str:
     """Return a bar for each interval."""
-    top, ticks = _ticks(max(values))
+    scale = _scale(0, max(values))
     width = max(1.0, 0.8 * (_WIDTH - _LEFT - _RIGHT) / axis.intervals)
     drawn = [
-        f'<rect class="bar" x="{axis.middle(place) - width / 2:.1f}" y="{_height(value, top):.1f}" '
-        f'width="{width:.1f}" height="{_height(0, top) - _height(value, top):.1f}"/>'
+        f'<rect class="bar" x="{axis.middle(place) - width / 2:.1f}" y="{scale.height(value):.1f}" '
+        f'width="{width:.1f}" height="{scale.height(0) - scale.height(value):.1f}"/>'
         for place, value in enumerate(values)
         if value
     ]
     said = f"{title}: at most {max(values):,.6g} in an interval, {_span(axis)}"
-    return _figure(escape(title), said, _HEIGHT, [*_axes(axis, top, ticks), *drawn])
+    return _figure(escape(title), said, _HEIGHT, [*_axes(axis, scale), *drawn])
+
+
+def values_over_time(title: str, axis: TimeAxis, values: Sequence[tuple[float, float, float] | None]) -> str:
+    """Return a line of the mean values, in a band from the lowest to the highest: (lowest, mean, highest)."""
+    found = [each for each in values if each is not None]
+    lowest, highest = min(each[0] for each in found), max(each[2] for each in found)
+    scale, bands = _scale(lowest, highest), list[str]()
+    for has_value, run in groupby(enumerate(values), lambda each: each[1] is not None):
+        if has_value:
+            places = [(axis.middle(place), each) for place, each in run if each is not None]
+            upper = [f"{x:.1f},{scale.height(each[2]):.1f}" for x, each in places]
+            lower = [f"{x:.1f},{scale.height(each[0]):.1f}" for x, each in reversed(places)]
+            bands.append(f'<polygon class="band" points="{" ".join([*upper, *lower])}"/>')
+    means = [None if each is None else each[1] for each in values]
+    said = f"{title}: {lowest:,.6g} to {highest:,.6g}, {_span(axis)}"
+    drawn = [*_axes(axis, scale), *bands, *_line(_CLASSES[0], axis, means, scale)]
+    return _figure(escape(title), said, _HEIGHT, drawn)
 
 
 def lines_over_time(title: str, axis: TimeAxis, named: Mapping[str, Sequence[float | None]]) -> str:
     """Return a line for each of two names, broken where there is no value."""
     highest = max(value for values in named.values() for value in values if value is not None)
-    top, ticks = _ticks(highest)
+    scale = _scale(0, highest)
     drawn, names = list[str](), list[str]()
     for kind, (name, values) in zip(_CLASSES, named.items(), strict=True):
-        drawn += _line(kind, axis, values, top)
+        drawn += _line(kind, axis, values, scale)
         names.append(f'<span class="{kind}-name">{escape(name)}</span>')
     said = f"{title}: at most {highest:,.6g}, {_span(axis)}"
-    return _figure(f"{escape(title)}, {' and '.join(names)}", said, _HEIGHT, [*_axes(axis, top, ticks), *drawn])
+    return _figure(f"{escape(title)}, {' and '.join(names)}", said, _HEIGHT, [*_axes(axis, scale), *drawn])
 
 
-def _line(kind: str, axis: TimeAxis, values: Sequence[float | None], top: float) -> Iterator[str]:
+def _line(kind: str, axis: TimeAxis, values: Sequence[float | None], scale: _Scale) -> Iterator[str]:
     for has_value, run in groupby(enumerate(values), lambda each: each[1] is not None):
         if has_value:
-            points = [(axis.middle(place), _height(value or 0.0, top)) for place, value in run]
+            points = [(axis.middle(place), scale.height(value or 0.0)) for place, value in run]
             if len(points) == 1:
                 yield f'<circle class="{kind}" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="2"/>'
             else:
@@ -93,24 +124,20 @@ def shares(title: str, named: Sequence[tuple[str, int]]) -> str:
     return _figure(escape(title), said, _ROW * len(named), drawn)
 
 
-def _ticks(highest: float) -> tuple[float, list[float]]:
-    """Return a round number not below the highest value, and up to five from 0 to it."""
-    if highest <= 0:
-        return 1.0, [0.0]
-    rough = highest / 4
+def _scale(lowest: float, highest: float) -> _Scale:
+    """Return a scale between round numbers that spans these values, with up to six ticks."""
+    rough = (highest - lowest) / 4
+    if rough < sys.float_info.min:
+        return _Scale(lowest, lowest + 1, [lowest])
     magnitude = 10.0 ** math.floor(math.log10(rough))
     step = next(each * magnitude for each in (1, 2, 2.5, 5, 10) if each * magnitude >= rough)
-    count = math.ceil(highest / step - 1e-9)
-    return step * count, [step * place for place in range(count + 1)]
+    first, last = math.floor(lowest / step + 1e-9), math.ceil(highest / step - 1e-9)
+    return _Scale(first * step, last * step, [step * place for place in range(first, last + 1)])
 
 
-def _height(value: float, top: float) -> float:
-    return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - value / top)
-
-
-def _axes(axis: TimeAxis, top: float, ticks: Sequence[float]) -> Iterator[str]:
-    for value in ticks:
-        y = _height(value, top)
+def _axes(axis: TimeAxis, scale: _Scale) -> Iterator[str]:
+    for value in scale.ticks:
+        y = scale.height(value)
         yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value:,.6g}</text>'
     last_us = axis.first_us + axis.intervals * axis.interval_us

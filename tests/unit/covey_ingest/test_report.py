@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from datetime import datetime
@@ -135,6 +136,24 @@ def test_a_plot_without_data_is_left_out(tables: Path) -> None:
     assert "Seconds from reading to collector" not in page
     assert ">nothing<" not in page
     assert page.count("<svg") == 3
+
+
+@pytest.mark.slow
+def test_curves_show_what_sensors_measured(tables: Path) -> None:
+    rows = [
+        reading(author, place, HOUR_US - place * 1_000_000, 1) | {"value": value}
+        for place, (author, value) in enumerate([(AWAKE, -2.5), (SILENT, 4.0), (AWAKE, math.inf), (AWAKE, math.nan)])
+    ]
+    write_table(tables / "readings" / "batch=9", rows)
+    report = _report(tables)
+    drawn = [
+        (row["name"], row["unit"], row["lowest"], row["mean"], row["highest"]) for row in report.sections["curves"]
+    ]
+    assert sorted(drawn) == [("temperature", "Cel", -2.5, -2.5, -2.5), ("temperature", "Cel", 4.0, 4.0, 4.0)]
+    page = html(report)
+    assert "<figcaption>temperature Cel</figcaption>" in page
+    assert "temperature Cel: -2.5 to 4, " in page
+    assert page.count('class="band"') == 1
 
 
 def test_the_options_are_those_that_there_are() -> None:
