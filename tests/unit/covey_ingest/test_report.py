@@ -153,7 +153,7 @@ def test_curves_show_what_sensors_measured(tables: Path) -> None:
     page = html(report)
     assert "<figcaption>temperature Cel</figcaption>" in page
     assert "temperature Cel: -2.5 to 4, " in page
-    assert page.count('class="band"') == 1
+    assert page.count('class="band"') == 2, "apart in time"
 
 
 def test_the_options_are_those_that_there_are() -> None:
