@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from bench.size import Patience
+from bench.agent.size import Patience
 
 _SIZES: dict[str, dict[str, Any]] = {
     "throughput": {"_OURS": 6_000, "_PEER": 300, "_ROUNDS": 1},

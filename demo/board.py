@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from covey.adapters.state_folder import StateFolder
 from covey.errors import ConfigurationError, TransientError
 from demo.device import Device, Ledger
-from hil.emulated_board import EmulatedBoard
-from hil.runtimes import MissingError
+from hil.boards.emulated_board import EmulatedBoard
+from hil.boards.runtimes import MissingError
 
 if TYPE_CHECKING:
     from pathlib import Path

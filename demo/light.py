@@ -63,9 +63,9 @@ def run(options: argparse.Namespace, folder: Path) -> int:
 
 
 def _conclude(fleet: Fleet, tables: Path, screen: Screen) -> int:
-    from covey_ingest.querying import query
-    from covey_ingest.table_locations import location_at
-    from covey_ingest.views import create, opened, refresh
+    from covey_ingest.committer.table_locations import location_at
+    from covey_ingest.queries.querying import query
+    from covey_ingest.queries.views import create, opened, refresh
 
     location = location_at(str(tables))
     with opened(location) as database:

@@ -32,7 +32,7 @@ class OrdersByStick:
 
     def obeyed(self, tables: Path) -> list[str]:
         """Return what the report on the tables tells of each order that was heard before the broker was back."""
-        from covey_ingest.report import make_report
+        from covey_ingest.queries.report import make_report
 
         try:
             orders = make_report(str(tables), time.time_ns() // 1000, None).sections["orders"]

@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from covey_ingest.java import java_home
+from covey_ingest.spark.java import java_home
 
 _JAVA = "JDK_JAVA_OPTIONS"
 _WORKER = Path(__file__).with_name("worker_python")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hil import drivers, runtimes
-from hil.firmware_files import written
-from hil.kept_files import FOLDER, KeptFiles
+from hil.boards import drivers, runtimes
+from hil.boards.firmware_files import written
+from hil.boards.kept_files import FOLDER, KeptFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

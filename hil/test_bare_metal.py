@@ -11,18 +11,19 @@ from covey.limits.board import BOARD_PART_BYTES
 from covey_boards.images import BoardImage, read_image, write_image
 from covey_boards.shared import cbor, messages
 from covey_boards.updates import RECEIVING, TRIED
-from hil import bare_metal, vectors
+from hil import vectors
+from hil.boards import bare_metal
+from hil.boards.firmware_files import board_modules, written
+from hil.boards.live_gateway import LiveGateway
+from hil.boards.runtimes import MissingError
 from hil.conftest import cross_compile, missing_device
-from hil.firmware_files import board_modules, written
-from hil.firmware_simulation import Collector, counters_of
-from hil.live_gateway import LiveGateway
-from hil.runtimes import MissingError
+from hil.on_board.firmware_simulation import Collector, counters_of
 from tests.fleet import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUNNER = Path(__file__).with_name("vector_runner.py")
+RUNNER = Path(__file__).parent / "on_board" / "vector_runner.py"
 PROGRAM = "import vector_runner\nvector_runner.run('vectors.txt')\n"
 FALLBACK = "import sys\nimport tweetnacl_soft\nsys.modules['_tweetnacl'] = tweetnacl_soft\n"
 OPERATOR = identity("operator")

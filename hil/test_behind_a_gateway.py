@@ -13,9 +13,9 @@ from covey.adapters.state_folder import StateFolder
 from covey_boards.flash import firmware
 from covey_boards.images import write_image
 from covey_boards.shared.messages import SOFTWARE
-from hil import runtimes
+from hil.boards import runtimes
+from hil.boards.emulated_board import EmulatedBoard
 from hil.conftest import missing_device
-from hil.emulated_board import EmulatedBoard
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 

@@ -11,7 +11,7 @@ from covey_boards.device import received
 from covey_boards.device.identity import Identity
 from covey_boards.device.received import SETTINGS_FILE
 from covey_boards.shared import cbor, messages
-from hil.firmware_simulation import GROUP, World
+from hil.on_board.firmware_simulation import GROUP, World
 
 INCARNATION = b"collects"
 EXPIRED = 2  # docs/protocol.md, section 7

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hil.firmware_files import DEVICE, sources
+from hil.boards.firmware_files import DEVICE, sources
 
 if TYPE_CHECKING:
-    from hil.drivers import Driver
+    from hil.boards.drivers import Driver
 
 HERE = Path(__file__).parent
 WITHOUT_A_BOARD = f"""
 import sys, time
 sys.path.insert(0, {str(DEVICE)!r})
 time.sleep_ms, time.ticks_ms, time.ticks_diff = int, int, int.__sub__
-from hil import driver_runner
+from hil.on_board import driver_runner
 driver_runner.main()
 """
 PROGRAM = "import sys\nsys.path.append('.')\nimport driver_runner\ndriver_runner.main()\n"
@@ -32,7 +32,10 @@ LINES = 20  # one of them a refusal
 def test_drivers_say_the_same_on_a_board(board: Driver) -> None:
     if board.name == "microbit":
         pytest.skip("9.5 KB of heap hold single primitives only: test_microbit.py")
-    files = {**sources(), **{name: (HERE / name).read_bytes() for name in ("chips_on_board.py", "driver_runner.py")}}
+    files = {
+        **sources(),
+        **{name: (HERE / "on_board" / name).read_bytes() for name in ("chips_on_board.py", "driver_runner.py")},
+    }
     printed = board.run(PROGRAM, files).split("\n")
     assert len([line for line in printed if line]) == LINES, printed
     command = [sys.executable, "-c", WITHOUT_A_BOARD]

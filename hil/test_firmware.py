@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covey_boards.shared import cbor, messages
-from hil import firmware_simulation, link_simulation
+from hil.boards.drivers import Driver, SerialBoard, UnixPort
+from hil.boards.emulated_board import EmulatedBoard
+from hil.boards.firmware_files import sources
+from hil.boards.live_gateway import LiveGateway
+from hil.boards.real_board import RealBoard
 from hil.conftest import cross_compile
-from hil.drivers import Driver, SerialBoard, UnixPort
-from hil.emulated_board import EmulatedBoard
-from hil.firmware_files import sources
-from hil.live_gateway import LiveGateway
-from hil.real_board import RealBoard
+from hil.on_board import firmware_simulation, link_simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

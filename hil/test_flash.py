@@ -18,10 +18,10 @@ from covey_boards import flash
 from covey_boards.device.identity import Identity, to_file
 from covey_boards.serial_link import catch_prompt
 from covey_boards.shared.messages import COLLECTOR_FILE
-from hil import runtimes
-from hil.drivers import Driver, UnixPort
-from hil.firmware_files import SHARED
-from hil.kept_files import KeptFiles
+from hil.boards import runtimes
+from hil.boards.drivers import Driver, UnixPort
+from hil.boards.firmware_files import SHARED
+from hil.boards.kept_files import KeptFiles
 from tests.command import Here
 from tests.waiting import GUARD_S, wait_until
 
@@ -142,7 +142,7 @@ def test_where_it_can_be_compiled_it_is_and_what_was_there_goes(plugged_in: Plug
     wait_until((plugged_in.flash / "identity.key").exists, "what was compiled has started")
 
 
-ROM = Path(__file__).with_name("rom_on_board.py").read_text()
+ROM = (Path(__file__).parent / "on_board" / "rom_on_board.py").read_text()
 
 
 @pytest.mark.usefixtures("compiler")

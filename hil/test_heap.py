@@ -1,7 +1,7 @@
 """What fits: the whole of the cryptography, loaded from `.mpy` files, in a hard heap.
 
 The unix port puts native code outside its heap, a microcontroller inside it unless it is frozen into flash:
-`bench/crypto_instructions.py` measures both on a Cortex-M0.
+`bench/boards/crypto_instructions.py` measures both on a Cortex-M0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from hil.drivers import Driver
+    from hil.boards.drivers import Driver
 
 HEAP_KIB = 24
 EVERYTHING = """

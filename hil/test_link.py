@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covey_boards.shared import framing
-from hil import link_simulation
-from hil.excerpt import excerpt
-from hil.firmware_files import board_modules
+from hil.boards.excerpt import excerpt
+from hil.boards.firmware_files import board_modules
+from hil.on_board import link_simulation
 
 if TYPE_CHECKING:
-    from hil.drivers import Driver
+    from hil.boards.drivers import Driver
 
 SEEDS, RESETS = 12, 2
 PROGRAM = f"import sys\nsys.path.append('.')\nimport link_simulation\nlink_simulation.run({SEEDS}, {RESETS})\n"

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hil import message_runner, message_vectors
-from hil.firmware_files import DEVICE, board_modules
+from hil import message_vectors
+from hil.boards.firmware_files import DEVICE, board_modules
+from hil.on_board import message_runner
 
 if TYPE_CHECKING:
-    from hil.drivers import Driver
+    from hil.boards.drivers import Driver
 
-RUNNER = Path(__file__).with_name("message_runner.py")
+RUNNER = Path(__file__).parent / "on_board" / "message_runner.py"
 PROGRAM = "import sys\nsys.path.append('.')\nimport message_runner\nmessage_runner.run('lines.txt')\n"
 
 

@@ -18,12 +18,12 @@ from covey.core.wire import cbor
 from covey.limits.board import BOARD_PART_BYTES
 from covey_boards.images import read_image, write_image
 from covey_boards.updates import FAILED, RUNS, TRIED
+from hil.boards.drivers import Driver, UnixPort
+from hil.boards.emulated_board import EmulatedBoard
+from hil.boards.firmware_files import written
+from hil.boards.live_gateway import LiveGateway
 from hil.conftest import cross_compile
-from hil.drivers import Driver, UnixPort
-from hil.emulated_board import EmulatedBoard
-from hil.firmware_files import written
-from hil.firmware_simulation import GROUP
-from hil.live_gateway import LiveGateway
+from hil.on_board.firmware_simulation import GROUP
 from tests.fleet import identity
 
 if TYPE_CHECKING:

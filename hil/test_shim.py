@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hil.drivers import UnixPort
-from hil.firmware_files import SHARED, board_modules
+from hil.boards.drivers import UnixPort
+from hil.boards.firmware_files import SHARED, board_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hil.drivers import Driver
+    from hil.boards.drivers import Driver
 
 SAID = "21.53 Cel\nvalve 3 open\nrefused\n"
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hil import firmware_simulation, link_simulation, sleep_simulation
-from hil.drivers import Driver, UnixPort
-from hil.emulated_board import EmulatedBoard
-from hil.firmware_files import sources
-from hil.live_gateway import LiveGateway
+from hil.boards.drivers import Driver, UnixPort
+from hil.boards.emulated_board import EmulatedBoard
+from hil.boards.firmware_files import sources
+from hil.boards.live_gateway import LiveGateway
+from hil.on_board import firmware_simulation, link_simulation, sleep_simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class Sleeper:
     """An emulated board that is started anew whenever its deep sleep has ended it."""
 
     def __init__(self, folder: Path, board: UnixPort, modules: dict[str, bytes], sleep: str) -> None:
-        seam = Path(__file__).with_name("sleep_on_board.py").read_text(encoding="utf-8")
+        seam = (Path(__file__).parent / "on_board" / "sleep_on_board.py").read_text(encoding="utf-8")
         settings = {**NIGHT, "sleep": sleep}
         self.emulated = EmulatedBoard(
             folder, tool=board.tool, modules=modules, settings=settings, heap_kib=HEAP_KIB, before=seam

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covey_boards.shared.link_machine import Delivered, Link, LinkDown, Message
-from hil.drivers import Driver, UnixPort
-from hil.firmware_files import board_modules
-from hil.link_simulation import Random, damage
+from hil.boards.drivers import Driver, UnixPort
+from hil.boards.firmware_files import board_modules
+from hil.on_board.link_simulation import Random, damage
 from tests.waiting import Patience
 
 if TYPE_CHECKING:
     import subprocess
 
 MESSAGES = 250
-BOARD_SIDE = Path(__file__).with_name("echo_on_board.py")
+BOARD_SIDE = Path(__file__).parent / "on_board" / "echo_on_board.py"
 
 
 class Gateway:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covey_boards.udp_socket import UdpSocket
-from hil.bad_network import BadNetwork
-from hil.drivers import Driver, UnixPort
-from hil.emulated_board import EmulatedBoard
-from hil.live_gateway import LiveGateway
+from hil.boards.bad_network import BadNetwork
+from hil.boards.drivers import Driver, UnixPort
+from hil.boards.emulated_board import EmulatedBoard
+from hil.boards.live_gateway import LiveGateway
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

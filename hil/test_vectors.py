@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hil import vectors
-from hil.excerpt import excerpt
-from hil.firmware_files import board_modules, device_modules
+from hil.boards.excerpt import excerpt
+from hil.boards.firmware_files import board_modules, device_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hil.drivers import Driver
+    from hil.boards.drivers import Driver
 
-RUNNER = Path(__file__).with_name("vector_runner.py")
+RUNNER = Path(__file__).parent / "on_board" / "vector_runner.py"
 PROGRAM = "import sys\nsys.path.append('.')\nimport vector_runner\nvector_runner.run('vectors.txt')\n"
 ARCHITECTURES = ("armv6m", "armv7m", "armv7emsp", "xtensawin", "rv32imc")
 

@@ -17,9 +17,9 @@ from covey.adapters.state_folder import StateFolder
 from covey_boards.device.identity import from_file
 from covey_boards.shared import cbor, framing, link_machine, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import runtimes
+from hil.boards import runtimes
+from hil.boards.emulated_board import EmulatedBoard
 from hil.conftest import missing_device
-from hil.emulated_board import EmulatedBoard
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -189,8 +189,8 @@ def _files(gateway: Gateway) -> bytes:
 
 
 def _rows(collector: Gateway) -> list[tuple[str, str, str, int, int, float]]:
-    from covey_ingest.session import spark_session
-    from covey_ingest.source import readings
+    from covey_ingest.spark.session import spark_session
+    from covey_ingest.spark.source import readings
 
     spark = spark_session("covey-boards", **{"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"})
     try:

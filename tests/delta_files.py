@@ -11,8 +11,8 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction
 
-from covey_ingest.file_statistics import statistics
-from covey_ingest.table_locations import MARK
+from covey_ingest.committer.table_locations import MARK
+from covey_ingest.task.file_statistics import statistics
 
 
 def log_file(root: Path, name: str, file: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from covey.adapters.sqlite.high_water import FallBack
-from covey.adapters.sqlite.salvage_report import SalvageReport
-from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.file.high_water import FallBack
+from covey.adapters.sqlite.file.salvage_report import SalvageReport
+from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import Place
 from covey.core.link.state import LinkState

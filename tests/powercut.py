@@ -222,7 +222,7 @@ def recorded() -> Iterator[Recording]:
         with (
             patch("covey.adapters.sqlite.store.sqlite3", _Library(disk)),
             patch("covey.adapters.sqlite.store.synchronise", disk.recording.sync_folder),
-            patch("covey.adapters.sqlite.high_water_file.os", _System(disk.recording)),
+            patch("covey.adapters.sqlite.file.high_water_file.os", _System(disk.recording)),
         ):
             yield disk.recording
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from covey_ingest.columns import TIMESTAMP
+from covey_ingest.task.columns import TIMESTAMP
 from tests.delta_files import log_file
 
 NOW_US = 1_800_000_000_000_000

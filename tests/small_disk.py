@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.reserved_space import ReservedSpace
-from covey.adapters.sqlite.salvage_report import SalvageReport
-from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.file.reserved_space import ReservedSpace
+from covey.adapters.sqlite.file.salvage_report import SalvageReport
+from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, LinkSeq
 from covey.core.link.queued import MessageClass

@@ -12,11 +12,11 @@ import pytest
 
 from covey.adapters.objects import cloud
 from covey.core.ids import VaultId
-from covey_ingest import table_locations
-from covey_ingest.schema import MESSAGE_SCHEMA
-from covey_ingest.table_locations import location_at
-from covey_ingest.tables import Tables
-from covey_ingest.writing import Rework, Written, rework, write
+from covey_ingest.committer import table_locations
+from covey_ingest.committer.table_locations import location_at
+from covey_ingest.committer.tables import Tables
+from covey_ingest.task.schema import MESSAGE_SCHEMA
+from covey_ingest.task.writing import Rework, Written, rework, write
 from tests.failing_s3 import FailingS3, Stored
 
 DAY_US = 1_800_000_000_000_000

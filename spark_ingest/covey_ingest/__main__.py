@@ -20,7 +20,7 @@ from covey.errors import CoveyError, MissingPackageError, StorageError, UsageErr
 from covey_ingest.progress import Lag, Progress, Watcher
 
 if TYPE_CHECKING:
-    from covey_ingest.deletions import Deletions
+    from covey_ingest.committer.deletions import Deletions
     from covey_ingest.metrics import IngestMetrics
 
 _NEEDED = ("pyarrow", "duckdb", "deltalake", "numpy")
@@ -60,8 +60,8 @@ def _run(options: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     from covey_ingest.options import SourceOptions
-    from covey_ingest.rows import Verify
-    from covey_ingest.vaults import VaultPlace
+    from covey_ingest.task.rows import Verify
+    from covey_ingest.vault.vaults import VaultPlace
 
     source = SourceOptions(
         options.vault[0],
@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace) -> None:
     trigger_seconds = None if options.available_now else options.trigger_seconds
     try:
         if options.engine == "spark":
-            from covey_ingest.spark_engine import run_on_spark
+            from covey_ingest.spark.spark_engine import run_on_spark
 
             run_on_spark(source, options.tables, trigger_seconds=trigger_seconds, watcher=console, stop=stop)
         else:
@@ -94,38 +94,38 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _query(options: argparse.Namespace) -> None:
-    from covey_ingest.querying import query
+    from covey_ingest.queries.querying import query
 
     query(options.tables, options.sql, options.format)
 
 
 def _shell(options: argparse.Namespace) -> None:
-    from covey_ingest.querying import shell
+    from covey_ingest.queries.querying import shell
 
     shell(options.tables)
 
 
 def _export(options: argparse.Namespace) -> None:
-    from covey_ingest.exporting import export
+    from covey_ingest.queries.exporting import export
 
     rows = export(options.tables, options.table, options.folder)
     print(f"{rows} rows of {options.table} are in {options.folder}")
 
 
 def _views(options: argparse.Namespace) -> None:
-    from covey_ingest.views import Engine, script
+    from covey_ingest.queries.views import Engine, script
 
     print(script(options.tables, Engine(options.dialect)), end="")
 
 
 def _report(options: argparse.Namespace) -> None:
-    from covey_ingest.report import make_report
-    from covey_ingest.report_text import text
+    from covey_ingest.queries.report import make_report
+    from covey_ingest.queries.report_text import text
 
     labels = {} if options.labels is None else read_labels(options.labels)
     report = make_report(options.tables, time.time_ns() // 1000, options.since, options.author, labels)
     if options.html:
-        from covey_ingest.report_html import html
+        from covey_ingest.queries.report_html import html
 
         try:
             options.html.write_text(html(report), encoding="utf-8")
@@ -138,8 +138,8 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _delete(options: argparse.Namespace) -> None:
-    from covey_ingest.deleting import authors, of_author, whole_key
-    from covey_ingest.table_files import tables_at
+    from covey_ingest.committer.deleting import authors, of_author, whole_key
+    from covey_ingest.committer.table_files import tables_at
 
     until_us = time.time_ns() // 1000
     author = whole_key(options.author, lambda: authors(tables_at(options.tables)))
@@ -147,7 +147,7 @@ def _delete(options: argparse.Namespace) -> None:
 
 
 def _retain(options: argparse.Namespace) -> None:
-    from covey_ingest.deleting import of_before
+    from covey_ingest.committer.deleting import of_before
 
     bound_us = time.time_ns() // 1000 - options.days * _DAY_US
     what = f"what is older than {options.days} days"
@@ -156,8 +156,8 @@ def _retain(options: argparse.Namespace) -> None:
 
 def _take_out(options: argparse.Namespace, what: str, due: object, noted: Callable[[Deletions], Deletions]) -> None:
     """Delete rows, or count them, and say how many went of which table."""
-    from covey_ingest.deleting import Due, counted, delete
-    from covey_ingest.table_files import tables_at
+    from covey_ingest.committer.deleting import Due, counted, delete
+    from covey_ingest.committer.table_files import tables_at
 
     assert isinstance(due, Due)
     location = tables_at(options.tables)

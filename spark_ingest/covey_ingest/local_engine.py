@@ -20,14 +20,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from covey.errors import TransientError
-from covey_ingest import repairs, tasks
-from covey_ingest.offsets import Offset
+from covey_ingest.committer.tables import Tables, opened_tables
 from covey_ingest.options import SourceOptions
-from covey_ingest.planning import Planner, Task
 from covey_ingest.progress import Progress, ProgressReporter, Watcher, segments_between
-from covey_ingest.tables import Tables, opened_tables
-from covey_ingest.tasks import TaskPart, rework_part, write_part
-from covey_ingest.writing import Rework, Written
+from covey_ingest.task import tasks
+from covey_ingest.task.tasks import TaskPart, rework_part, write_part
+from covey_ingest.task.writing import Rework, Written
+from covey_ingest.vault import repairs
+from covey_ingest.vault.offsets import Offset
+from covey_ingest.vault.planning import Planner, Task
 
 _TRIES = 3
 _BYTES_PER_WORKER = 256 * 1024

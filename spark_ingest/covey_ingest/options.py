@@ -16,12 +16,12 @@ from covey.core.ids import KEY_BYTES, NODE_ID_BYTES, DeviceKey, from_hex, node_i
 from covey.core.vault.reading import VaultReader
 from covey.errors import ConfigurationError, MalformedError
 from covey.limits.message import MAXIMUM_COUNTER
-from covey_ingest.key_file import read_key_file
-from covey_ingest.manifest_memory import FolderMemory
-from covey_ingest.offsets import Offset, Position, nodes_of
-from covey_ingest.pruning import ChosenNodes
-from covey_ingest.rows import Verify
-from covey_ingest.vaults import VaultPlace, Vaults
+from covey_ingest.task.rows import Verify
+from covey_ingest.vault.key_file import read_key_file
+from covey_ingest.vault.manifest_memory import FolderMemory
+from covey_ingest.vault.offsets import Offset, Position, nodes_of
+from covey_ingest.vault.pruning import ChosenNodes
+from covey_ingest.vault.vaults import VaultPlace, Vaults
 
 SEGMENTS_PER_TRIGGER = 256
 OFFSETS = ("startingOffsets", "endingOffsets")
@@ -63,7 +63,7 @@ class SourceOptions:
             raise ConfigurationError(f"unknown option {name}", hint=f"the options are {', '.join(_OPTIONS)}")
         for name in ("path", "keyFile"):
             if not given.get(name.lower()):
-                raise ConfigurationError(f"option {name} is missing", hint='see pydoc "covey_ingest.source"')
+                raise ConfigurationError(f"option {name} is missing", hint='see pydoc "covey_ingest.spark.source"')
         try:
             verify = Verify(given.get("verify", Verify.ALL))
         except ValueError:
@@ -194,7 +194,7 @@ def _offset(given: Mapping[str, str], name: str) -> Offset | None:
             Position.of(offset, node)
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise ConfigurationError(
-            f"option {name} is {text[:40]!r}", hint="an offset of the stream, as JSON: see covey_ingest.offsets"
+            f"option {name} is {text[:40]!r}", hint="an offset of the stream, as JSON: see covey_ingest.vault.offsets"
         ) from None
     return offset
 

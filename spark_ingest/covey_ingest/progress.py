@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from covey_ingest.offsets import Offset, nodes_of
+from covey_ingest.vault.offsets import Offset, nodes_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import crypto_firmware, crypto_instructions
 from bench.__main__ import BENCHES
+from bench.boards import crypto_firmware, crypto_instructions
 from demo.quick_spark import quick_spark
 from tests.waiting import GUARD_S
 

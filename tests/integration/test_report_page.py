@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from covey.core.ids import key_text
-from covey_ingest.report import make_report
-from covey_ingest.report_html import html
+from covey_ingest.queries.report import make_report
+from covey_ingest.queries.report_html import html
 from demo.device import COVEY
 from tests.browser import is_readable
 from tests.fleet import identity

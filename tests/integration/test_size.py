@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.size import Idle, Patience, fill, idle_of, start
+from bench.agent.size import Idle, Patience, fill, idle_of, start
 from broker_conf.mosquitto import Broker
 from covey.core.ids import DeviceKey
 from tests.integration.gateway import Gateway

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from covey_ingest.options import SourceOptions
-from covey_ingest.source import VaultBatchReader
+from covey_ingest.spark.source import VaultBatchReader
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 

@@ -87,7 +87,7 @@ def test_the_commands_never_load_the_spark_side() -> None:
 
 
 def test_what_a_python_worker_of_spark_loads_has_no_pandas() -> None:
-    assert "pandas" not in _loaded_after("import pyspark_covey, covey_ingest.source")
+    assert "pandas" not in _loaded_after("import pyspark_covey, covey_ingest.spark.source")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["send", "--help"], ["no-such-command"]])

@@ -16,7 +16,7 @@ from covey.core.telemetry.batch import Batch, BatchBuilder, ClockKind, ClockRead
 from covey.core.telemetry.decoding import KnownLayouts, read_batch, read_telemetry
 from covey.core.wire.columns import Column
 from covey.errors import MalformedError, RemoteError
-from covey_ingest.decode import alike, batch_values, column_integers
+from covey_ingest.task.decode import alike, batch_values, column_integers
 
 CLOCK = ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED)
 values = (

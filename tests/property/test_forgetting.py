@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.adapters.sqlite.forgotten import ForgottenOperations
-from covey.adapters.sqlite.operations import OperationTables
+from covey.adapters.sqlite.history.forgotten import ForgottenOperations
+from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.checkpoints.checkpoints import Checkpoint
 from covey.core.checkpoints.covered import covered_by

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.sqlite.high_water_file import HighWaterFile
+from covey.adapters.sqlite.file.high_water_file import HighWaterFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.loop.group_teardown import GroupTeardown
 from covey.app.loop.relays import Relays
@@ -178,7 +178,7 @@ class Device:
         return Collector(self.identity, keys, self.store, objects, world.rng, SEGMENT_US, self._report)
 
     def _open(self, *, crashes: bool) -> SimStore:
-        """Open the state as `adapters/sqlite/state_file.py` does, which knows a copy by its mark and inode."""
+        """Open the state as `adapters/sqlite/file/state_file.py` does, which knows a copy by its mark and inode."""
         file = HighWaterFile(Path(self._beside_disk.name) / self.name) if self._beside_disk is not None else None
         store = SimStore(self._disk, Incarnation(self.world.rng(INCARNATION_BYTES)), self, file, crashes=crashes)
         if self._beside_disk is not None:

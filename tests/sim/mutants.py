@@ -12,11 +12,11 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from covey.adapters.sqlite.database import Database
-from covey.adapters.sqlite.high_water import HighWater
-from covey.adapters.sqlite.incarnations import Incarnations
-from covey.adapters.sqlite.outbox import Outbox
-from covey.adapters.sqlite.pairing import Invites
-from covey.adapters.sqlite.received import Received
+from covey.adapters.sqlite.file.high_water import HighWater
+from covey.adapters.sqlite.link.incarnations import Incarnations
+from covey.adapters.sqlite.link.outbox import Outbox
+from covey.adapters.sqlite.link.received import Received
+from covey.adapters.sqlite.membership.pairing import Invites
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
 from covey.app.telemetry import collector as collector_module

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.content_files import ContentFiles
-from covey.adapters.sqlite.high_water_file import HighWaterFile
-from covey.adapters.sqlite.inbox import Inbox
-from covey.adapters.sqlite.outbox import Outbox
-from covey.adapters.sqlite.received import Received
+from covey.adapters.sqlite.file.high_water_file import HighWaterFile
+from covey.adapters.sqlite.link.inbox import Inbox
+from covey.adapters.sqlite.link.outbox import Outbox
+from covey.adapters.sqlite.link.received import Received
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation, Place
 from covey.core.wire.message import LossReason, Message

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.groups import MessagesAhead
+from covey.adapters.sqlite.membership.groups import MessagesAhead
 from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.group.policy import Action
 from covey.core.membership.former_members import FormerMembers

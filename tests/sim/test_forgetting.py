@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite import forgotten as forgotten_module
-from covey.adapters.sqlite.forgotten import ForgottenOperations
+from covey.adapters.sqlite.history import forgotten as forgotten_module
+from covey.adapters.sqlite.history.forgotten import ForgottenOperations
 from covey.core.checkpoints import covered as covered_module
 from covey.core.checkpoints import forgetting as forgetting_module
 from covey.core.checkpoints.checkpoints import Checkpoint

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.operations import OperationTables
+from covey.adapters.sqlite.history.operations import OperationTables
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history import history as history_module
 from covey.core.history.acceptance import Acceptance

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covey.adapters.sqlite.counters import Counters
-from covey.adapters.sqlite.inbox import Inbox
+from covey.adapters.sqlite.link.inbox import Inbox
 from covey.app.loop.deliveries import Deliveries
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime

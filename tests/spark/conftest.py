@@ -22,7 +22,7 @@ os.environ.update(quick_spark())  # here and in child processes
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores, as small as it gets."""
-    from covey_ingest.session import spark_session
+    from covey_ingest.spark.session import spark_session
 
     session = spark_session(
         "covey tests",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covey_ingest.java import java_home
+from covey_ingest.spark.java import java_home
 from tests.spark.fleet import Author, Collector
 from tests.waiting import GUARD_S
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from covey_ingest.source import FORMAT, readings
+from covey_ingest.spark.source import FORMAT, readings
 from tests.spark.fleet import NOW_US, Author, Collector
 
 if TYPE_CHECKING:

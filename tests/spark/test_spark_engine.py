@@ -18,16 +18,16 @@ pytest.importorskip("obstore", reason="the cloud extra is not installed")
 from deltalake import DeltaTable
 
 from covey.errors import ConfigurationError, StorageError
-from covey_ingest import table_locations
 from covey_ingest.__main__ import main
+from covey_ingest.committer import table_locations
+from covey_ingest.committer.tables import opened_tables
 from covey_ingest.local_engine import run_here
 from covey_ingest.options import SourceOptions
 from covey_ingest.progress import Progress
-from covey_ingest.report import make_report
-from covey_ingest.source import FORMAT, readings
-from covey_ingest.spark_engine import run_on_spark
-from covey_ingest.tables import opened_tables
-from covey_ingest.vaults import VaultPlace
+from covey_ingest.queries.report import make_report
+from covey_ingest.spark.source import FORMAT, readings
+from covey_ingest.spark.spark_engine import run_on_spark
+from covey_ingest.vault.vaults import VaultPlace
 from tests.failing_s3 import FailingS3, Order
 from tests.outside.audit import Audit, audit
 from tests.outside.holdings import Holdings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covey_ingest import delta_log
-from covey_ingest.writing import write
+from covey_ingest.committer import delta_log
+from covey_ingest.task.writing import write
 from tests.meta.source_tree import ROOT
 from tests.tables_driver import DAY_US, Driver, messages, reworked
 

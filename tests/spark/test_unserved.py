@@ -24,9 +24,9 @@ import sys
 from pathlib import Path
 from covey.errors import TransientError
 from covey_ingest import unserved
-from covey_ingest.session import spark_session
+from covey_ingest.spark.session import spark_session
 from covey_ingest.options import SourceOptions
-from covey_ingest.spark_engine import run_on_spark
+from covey_ingest.spark.spark_engine import run_on_spark
 
 unserved.UNSERVED_S_MAX = 2.0
 source, tables = SourceOptions(sys.argv[1], Path(sys.argv[2])), sys.argv[3]

@@ -11,10 +11,10 @@ import pytest
 from covey.core.telemetry.batch import ClockKind
 from covey.core.wire.message import Loss, LossReason, MessageType
 from covey.errors import ConfigurationError
-from covey_ingest import deletions
 from covey_ingest.__main__ import main
-from covey_ingest.report import make_report
-from covey_ingest.tables import opened_tables
+from covey_ingest.committer import deletions
+from covey_ingest.committer.tables import opened_tables
+from covey_ingest.queries.report import make_report
 from tests.outside.holdings import Kind
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector, Given
 from tests.tables.ingesting import Recorder, audited, ingest, rows_of

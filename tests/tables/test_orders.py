@@ -13,7 +13,7 @@ from covey.core.ids import GroupId, ManifestHash, OperationId
 from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
 from covey.core.wire.message import MessageType
-from covey_ingest.seen_orders import ROWS_A_DAY
+from covey_ingest.tables.seen_orders import ROWS_A_DAY
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.tables.ingesting import ingest, rows_of
 

@@ -19,8 +19,8 @@ from covey.core.telemetry.batch import ClockKind
 from covey.core.vault.documents import Erasure, rewritten_manifest
 from covey.core.vault.erasing import ErasureDue
 from covey.core.wire.message import Loss, LossReason, MessageType
-from covey_ingest.deleting import delete, of_author
-from covey_ingest.table_locations import location_at
+from covey_ingest.committer.deleting import delete, of_author
+from covey_ingest.committer.table_locations import location_at
 from tests.outside.audit import Audit, audit
 from tests.outside.holdings import Holdings
 from tests.outside.members import membership

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from covey_ingest import querying
 from covey_ingest.__main__ import main
+from covey_ingest.queries import querying
 from tests.meta.source_tree import ROOT
 from tests.tables_driver import Driver
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from covey.errors import CoveyError, StorageError
-from covey_ingest.deletions import Deletions
+from covey_ingest.committer.deletions import Deletions
 from covey_ingest.options import SourceOptions
-from covey_ingest.planning import Planner
-from covey_ingest.report import make_report
-from covey_ingest.tasks import TaskPart, write_part
-from covey_ingest.writing import Target
+from covey_ingest.queries.report import make_report
+from covey_ingest.task.tasks import TaskPart, write_part
+from covey_ingest.task.writing import Target
+from covey_ingest.vault.planning import Planner
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.tables.ingesting import audited, ingest, rows_of
 

@@ -11,7 +11,7 @@ import pytest
 from covey.errors import ConfigurationError
 from covey_ingest.__main__ import main
 from covey_ingest.progress import Progress
-from covey_ingest.vaults import VaultPlace
+from covey_ingest.vault.vaults import VaultPlace
 from tests.outside.audit import audit
 from tests.outside.holdings import Holdings
 from tests.outside.vault import Vault

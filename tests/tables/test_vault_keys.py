@@ -12,7 +12,7 @@ from covey.app.telemetry.vault import new_reader
 from covey.core.ids import NoisePublic
 from covey.core.now import Now
 from covey.core.vault.key_file import VaultKeyReader
-from covey_ingest.report import make_report
+from covey_ingest.queries.report import make_report
 from tests.outside.holdings import Kind
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.tables.ingesting import audited, ingest

@@ -10,9 +10,9 @@ import pytest
 from covey.core.group.manifest import Member, genesis, secret_id, sign_manifest
 from covey.core.telemetry.batch import ClockKind
 from covey.core.vault.landed_records import landed_manifest
-from covey_ingest.deleting import delete, of_author
-from covey_ingest.table_locations import location_at
-from covey_ingest.views import create, opened, refresh
+from covey_ingest.committer.deleting import delete, of_author
+from covey_ingest.committer.table_locations import location_at
+from covey_ingest.queries.views import create, opened, refresh
 from tests.group_manifests import GROUP, profile
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 from tests.tables.ingesting import ingest, rows_of

@@ -35,7 +35,7 @@ from covey.adapters.keys.key_file import private_folder, read_credential, read_s
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.process_locks import ProcessLocks
-from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE
 from covey.config.schema import Config, Value
@@ -43,7 +43,7 @@ from covey.core.crypto import Identity, wipe
 from covey.errors import ConfigurationError, LocalError, StorageError
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.state_file import Report
+    from covey.adapters.sqlite.file.state_file import Report
 
 MACHINE_CONFIG = Path("/etc/covey")
 """What root says of the machine's own agent."""

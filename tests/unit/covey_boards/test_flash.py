@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey_boards.flash import firmware
-from hil.firmware_files import DEVICE, SHARED, board_modules, device_modules
+from hil.boards.firmware_files import DEVICE, SHARED, board_modules, device_modules
 
 
 def _listed(folder: Path) -> dict[str, Path]:

@@ -9,7 +9,7 @@ import pytest
 
 from covey_boards.flash import firmware
 from covey_boards.plain_numbers import with_numbers
-from hil.firmware_files import sources
+from hil.boards.firmware_files import sources
 
 FILES = {
     "shop.py": "from micropython import const\nOPEN, SHUT = 1, 0x10  # states\nPRICE = const(7)\nKINDS = {OPEN: 'ö'}\n"

@@ -12,7 +12,7 @@ import pytest
 from covey_boards import short_names
 from covey_boards.flash import firmware
 from covey_boards.short_names import shortened
-from hil.firmware_files import sources
+from hil.boards.firmware_files import sources
 
 FILES = {
     "store.py": "import _port\n_LIMIT = const(3)\n_full = '_full'  # _full\n\n\nclass Store:\n"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from covey.adapters.sqlite.reserved_space import ReservedSpace
+from covey.adapters.sqlite.file.reserved_space import ReservedSpace
 from covey.errors import ConstraintError, CoveyError, DamagedStateError, DiskFullError, StorageError, hint_of_errno
 
 _REFUSALS = (
@@ -38,7 +38,7 @@ class Database:
 
     Raises (all methods):
         DiskFullError: no room; the transaction is rolled back.
-        DamagedStateError: the file is not what was written; `adapters/sqlite/salvage.py` saves what can be read.
+        DamagedStateError: the file is not what was written; `adapters/sqlite/file/salvage.py` saves what can be read.
         StorageError: the file cannot be read or written.
         ConstraintError: a value that the tables refuse.
     """

@@ -20,37 +20,37 @@ from typing import TYPE_CHECKING
 from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import Boards, Carriers
-from covey.adapters.sqlite.catching_up import CatchingUp, GraphOffers
-from covey.adapters.sqlite.commands import CommandTables
 from covey.adapters.sqlite.content import ContentTable
 from covey.adapters.sqlite.counters import Conditions, Counters, DeviceRow, Idempotency, SensorPositions
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.events import EventTable
-from covey.adapters.sqlite.forgotten import ForgottenOperations
-from covey.adapters.sqlite.groups import Departures, GroupTables, MessagesAhead, Votes
-from covey.adapters.sqlite.high_water import HighWater
-from covey.adapters.sqlite.high_water_file import HighWaterFile
-from covey.adapters.sqlite.imprints import ImprintTable
-from covey.adapters.sqlite.inbox import Inbox
-from covey.adapters.sqlite.incarnations import Incarnations
-from covey.adapters.sqlite.inspection import read_only
-from covey.adapters.sqlite.installations import InstallationTable
-from covey.adapters.sqlite.landing import Landing
-from covey.adapters.sqlite.link_keys import LinkKeys
-from covey.adapters.sqlite.losses import Losses
+from covey.adapters.sqlite.file.high_water import HighWater
+from covey.adapters.sqlite.file.high_water_file import HighWaterFile
+from covey.adapters.sqlite.file.inspection import read_only
+from covey.adapters.sqlite.file.reserved_space import ReservedSpace
+from covey.adapters.sqlite.history.catching_up import CatchingUp, GraphOffers
+from covey.adapters.sqlite.history.forgotten import ForgottenOperations
+from covey.adapters.sqlite.history.operations import Announcements, OperationTables
+from covey.adapters.sqlite.link.imprints import ImprintTable
+from covey.adapters.sqlite.link.inbox import Inbox
+from covey.adapters.sqlite.link.incarnations import Incarnations
+from covey.adapters.sqlite.link.landing import Landing
+from covey.adapters.sqlite.link.link_keys import LinkKeys
+from covey.adapters.sqlite.link.losses import Losses
+from covey.adapters.sqlite.link.outbox import Outbox
+from covey.adapters.sqlite.link.presence import PeerHeads, PresenceCounters, SilentCollectors
+from covey.adapters.sqlite.link.quarantine import Quarantine
+from covey.adapters.sqlite.link.received import Received
+from covey.adapters.sqlite.membership.groups import Departures, GroupTables, MessagesAhead, Votes
+from covey.adapters.sqlite.membership.pairing import GroupRequests, Invites, Joins, Pairings
+from covey.adapters.sqlite.membership.personal import InvitedOperators, PersonalTables
 from covey.adapters.sqlite.migrations import migrate, newest_schema, schema_version
-from covey.adapters.sqlite.operations import Announcements, OperationTables
-from covey.adapters.sqlite.order_results import OrderResultTables
-from covey.adapters.sqlite.outbox import Outbox
-from covey.adapters.sqlite.pairing import GroupRequests, Invites, Joins, Pairings
-from covey.adapters.sqlite.personal import InvitedOperators, PersonalTables
-from covey.adapters.sqlite.presence import PeerHeads, PresenceCounters, SilentCollectors
+from covey.adapters.sqlite.orders.commands import CommandTables
+from covey.adapters.sqlite.orders.installations import InstallationTable
+from covey.adapters.sqlite.orders.order_results import OrderResultTables
+from covey.adapters.sqlite.orders.sent_reports import SentReportTable
+from covey.adapters.sqlite.orders.settings import OrderedSettingTable, SettingReports
 from covey.adapters.sqlite.progress import moving
-from covey.adapters.sqlite.quarantine import Quarantine
-from covey.adapters.sqlite.received import Received
-from covey.adapters.sqlite.reserved_space import ReservedSpace
-from covey.adapters.sqlite.sent_reports import SentReportTable
-from covey.adapters.sqlite.settings import OrderedSettingTable, SettingReports
 from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.errors import ConfigurationError
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
@@ -83,7 +83,7 @@ class SqliteStore:
 
     Raises (all methods, and those of the tables):
         DiskFullError: no room; the transaction is rolled back.
-        DamagedStateError: the file is not what was written; `adapters/sqlite/salvage.py` saves what can be read.
+        DamagedStateError: the file is not what was written; `adapters/sqlite/file/salvage.py` saves what can be read.
         StorageError: the file cannot be read or written.
     """
 

@@ -47,7 +47,7 @@ def versions(_: Examined) -> Iterator[Seen]:
     """What runs here."""
     from importlib.metadata import version
 
-    from covey.adapters.sqlite.inspection import library_version
+    from covey.adapters.sqlite.file.inspection import library_version
 
     here = f"covey {version('covey')}, Python {sys.version.split()[0]}, SQLite {library_version()}"
     if tuple(int(part) for part in library_version().split(".")[:2]) < (3, 37):
@@ -129,7 +129,7 @@ def disk(device: Examined) -> Iterator[Seen]:
 
 def database(device: Examined) -> Iterator[Seen]:
     """The state database: sound, and of a version that this Covey knows."""
-    from covey.adapters.sqlite.inspection import DAMAGED_HINT, quick_check
+    from covey.adapters.sqlite.file.inspection import DAMAGED_HINT, quick_check
 
     path = device.folder.path / "state.sqlite"
     if path.exists():

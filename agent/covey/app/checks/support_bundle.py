@@ -95,7 +95,7 @@ def _archive(parts: dict[str, object]) -> bytes:
 def _about() -> object:
     from importlib.metadata import version
 
-    from covey.adapters.sqlite.inspection import library_version
+    from covey.adapters.sqlite.file.inspection import library_version
 
     return {
         "covey": version("covey"),

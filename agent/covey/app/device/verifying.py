@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covey.adapters.sqlite.salvage_report import SalvageReport
+from covey.adapters.sqlite.file.salvage_report import SalvageReport
 from covey.app.device.device import open_device
 from covey.errors import CoveyError, LocalError
 
@@ -39,7 +39,7 @@ def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair
         ConfigurationError: no device is there.
         LocalError: it is to be repaired while an agent has it open.
     """
-    from covey.adapters.sqlite.inspection import verify
+    from covey.adapters.sqlite.file.inspection import verify
 
     folder.identity()  # a device must be here
     path = folder.state_file.path

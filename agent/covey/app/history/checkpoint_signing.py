@@ -17,7 +17,7 @@ from covey.errors import LocalError
 from covey.ports import Report, Transactions
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.operations import OperationTables
+    from covey.adapters.sqlite.history.operations import OperationTables
     from covey.app.device.device import Device
     from covey.core.checkpoints.checkpoints import Checkpoint
     from covey.core.group.manifest import GroupManifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from covey.adapters.sqlite.operations import OperationTables
+from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.app.device.device import Device
 from covey.app.history.checkpoints import CheckpointEntry, checkpoints, last_that_counts

@@ -54,7 +54,7 @@ class KindTraits:
     they write it. `is_order`: operators say it to devices; collectors land it, and the table `orders` has a row for it.
     `gives`: it asks devices for something, so that one by a device without authority is an attempt. `targeted`: it is
     for the devices of a selector, and whom it was for remains when its words are deleted. `bears_on_orders`: judging
-    orders needs to know what follows it (`adapters/sqlite/order_index.py`). `judged_by_place`: once a checkpoint covers
+    orders needs to know what follows it (`order_index.py`, in the store). `judged_by_place`: once a checkpoint covers
     it, nothing is judged by what it said, so that its words may be deleted. `by_threshold`: it counts when
     `operations.threshold` operators have signed it; otherwise its author's signature is enough.
     """

@@ -2,7 +2,8 @@
 
 Whoever sends a reading may say when it was measured. A time without a zone, one in milliseconds, or one from a clock
 that started in 1970 must not cost the value: the reading gets the time at which it arrived, and that is counted.
-The ingest believes the same range (`covey_ingest.time_quality`): one time outside costs a whole batch its times there.
+The ingest believes the same range (`covey_ingest.task.time_quality`): one time outside it costs a
+whole batch its times there.
 """
 
 from __future__ import annotations

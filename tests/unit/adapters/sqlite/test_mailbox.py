@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.salvage import finish, salvage
+from covey.adapters.sqlite.file.salvage import finish, salvage
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.mailbox.messages import BlobRefusal, Hook, Kept, Push, WakeHook
 from covey.limits.mailbox import SENDER_SHARE

@@ -274,7 +274,7 @@ def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_inbox_is_bounded_and_consumed_once(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("covey.adapters.sqlite.inbox.INBOX_BYTES", 10)
+    monkeypatch.setattr("covey.adapters.sqlite.link.inbox.INBOX_BYTES", 10)
     with store.transaction():
         assert store.inbox.deliver(_message(LinkSeq(1), b"12345"), 7)
         assert store.inbox.deliver(_message(LinkSeq(2), b"67890"), 7)
@@ -292,7 +292,7 @@ def test_the_inbox_is_bounded_and_consumed_once(store: SqliteStore, monkeypatch:
 def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covey.adapters.sqlite.landing.LANDING_BYTES", 30)
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_BYTES", 30)
     with store.transaction():
         assert all(store.landing.land(_message(LinkSeq(number), b"%7d" % number), 10 - number) for number in (1, 2, 3))
         assert not store.landing.land(_message(LinkSeq(4)), 7)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.high_water_file import HighWaterFile
-from covey.adapters.sqlite.state_file import StateFile
+from covey.adapters.sqlite.file.high_water_file import HighWaterFile
+from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.queued import MessageClass

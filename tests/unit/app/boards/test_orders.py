@@ -23,7 +23,7 @@ from covey_boards.flash import firmware as firmware_files
 from covey_boards.shared import line_orders, messages
 from covey_boards.shared import tweetnacl as nacl
 from covey_boards.updates import BoardUpdates
-from hil.firmware_simulation import Sensor
+from hil.on_board.firmware_simulation import Sensor
 from tests.board import Board, MemoryLine
 from tests.command import Here, covey
 

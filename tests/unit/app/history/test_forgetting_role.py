@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.salvage import salvage
+from covey.adapters.sqlite.file.salvage import salvage
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.history.forgetting_role import HistoryForgetting
 from covey.core.checkpoints.forgetting import base_of, forgettable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.inbox import Inbox
+from covey.adapters.sqlite.link.inbox import Inbox
 from covey.core.now import Now
 from covey.core.wire.message import Message
 from covey.errors import LocalError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.salvage import salvage
+from covey.adapters.sqlite.file.salvage import salvage
 from covey.app.orders.command_role import PinnedCommands
 from covey.app.orders.ordered_actions import OrderedActions
 from covey.core.actions import results

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite import sent_reports
-from covey.adapters.sqlite.salvage import salvage
+from covey.adapters.sqlite.file.salvage import salvage
+from covey.adapters.sqlite.orders import sent_reports
 from covey.core.actions import reporting
 from covey.core.actions.results import CommandState
 from covey.core.ids import INCARNATION_BYTES, Incarnation, OperationId

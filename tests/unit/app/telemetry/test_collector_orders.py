@@ -69,7 +69,7 @@ def test_orders_from_before_the_collector_began_land(site: Site) -> None:
 
 def test_a_landing_that_is_full_takes_orders_later(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = [_order(site, "x" * 500) for _ in range(6)]
-    monkeypatch.setattr("covey.adapters.sqlite.landing.LANDING_BYTES", 2_000)
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_BYTES", 2_000)
     for _ in range(4):
         site.land()
     assert site.records() == [order.raw for order in orders]

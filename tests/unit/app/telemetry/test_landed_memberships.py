@@ -85,7 +85,7 @@ def test_a_new_label_lands_with_what_comes_next_and_not_more_often_than_once_a_m
 def test_a_landing_that_is_full_takes_it_later(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.send(b"x" * 100)
     size = site.gate.store.landing.size()
-    monkeypatch.setattr("covey.adapters.sqlite.landing.LANDING_BYTES", size + 10)
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_BYTES", size + 10)
     site.land()
     assert _manifests(site) == []
     site.send(b"y")

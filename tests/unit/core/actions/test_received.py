@@ -65,7 +65,9 @@ def _kept(hearer: Device, group_id: GroupId, order: OperationId) -> list[tuple[D
 def _bounds(**values: int) -> Iterator[None]:
     """Let fewer be enough."""
     with (
-        mock.patch("covey.adapters.sqlite.order_results.RESULTS_OF_ONE", values.get("results", actions.RESULTS_OF_ONE)),
+        mock.patch(
+            "covey.adapters.sqlite.orders.order_results.RESULTS_OF_ONE", values.get("results", actions.RESULTS_OF_ONE)
+        ),
         mock.patch("covey.core.actions.received.MAXIMUM_ACTION_OUTPUT_BYTES", values.get("output", 64)),
         mock.patch("covey.core.actions.received.RESULT_OUTPUT_BYTES_OF_ONE", values.get("of_one", 1_000)),
         mock.patch("covey.core.actions.received.RESULT_OUTPUT_BYTES", values.get("of_all", 1_000_000)),

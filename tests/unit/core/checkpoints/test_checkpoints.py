@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.operations import OperationTables
+from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.checkpoints.checkpoints import MINORITY, OPERATORS, PARTS, STATE, VOID, Checkpoint, Checkpoints
 from covey.core.checkpoints.state import CheckpointState, KeptOrder

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.operations import OperationTables
+from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.group.manifest import manifest_hash
 from covey.core.history.acceptance import Acceptance, Waits

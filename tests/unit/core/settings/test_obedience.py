@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.settings import OrderedSettingTable
+from covey.adapters.sqlite.orders.settings import OrderedSettingTable
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic, OperationId

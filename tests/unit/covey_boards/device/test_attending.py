@@ -20,7 +20,7 @@ from covey_boards.device import attending, core, identity, orders, setting_order
 from covey_boards.device.storage import Files
 from covey_boards.images import BoardImage, read_image, write_image
 from covey_boards.shared import line_orders, link_machine, messages
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 from tests.fleet import identity as identity_of
 from tests.unit.covey_boards.device.test_orders import (
     Site,

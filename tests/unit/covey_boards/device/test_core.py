@@ -12,7 +12,7 @@ from covey.core.ids import Incarnation
 from covey_boards.device import core, identity
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 
 QUICK = {"interval_us": 500_000, "batch_us": 4_000_000}
 

@@ -16,7 +16,7 @@ import pytest
 from covey_boards.device import core, losses, outbox, reporting
 from covey_boards.shared import batch, cbor, link_machine, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 
 QUICK = {"interval_us": 500_000, "batch_us": 4_000_000}
 FILES = [Path(each.__file__) for each in (batch, core, link_machine, losses, outbox, reporting)]

@@ -26,7 +26,7 @@ from covey_boards.device import link_keys, losses, outbox
 from covey_boards.shared import batch, cbor, framing, messages
 from covey_boards.shared import tweetnacl as nacl
 from covey_boards.shared.link_machine import Link
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 
 _FIRMWARE = Path(outbox.__file__).parents[1]
 _TESTS = "tests.unit.covey_boards"

@@ -9,7 +9,7 @@ import pytest
 from covey_boards.device import core
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 
 STARVED_US = 150_000_000
 PAUSES_US = (

@@ -10,8 +10,8 @@ from covey_boards.device.link_keys import LinkKeys
 from covey_boards.device.outbox import Entry
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation as simulation
-from hil.firmware_simulation import LINKED, SEALED
+from hil.on_board import firmware_simulation as simulation
+from hil.on_board.firmware_simulation import LINKED, SEALED
 
 QUICK = {"interval_us": 500_000, "batch_us": 1_000_000}
 AFTER = limits.LINK_AFTER_ENVELOPES

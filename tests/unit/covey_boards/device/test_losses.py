@@ -6,7 +6,7 @@ import pytest
 
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 
 MINUTES = {"interval_us": 1_000_000, "batch_us": 10_000_000}
 

@@ -10,7 +10,7 @@ import pytest
 
 from covey_boards.device import opening
 from covey_boards.device.opening import read_settings
-from hil.firmware_simulation import Files
+from hil.on_board.firmware_simulation import Files
 
 
 def _read(raw: bytes) -> tuple[dict[str, object], str | None]:

@@ -24,7 +24,7 @@ from covey_boards.device import orders
 from covey_boards.device.blake2b import blake2b_256
 from covey_boards.shared import line_orders, messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 from tests.fleet import identity
 
 QUICK = {"interval_us": 500_000, "batch_us": 4_000_000}

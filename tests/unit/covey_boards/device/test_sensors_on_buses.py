@@ -14,10 +14,10 @@ import pytest
 from covey_boards.device.opening import read_settings
 from covey_boards.device.sampling import Sampling
 from covey_boards.device.wiring import open_sensors
-from hil import chips_on_board as chips
-from hil import driver_runner
-from hil.firmware_files import DEVICE
-from hil.firmware_simulation import Files
+from hil.boards.firmware_files import DEVICE
+from hil.on_board import chips_on_board as chips
+from hil.on_board import driver_runner
+from hil.on_board.firmware_simulation import Files
 
 Reading = tuple[str, str, int, int]
 

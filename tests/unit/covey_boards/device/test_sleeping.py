@@ -8,7 +8,7 @@ import pytest
 
 from covey_boards.shared import messages
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation, sleep_simulation
+from hil.on_board import firmware_simulation, sleep_simulation
 
 MINUTES_US = sleep_simulation.MINUTES_US
 HOURLY: dict[str, Any] = {"interval_us": 2 * MINUTES_US, "batch_us": 10 * MINUTES_US}

@@ -22,7 +22,7 @@ from covey_boards.device.updating import FAILED, RECEIVING, REFUSED, RUNS, TRIED
 from covey_boards.images import read_image, sign_image, write_image
 from covey_boards.shared import cbor, line_orders
 from covey_boards.shared import tweetnacl as nacl
-from hil import firmware_simulation as simulation
+from hil.on_board import firmware_simulation as simulation
 from tests.fleet import identity
 from tests.vectors import load
 

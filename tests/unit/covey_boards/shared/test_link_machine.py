@@ -1,4 +1,4 @@
-"""The serial link: rules by number, then whole lives on a bad line (`hil.link_simulation`, also run on boards)."""
+"""The serial link: rules by number, then whole lives on a bad line (`link_simulation`, which boards run, too)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from covey_boards.shared import framing, link_machine
 from covey_boards.shared.link_machine import Delivered, Link, LinkDown, LinkUp, Message
-from hil import link_simulation
+from hil.on_board import link_simulation
 from tests.examples import examples
 
 

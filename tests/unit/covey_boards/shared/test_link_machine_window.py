@@ -6,8 +6,8 @@ import pytest
 
 from covey_boards.shared import framing, link_machine
 from covey_boards.shared.link_machine import Delivered, Link, Message
-from hil import link_simulation
-from hil.link_simulation import Random
+from hil.on_board import link_simulation
+from hil.on_board.link_simulation import Random
 
 HELLO, DATA_LAST, ACK, BUSY, RESEND = 1, 3, 4, 5, 6
 

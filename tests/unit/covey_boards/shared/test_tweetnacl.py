@@ -16,7 +16,8 @@ from covey_boards.shared import tweetnacl_core as core
 from covey_boards.shared import tweetnacl_plain as plain
 from covey_boards.shared import tweetnacl_soft as soft
 from covey_boards.shared import tweetnacl_tables as tables
-from hil import vector_runner, vectors
+from hil import vectors
+from hil.on_board import vector_runner
 from tests.examples import examples
 
 KEYS = st.binary(min_size=32, max_size=32)

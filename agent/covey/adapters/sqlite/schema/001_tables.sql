@@ -22,8 +22,8 @@ CREATE TABLE device (
     history_bytes     INTEGER NOT NULL DEFAULT 0,
     inbox_bytes       INTEGER NOT NULL DEFAULT 0,
     landing_bytes     INTEGER NOT NULL DEFAULT 0,
-    copy_mark         BLOB,                           -- adapters/sqlite/copy_mark.py
-    commits           INTEGER NOT NULL DEFAULT 0,     -- adapters/sqlite/high_water.py
+    copy_mark         BLOB,                           -- adapters/sqlite/file/copy_mark.py
+    commits           INTEGER NOT NULL DEFAULT 0,     -- adapters/sqlite/file/high_water.py
     lineage           BLOB                            -- of the file beside the database that counts the commits as well
 ) STRICT;
 
@@ -440,7 +440,7 @@ CREATE TABLE invited_operator (
 
 -- History -------------------------------------------------------------------------------------------------------------
 
--- `frontier` and `node`: adapters/sqlite/order_index.py.
+-- `frontier` and `node`: adapters/sqlite/history/order_index.py.
 CREATE TABLE operation (
     arrival           INTEGER PRIMARY KEY,
     group_id          BLOB    NOT NULL,
@@ -527,7 +527,7 @@ CREATE TABLE graph_offer (
     whole             INTEGER NOT NULL                -- in all, microseconds of running
 ) STRICT, WITHOUT ROWID;
 
--- What is left of operations that were forgotten: id and place in the graph (adapters/sqlite/forgotten.py).
+-- What is left of operations that were forgotten: id and place in the graph (adapters/sqlite/history/forgotten.py).
 CREATE TABLE forgotten_operation (
     arrival           INTEGER PRIMARY KEY,
     hash              BLOB    NOT NULL UNIQUE,

@@ -1,0 +1,263 @@
+"""Opening the state database whatever has happened to it: locked, looked at, saved if damaged, renewed if restored.
+
+1. Whoever is alone with the file looks through all of it, if it is small; damage that shows later leaves a note
+   (`note_damage`), and the next start saves what can be read (`salvage.py`). The damaged file is kept aside.
+2. Beside the file lies a mark that the file names (`copy_mark.py`). Where it is not as the file says, one of both was
+   restored or copied: the device begins another incarnation.
+3. So it does where the state fell back by itself: the write-ahead log holds commits that can no longer be read, or the
+   database is behind what the file beside it says (`high_water.py`), which then tells what was lost, too.
+4. On a read-only disk the state is read as it is, without a lock; each transaction is refused.
+5. A full disk refuses the opening, too, where a process was killed: the log is read and folded. Then the reserved space
+   goes, and the opening begins once more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from covey.adapters.files import is_read_only, remove_durably, storage_error
+from covey.adapters.keys.key_file import write_secret
+from covey.adapters.sqlite.file.copy_mark import CopyMark
+from covey.adapters.sqlite.file.high_water import FallBack
+from covey.adapters.sqlite.file.high_water_file import HighWaterFile, HighWaterMark
+from covey.adapters.sqlite.file.inspection import verify
+from covey.adapters.sqlite.file.reserved_space import ReservedSpace
+from covey.adapters.sqlite.file.salvage_report import COMPLETE, SalvageReport
+from covey.adapters.sqlite.file.write_ahead_log import commits
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.crypto import Identity
+from covey.core.ids import INCARNATION_BYTES, Incarnation
+from covey.errors import DamagedStateError, DiskFullError, StorageError
+from covey.limits.storage import LOOKED_THROUGH_BYTES
+
+_PATIENCE_S = 10.0
+_LOOK_S = 0.05
+
+Report = SalvageReport | FallBack
+"""What a person is to know of an opening."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """The database of one device, and what lies beside it."""
+
+    path: Path
+
+    def beside(self, suffix: str) -> Path:
+        """Return the path of a companion."""
+        return self.path.with_name(f"{self.path.name}{suffix}")
+
+    def companions(self) -> list[Path]:
+        """Return everything that goes when the device is wiped: what was set aside, too."""
+        return sorted(self.path.parent.glob(f"{self.path.name}*"), reverse=True)
+
+    def is_read_only(self) -> bool:
+        """Say whether its disk takes no writes. Asked of the lock's file: closing the database's would drop locks."""
+        return is_read_only(self.beside("-lock"))
+
+    def open(
+        self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
+    ) -> tuple[SqliteStore, list[Report]]:
+        """Open, made, migrated, saved or renewed where needed; return what was saved or lost just now.
+
+        `moves` is called again and again while converting or saving goes on.
+
+        Raises:
+            ConfigurationError: a newer Covey wrote it.
+            DamagedStateError: damaged, and another process has it open.
+            StorageError: it cannot be read or written.
+        """
+        reports: list[Report] = []
+        try:
+            lock = os.open(self.beside("-lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if self.is_read_only():
+                unused = Incarnation(bytes(INCARNATION_BYTES))
+                return SqliteStore(self.path, unused, outbox_bytes, reads_only=True), []
+            raise storage_error("open", self.beside("-lock"), error) from error
+
+        def locked(*, alone: bool) -> SqliteStore:
+            return self._open_locked(identity, outbox_bytes, moves, reports, alone=alone)
+
+        try:
+            alone = self._lock(lock)
+            try:
+                store = locked(alone=alone)
+            except DiskFullError:
+                if not self._reserved().drop():
+                    raise
+                store = locked(alone=alone)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(lock)
+            raise
+        store.keep(lock)
+        return store, reports
+
+    def _open_locked(
+        self,
+        identity: Callable[[], Identity],
+        outbox_bytes: int,
+        moves: Callable[[], None] | None,
+        reports: list[Report],
+        *,
+        alone: bool,
+    ) -> SqliteStore:
+        """Open the state under the lock; add to the reports what is saved."""
+        if alone:
+            self._finish_salvage()
+            if self._looks_damaged():
+                reports.append(self._salvage(identity, outbox_bytes, moves))
+        written = commits(self.beside("-wal")) if alone else []
+        try:
+            return self._open(outbox_bytes, written, moves, reports)
+        except DamagedStateError:
+            if not alone:
+                raise
+            reports.append(self._salvage(identity, outbox_bytes, moves))
+            return self._open(outbox_bytes, [], moves, reports)
+
+    def _reserved(self) -> ReservedSpace:
+        return ReservedSpace(self.beside("-reserved"))
+
+    def _open(
+        self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None, reports: list[Report]
+    ) -> SqliteStore:
+        incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
+        high_water = HighWaterFile(self.beside("-high-water"))
+        store = SqliteStore(self.path, incarnation, outbox_bytes, self._reserved(), moves, high_water)
+        try:
+            unread = sum(frame > store.frames_read for frame in written)
+            try:
+                lost = self._renew_if_restored(store, unread)
+            except DiskFullError:  # which has dropped the reserved space
+                lost = self._renew_if_restored(store, unread)
+            if lost is not None:
+                reports.append(lost)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _lock(self, lock: int) -> bool:
+        """Wait while another process saves the file; say whether nobody else has it open."""
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        "the state database is being saved by another process", hint="wait until it is done"
+                    ) from error
+                time.sleep(_LOOK_S)
+            else:
+                return False
+
+    # -- damage -------------------------------------------------------------------------------------------------------
+
+    def note_damage(self) -> None:
+        """Have the next start save what can be read."""
+        with suppress(StorageError):
+            write_secret(self.beside("-suspect"), b"")
+
+    def _looks_damaged(self) -> bool:
+        if self.beside("-suspect").exists():
+            return True
+        marked = self._mark().there()
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            return marked
+        if size == 0 and not self.beside("-wal").exists():
+            return marked
+        if not marked or size > LOOKED_THROUGH_BYTES:
+            return False
+        try:
+            return bool(verify(self.path))
+        except DiskFullError:
+            raise
+        except StorageError:
+            return True
+
+    def _finish_salvage(self) -> None:
+        """Put in place what an interrupted salvage has finished writing; without one, nothing of it is loaded."""
+        if self.beside(COMPLETE).exists():
+            from covey.adapters.sqlite.file.salvage import finish
+
+            finish(self.path)
+
+    def _salvage(
+        self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None
+    ) -> SalvageReport:
+        from covey.adapters.sqlite.file.salvage import salvage
+
+        incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
+        report = salvage(self.path, identity(), incarnation, outbox_bytes, time.time_ns(), moves)
+        remove_durably(self.beside("-suspect"))
+        return report
+
+    # -- restored copies ----------------------------------------------------------------------------------------------
+
+    def _renew_if_restored(self, store: SqliteStore, unread: int) -> FallBack | None:
+        """Begin another incarnation where the state is a copy, or has lost commits; return what went with these."""
+        said = store.high_water.said()
+
+        def is_sound() -> bool:
+            return self._is_marked(store) and unread <= 1 and not store.high_water.is_behind(said)
+
+        if said is not None and is_sound():
+            return None
+        with store.transaction():
+            lost = None if is_sound() else self._renew(store, said, unread)  # another process was quicker
+            store.high_water.begin()
+        self._remove_other_marks(store)
+        return lost
+
+    def _renew(self, store: SqliteStore, said: HighWaterMark | None, unread: int) -> FallBack | None:
+        incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
+        was_marked, lost = store.device.mark() is not None, None
+        if was_marked and not self._is_marked(store):
+            store.counters.count("restored_states")
+        if store.high_water.is_behind(said):
+            lost = store.high_water.recover(said, incarnation)
+        elif was_marked:
+            store.incarnations.renew(incarnation)
+        commits = max(unread if unread > 1 else 0, lost.commits if lost else 0)
+        if commits:
+            store.counters.count("unreadable_commits", commits)
+        store.device.set_mark(self._mark().make())
+        return lost
+
+    def change_mark(self, store: SqliteStore) -> None:
+        """Make earlier copies of the file show: the agent's start and end. A disk that refuses leaves it as it is."""
+        try:
+            with store.transaction():
+                store.device.set_mark(self._mark().make())
+            self._remove_other_marks(store)
+        except DamagedStateError:
+            raise
+        except StorageError:
+            return
+
+    def _is_marked(self, store: SqliteStore) -> bool:
+        mark = store.device.mark()
+        return mark is not None and self._mark().holds(mark)
+
+    def _remove_other_marks(self, store: SqliteStore) -> None:
+        """Remove marks that nobody names, in a transaction: in which nobody makes one."""
+        with store.transaction():
+            self._mark().remove_others(store.device.mark() or b"")
+
+    def _mark(self) -> CopyMark:
+        return CopyMark(self.path)

@@ -1,0 +1,1 @@
+"""Tables of groups: manifests, secrets and votes; invites, joins and pairings; the person's own group."""

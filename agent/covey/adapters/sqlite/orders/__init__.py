@@ -1,0 +1,1 @@
+"""Tables of orders: commands, installations and ordered settings, with their results and the reports about them."""

@@ -1,0 +1,1 @@
+"""The agent itself: memory, start, and installed size."""

@@ -1,0 +1,1 @@
+"""Files between agents, and mailboxes."""

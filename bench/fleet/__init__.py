@@ -1,0 +1,1 @@
+"""Orders to many devices, and the fleet's page."""

@@ -1,0 +1,1 @@
+"""Groups: manifests, histories, and what a node made anew costs."""

@@ -1,0 +1,121 @@
+"""Small messages, one by one: 200 bytes from device to device, against raw paho and against a crash-safe bridge.
+
+1. Ours: two agents and one mosquitto. Counts until the sender knows that its recipient has the last message on its
+   disk: signed, sealed, committed at both ends.
+2. Raw paho at QoS 1 over the same broker, to a subscriber that appends to a file: neither end is durable.
+3. Paho at QoS 1 into one mosquitto, bridged to another, to a subscriber with a session. Both brokers save their queues
+   after each change, which is what mosquitto offers against a crash. Counts until the subscriber has all.
+
+Round by round, one after the other, on one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from bench.messages.small_sender import SIZE
+from bench.processes import await_ready, feed, go, start
+from broker_conf.mosquitto.broker import Broker
+from demo.device import Device
+
+_OURS = 10_000
+_PAHO = 15_000
+_BRIDGED = 3_000
+_ROUNDS = 5
+
+_SAVE_EACH_CHANGE = {"autosave_on_changes": "true", "autosave_interval": "1"}
+
+
+def main() -> None:
+    """Print the three rates, and the ratios of each round."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        place = Path(folder)
+        broker = stack.enter_context(Broker(place / "broker"))
+        sender = stack.enter_context(_pair(place, broker))
+        near = stack.enter_context(Broker(place / "near", settings=_SAVE_EACH_CHANGE))
+        far = stack.enter_context(Broker(place / "far", settings=_SAVE_EACH_CHANGE))
+        _bridge(near, far, place / "near" / "mosquitto.conf")
+        rounds = [
+            (_ours(sender), _paho(broker, broker, _PAHO, number), _paho(near, far, _BRIDGED, number))
+            for number in range(_ROUNDS)
+        ]
+    ours, raw, bridged = ([each[place] for each in rounds] for place in range(3))
+    print(f"messages of {SIZE} bytes a second, unbatched, medians of {_ROUNDS} rounds")
+    print(f"agent to agent, durable and acknowledged end to end {median(ours):>20,.0f}")
+    print(f"paho to paho, neither end durable                   {median(raw):>20,.0f}")
+    print(_ratio("  agents to paho", ours, raw))
+    print(f"paho over two bridged brokers that save each change {median(bridged):>20,.0f}")
+    print(_ratio("  agents to bridge", ours, bridged))
+
+
+def _ratio(what: str, ours: list[float], theirs: list[float]) -> str:
+    ratios = sorted(one / other for one, other in zip(ours, theirs, strict=True))
+    return f"{what}, median of pairs ({ratios[0]:.2f} to {ratios[-1]:.2f}) {median(ratios):>20.2f}"
+
+
+@contextmanager
+def _pair(place: Path, broker: Broker) -> Iterator[Path]:
+    """Make two members of one group; the second runs. Yield the first's state folder."""
+    devices = [Device(place, name) for name in ("sender", "recipient")]
+    for device in devices:
+        device.set_up(broker)
+    sender, recipient = devices
+    sender.ok("group", "create")
+    sender.start("run", "--no-sensors")
+    try:
+        recipient.ok("join", "-", feed=sender.ok("invite", "--no-wait"))
+        sender.end()
+        recipient.start("run", "--no-sensors")
+        yield sender.state
+    finally:
+        sender.end()
+        recipient.end()
+
+
+def _ours(sender: Path) -> float:
+    return _OURS / go([start("bench.messages.small_sender", str(sender), str(_OURS))])
+
+
+def _paho(near: Broker, far: Broker, count: int, number: int) -> float:
+    """Publish to one broker and subscribe at the other, where they are two by a session that lasts."""
+    names = [f"{number:02}a{'0' * 61}", f"{number:02}b{'0' * 61}"]
+    passwords = near.add_device(names[0]), far.add_device(names[1])
+    topic, bridged = f"covey/1/in/{names[1]}", near is not far
+    with TemporaryDirectory() as folder:
+        words = [str(far.port), names[1], topic, str(count), f"{folder}/sink", "3600" if bridged else "0"]
+        subscriber = start("bench.messages.raw_paho", "subscribe", *words)
+        feed(subscriber, passwords[1])
+        await_ready(subscriber)
+        publisher = start("bench.messages.raw_paho", "publish", str(near.port), names[0], topic, str(count), str(SIZE))
+        feed(publisher, passwords[0])
+        return count / go([publisher, subscriber], ready=1)
+
+
+def _bridge(near: Broker, far: Broker, configuration: Path) -> None:
+    """Have one broker carry every inbox's messages to the other, over a session that lasts."""
+    name = f"{'b' * 64}"
+    password = far.add_device(name)
+    lines = [
+        "connection far",
+        f"address 127.0.0.1:{far.port}",
+        f"remote_username {name}",
+        f"remote_password {password}",
+        f"remote_clientid {name}",
+        "bridge_protocol_version mqttv50",
+        "bridge_outgoing_retain false",
+        "notifications false",
+        "cleansession false",
+        "restart_timeout 1",
+        "topic covey/1/in/+ out 1",
+    ]
+    near.stop()
+    configuration.write_text("\n".join([configuration.read_text(), *lines, ""]))
+    near.start()
+
+
+if __name__ == "__main__":
+    main()

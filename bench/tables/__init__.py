@@ -1,0 +1,1 @@
+"""From a vault to tables: both engines, and what growth costs."""

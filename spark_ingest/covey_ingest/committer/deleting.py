@@ -1,0 +1,159 @@
+"""Deletes from the tables: all rows of a device, or what collectors had before some moment. Needs no Spark.
+
+1. It is a run as an engine's is (rule 4 of `tables`): it shuts out the one before, and one that begins meanwhile shuts
+   it out; in a folder it waits for nobody, and is refused while an engine runs. What was deleted is noted once its
+   number is taken, and an engine reads the note once it has taken its own; so what is noted while the number is still
+   the last one is read by all runs after it.
+2. The state is put before a row goes, since it stands for files that are asked for by their names; and what a killed
+   run has left of a micro-batch in some tables is taken out, since rows that are written again lose that name.
+3. State that names the device goes first, and then a table loses rows in one commit of its log, `readings` last: after
+   an interruption, the same command deletes the rest. Files that held them, and changes, go a day later, by an engine.
+4. A manifest that lists nobody else would be forgotten with its one member, and what it replaced would seem to hold.
+   Its collector, which is a member as well, is in each that has landed: only of a collector alone that can be so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from covey.adapters.objects.cloud import brief
+from covey.core.ids import KEY_BYTES
+from covey.errors import ConfigurationError, ConflictError, StorageError
+from covey.limits.tables import MAXIMUM_DELETIONS_BYTES
+from covey_ingest.committer import deletions
+from covey_ingest.committer.deletions import Deletions
+from covey_ingest.committer.delta_log import STATE_TABLES
+from covey_ingest.committer.state_file import read_state, replace_state
+from covey_ingest.committer.table_locations import TableLocation, open_table
+from covey_ingest.committer.tables import opened_tables
+from covey_ingest.task.columns import TIMESTAMP
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_OF_DEVICES = ("losses", "commands", "settings", "quarantine", "memberships", "rollups", "readings")
+_AGED = ("losses", "quarantine", "readings")
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Which rows go, of which tables: for pyarrow, and in the SQL of the Delta library. None of it is ever null."""
+
+    tables: tuple[str, ...]
+    rows: pc.Expression
+    sql: str
+
+
+def whole_key(beginning: str, authors: Callable[[], list[str]]) -> str:
+    """Return the key of the one of these devices whose key begins so; a whole key is asked of nobody.
+
+    Raises:
+        ConfigurationError: there is none, or more than one.
+    """
+    if len(beginning) == 2 * KEY_BYTES:
+        return beginning
+    found = sorted({author for author in authors() if author.startswith(beginning)})
+    if len(found) != 1:
+        raise ConfigurationError(
+            f"{len(found)} devices in these tables have a key that begins with {beginning!r}",
+            hint="give the whole key: `author` in the table devices",
+        )
+    return found[0]
+
+
+def of_author(author: str) -> Due:
+    """Return all rows of a device."""
+    named = pc.field("author")
+    return Due((*STATE_TABLES, *_OF_DEVICES), named.is_valid() & (named == author), f"author = '{author}'")
+
+
+def of_before(moment_us: int) -> Due:
+    """Return readings, losses and quarantine that collectors had before a moment, in microseconds since 1970."""
+    had = pc.field("received_at")
+    rows = had.is_valid() & (had < pa.scalar(moment_us, TIMESTAMP))
+    moment = f"arrow_cast({moment_us}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    return Due(_AGED, rows, f"received_at < {moment}")
+
+
+def counted(location: TableLocation, due: Due) -> dict[str, int]:
+    """Return how many rows would go, by table; tables that have none are left out.
+
+    Raises:
+        StorageError: the store refused, or was not reached.
+    """
+    found = {name: _count(location, name, due) for name in due.tables}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def authors(location: TableLocation) -> list[str]:
+    """Return the keys of the devices in the tables, in hex.
+
+    Raises:
+        StorageError: the store refused, or was not reached.
+    """
+    with _opened(location, "devices") as table:
+        return [] if table is None else table.to_pyarrow_table(columns=["author"])["author"].to_pylist()
+
+
+def delete(location: TableLocation, due: Due, noted: Callable[[Deletions], Deletions]) -> dict[str, int]:
+    """Delete rows, and note it: `noted` adds to what was deleted before. Return how many went, by table.
+
+    Raises:
+        ConfigurationError: an engine writes these tables, or one has begun meanwhile: stop it, or say it again.
+        StorageError: the store refused, or was not reached; what was noted holds, and the rest can be retried.
+    """
+    with opened_tables(location.name) as tables:
+        _note(location, noted)
+        tables.log.check_last()
+        tables.log.drop_left()
+        found = counted(location, due)
+        _purge_states(tables.root, due)
+        tables.put_state()
+        for name in due.tables:
+            if name in found:
+                tables.log.delta.delete(name, due.sql)
+    return found
+
+
+def _note(location: TableLocation, noted: Callable[[Deletions], Deletions]) -> None:
+    """Add to what was deleted, where nobody else does meanwhile."""
+    content = location.store.get(deletions.NAME, MAXIMUM_DELETIONS_BYTES)
+    where = f"{location.name}/{deletions.NAME}"
+    before = Deletions() if content is None else Deletions.from_bytes(content, where)
+    try:
+        location.store.replace(deletions.NAME, noted(before).to_bytes(), content)
+    except ConflictError as error:
+        raise StorageError(f"somebody else has replaced {where}", hint="say it again: one at a time") from error
+
+
+def _count(location: TableLocation, name: str, due: Due) -> int:
+    with _opened(location, name) as table:
+        return 0 if table is None else table.to_pyarrow_dataset().scanner(filter=due.rows).count_rows()
+
+
+@contextmanager
+def _opened(location: TableLocation, name: str) -> Iterator[DeltaTable | None]:
+    """Open a table, if there is one, and turn the errors of reading it into ours."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield open_table(location, name)
+    except (DeltaError, OSError) as error:
+        raise StorageError(f"{location.uri(name)} cannot be read: {brief(error)}") from error
+
+
+def _purge_states(tables: Path, due: Due) -> None:
+    """Take rows out of all that is replaced whole, in a committer's folder."""
+    for name in STATE_TABLES:
+        if name in due.tables:
+            path = tables / name / f"{name}.parquet"
+            rows, last = read_state(path, pa.schema([("author", pa.string())]))
+            if last >= 0:
+                replace_state(path, rows.filter(~due.rows), last)

@@ -1,0 +1,366 @@
+"""The transaction logs of the Delta tables of one location (`deltalake`, that is delta-rs).
+
+    readings/_delta_log/        the log; so for all tables
+    readings/batch=N/*.parquet  the files of micro-batch N, as tasks wrote them
+    readings/*.parquet          small files of many micro-batches, merged
+    devices/_delta_log/         the same for what is replaced whole (and gaps/, clocks/, members/), with the state
+
+1. A micro-batch is added to a log in one commit that carries the name of the tables and N (`txn`).
+2. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a
+   reading is written again a few times in all; what was replaced a day ago is deleted, with its folder. Readings are
+   sorted meanwhile (`clustering`), in a commit that changes no data: a stream passes over it.
+3. A column that the schema has and the table lacks is added to the table. One that the table has and files lack is
+   null.
+4. What a micro-batch costs does not grow with their number. The log of a folder keeps `VERSIONS_KEPT` commits before
+   its newest checkpoint, since the library looks at each file of it several times a commit; in an object store it
+   keeps what the library keeps. Folders are listed when a run starts. Checkpoints are made after what is old has been
+   deleted, not before: they no longer name it.
+5. Readings whose boot's clock becomes known later are rewritten in one commit (`clock_repair`), which carries the
+   micro-batch that told. Only files are looked at that have rows of when collectors had the doubtful messages.
+6. Each run has a number, which it brings into each log when it begins, and into each of its commits. A run that finds
+   a greater one ends. Of two that commit at once the library refuses the second, since both name the same `txn`: so an
+   earlier run that was only slow adds nothing to what a later one has looked at.
+7. In a folder each commit is synced before anybody relies on it, and a torn one is removed at the start
+   (`table_locations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from covey.adapters.objects.cloud import brief
+from covey.errors import ConfigurationError, StorageError
+from covey_ingest.committer.delta_files import merged, sizes_of
+from covey_ingest.committer.state_file import read_state
+from covey_ingest.committer.table_locations import RUN, WRITER, TableLocation, open_table
+from covey_ingest.tables.clock_repair import rebase
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+
+    from covey_ingest.committer.delta_files import Action
+
+BATCHES_PER_MERGE = 64
+MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, 128 * 1024 * 1024)
+"""Bytes that files grow to by merging, one after the other."""
+
+STATE_TABLES = ("devices", "gaps", "clocks", "members")
+"""What is replaced whole."""
+
+STATE_SECONDS = 60.0
+_KEPT_HOURS = 24
+"""Of files that merging has replaced: how long a reader may read on with what it found in the log."""
+
+_PROPERTIES = {
+    "delta.deletedFileRetentionDuration": f"interval {_KEPT_HOURS + 1} hours",
+    "delta.enableChangeDataFeed": "true",
+}
+"""How long checkpoints name what was replaced: until it has been deleted, and hardly longer. And that times which are
+repaired stand as changes beside the table, for whoever follows its change feed; what is added costs nothing more."""
+_STATE_KEPT_HOURS = 1
+
+
+class DeltaLog:
+    """The logs of all tables in one location, written by one run."""
+
+    def __init__(self, root: Path, ingest: str, location: TableLocation, run: int) -> None:
+        """Name the committer's folder, the tables as `covey.json` does, their location, and this run (rule 6)."""
+        self._root = root
+        self._ingest = ingest
+        self._run = run
+        self._location = location
+        self._open: dict[str, DeltaTable] = {}
+        self._has: dict[str, int] = {}
+        self._rebased: int | None = None
+        self._checkpoints: dict[str, int] = {}
+
+    def append(self, name: str, number: int, actions: list[Action], note: Mapping[str, str] | None = None) -> None:
+        """Add micro-batch `number` of a table that there is, in one commit; `note` stands in it.
+
+        Raises:
+            ConfigurationError: another run has begun (rule 6).
+            StorageError: the log refused.
+        """
+        try:
+            with self._storage_errors():
+                self._commit(name, actions, self._named(number, note=note))
+                self._has[name] = number
+        except StorageError:
+            # An answer that is lost leaves open whether the commit stands: what carries both numbers is this one.
+            if self.table(name).transaction_version(self._ingest + WRITER) != self._run or self.done(name) < number:
+                raise
+
+    def table(self, name: str) -> DeltaTable:
+        """Return a table as its log was last seen; no commit follows what has come since, by rule 6.
+
+        Raises:
+            ConfigurationError: another run has begun to write to it.
+            StorageError: the log refused, or is not there.
+        """
+        with self._storage_errors():
+            table = self._table(name)
+            if table is None:
+                raise StorageError(f"there is no log at {self._location.uri(name)} any more")
+            self._check_writer(table)
+            return table
+
+    def exists(self, name: str) -> bool:
+        """Say whether a table has a log.
+
+        Raises:
+            StorageError: it refused.
+        """
+        with self._storage_errors():
+            return self._table(name) is not None
+
+    def done(self, name: str) -> int:
+        """Return the last micro-batch that a log has, or -1.
+
+        Raises:
+            StorageError: the log refused.
+        """
+        with self._storage_errors():
+            return self._done(name)
+
+    def take_over(self, name: str, schema: pa.Schema) -> None:
+        """Make a table unless there is one, with all columns of the schema, and have it carry this run (rule 6).
+
+        Raises:
+            ConfigurationError: another run has begun.
+            StorageError: the log refused.
+        """
+        with self._storage_errors():
+            self._location.mend(name)
+            self._widened(name, _nullable(schema))
+            self._commit(name, [], self._named(None))
+
+    def delete(self, name: str, rows: str) -> None:
+        """Take rows out of a table, those of a condition in the library's SQL, in one commit that carries this run.
+
+        Raises:
+            ConfigurationError: another run has begun (rule 6).
+            StorageError: the log refused.
+        """
+        table = self.table(name)
+        with self._storage_errors():
+            table.delete(rows, commit_properties=self._named(None), post_commithook_properties=_bare())
+            self._settled(table, name)
+
+    def sweep(self, name: str) -> None:
+        """Delete files that no log names, and changes, that came a day ago or earlier: lists all of the table.
+
+        Raises:
+            StorageError: the store refused.
+        """
+        with self._storage_errors():
+            table = self._table(name)
+            if table is not None:
+                hooks = _bare()
+                table.vacuum(
+                    _KEPT_HOURS, False, enforce_retention_duration=False, post_commithook_properties=hooks, full=True
+                )
+                table.update_incremental()
+                self._location.drop_changes(name, _KEPT_HOURS)
+
+    def maintain(self) -> None:
+        """Merge small files and delete what is old, where that is due.
+
+        Raises:
+            StorageError: a log refused.
+        """
+        with self._storage_errors():
+            for name in list(self._open):
+                self._maintain(name)
+
+    def rebase(self) -> None:
+        """Repair times of readings that stand in the log, of boots whose clock has become known (rule 5).
+
+        Raises:
+            StorageError: the log refused.
+        """
+        state, _ = read_state(self._root / "clocks" / "clocks.parquet", pa.schema([("known_batch", pa.int64())]))
+        with self._storage_errors():
+            table = self._table("readings") if len(state) else None
+            if table is None:
+                return
+            if self._rebased is None:
+                done = table.transaction_version(f"{self._ingest}-clocks")
+                self._rebased = -1 if done is None else done
+            is_new = (pc.field("known_batch") > self._rebased) & (pc.field("known_batch") <= self._done("readings"))
+            due = state.filter(is_new & pc.field("doubtful_from").is_valid())
+            if len(due):
+                self._rebased = pc.max(due["known_batch"]).as_py()
+                rebase(table, due, self._named(self._rebased, "-clocks"), _bare())
+                self._settled(table, "readings")
+
+    def replace_states(self) -> None:
+        """Write the tables that are replaced whole.
+
+        Raises:
+            StorageError: a log refused.
+        """
+        with self._storage_errors():
+            for name in STATE_TABLES:
+                path = self._root / name / f"{name}.parquet"
+                if path.exists():
+                    self._replace(name, *read_state(path, pa.schema([])))
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        """Turn the library's errors into ours; after one, the logs are asked once more what they have."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            yield
+        except BaseException as error:
+            self._open.clear()
+            self._has.clear()
+            self._rebased = None
+            if isinstance(error, DeltaError | OSError):
+                raise StorageError(f"the Delta tables at {self._location.uri('')} refused: {brief(error)}") from error
+            raise
+
+    def _table(self, name: str) -> DeltaTable | None:
+        if name not in self._open:
+            table = open_table(self._location, name)
+            if table is None:
+                return None
+            self._open[name] = table
+            if name not in self._checkpoints:
+                self._checkpoints[name] = 0
+                self._location.tidy(name)
+        return self._open[name]
+
+    def _clean(self, table: DeltaTable, name: str, kept_hours: int) -> None:
+        """Delete what was replaced so long ago, and now and then commits that a checkpoint stands for (rule 4)."""
+        gone = table.vacuum(
+            kept_hours, dry_run=False, enforce_retention_duration=False, post_commithook_properties=_bare()
+        )
+        table.update_incremental()
+        self._location.remove_empty(name, gone, self._done(name))
+        if name not in STATE_TABLES:  # those have no change feed, and follow each minute
+            self._location.drop_changes(name, kept_hours)
+        if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
+            table.create_checkpoint()
+            self._location.settle(table, name)
+            self._location.trim(table, name)
+            self._checkpoints[name] = table.version()
+
+    def _done(self, name: str) -> int:
+        """Return the last micro-batch that a log has, or -1."""
+        if name not in self._has:
+            table = self._table(name)
+            version = table.transaction_version(self._ingest) if table is not None else None
+            self._has[name] = -1 if version is None else version
+        return self._has[name]
+
+    def _check_writer(self, table: DeltaTable) -> None:
+        found = table.transaction_version(self._ingest + WRITER)
+        if found is not None and found > self._run:
+            raise ConfigurationError(
+                f"another engine has begun to write the tables at {self._location.name}",
+                hint="one at a time: let that one run, or stop it and start this one again",
+            )
+
+    def _commit(self, name: str, actions: list[Action], named: CommitProperties) -> None:
+        table, hooks = self.table(name), _bare()
+        table.create_write_transaction(
+            actions, "append", table.schema(), commit_properties=named, post_commithook_properties=hooks
+        )
+        self._settled(table, name)
+
+    def _settled(self, table: DeltaTable, name: str) -> None:
+        """Take up a commit, and make it durable (rule 7)."""
+        table.update_incremental()
+        self._location.settle(table, name)
+
+    def _maintain(self, name: str) -> None:
+        table = self._table(name)
+        if table is not None and table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
+            self._merge(table, name)
+
+    def _merge(self, table: DeltaTable, name: str) -> None:
+        """Merge small files, and delete what is old (rules 2 and 4)."""
+        sizes = sizes_of(table)
+        target = _target([*sizes.values()])
+        if target:
+            small = {path: size for path, size in sizes.items() if size < target}
+            actions = merged(table, name, small, self._root, self._location, MAGNITUDES[-1])
+            self._commit(name, actions, self._named(None))
+        self._clean(table, name, _KEPT_HOURS)
+        del self._open[name]
+
+    def _widened(self, name: str, schema: pa.Schema) -> DeltaTable:
+        """Return the table with all columns of the schema (rule 3)."""
+        from deltalake import DeltaTable, Schema
+
+        wanted, table = Schema.from_arrow(schema), self._table(name)
+        if table is None:
+            uri, options = self._location.uri(name), self._location.options
+            table = self._open[name] = DeltaTable.create(
+                uri, wanted, name=name, storage_options=options, configuration=_PROPERTIES
+            )
+        known = {field.name for field in table.schema().fields}
+        new = [field for field in wanted.fields if field.name not in known]
+        if new:
+            table.alter.add_columns(new)
+            table.update_incremental()
+        return table
+
+    def _replace(self, name: str, rows: pa.Table, number: int) -> None:
+        from deltalake import write_deltalake
+
+        if number <= self._done(name):
+            return
+        new = self._table(name) is None
+        write_deltalake(
+            self._location.uri(name) if new else self.table(name),  # rule 6: not what a later run has written
+            rows.replace_schema_metadata(None),
+            mode="overwrite",
+            schema_mode="overwrite",
+            storage_options=self._location.options,
+            commit_properties=self._named(number),
+            post_commithook_properties=_bare(),
+        )
+        self._has[name] = number
+        if new:
+            self._open.pop(name, None)
+        written = self._table(name)
+        if written is not None:
+            self._settled(written, name)
+            self._clean(written, name, _STATE_KEPT_HOURS)
+
+    def _named(self, number: int | None, what: str = "", note: Mapping[str, str] | None = None) -> CommitProperties:
+        from deltalake import CommitProperties, Transaction
+
+        named = [] if number is None else [Transaction(self._ingest + what, number)]
+        named.append(Transaction(self._ingest + WRITER, self._run))
+        return CommitProperties(app_transactions=named, custom_metadata={RUN: str(self._run), **(note or {})})
+
+
+def _bare() -> PostCommitHookProperties:
+    """Have the library do nothing but commit (rule 4): else it looks for old commits at each new one."""
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def _target(sizes: list[int]) -> int | None:
+    """Return the greatest magnitude that there are enough files for, each by far smaller; None if for none."""
+    target, least = None, 0
+    for magnitude in MAGNITUDES:
+        if sum(least <= size < magnitude // 2 for size in sizes) >= BATCHES_PER_MERGE // 4:
+            target = magnitude
+        least = magnitude // 2
+    return target
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """Return the columns alone, so that a later version may leave one out."""
+    return pa.schema([pa.field(field.name, field.type) for field in schema])

@@ -1,0 +1,373 @@
+"""Where tables lie: in a folder of this machine, or below a prefix of an object store. Both offer the same.
+
+1. An object is named like its file, `readings/batch=N/<name>.parquet`. A name is never used twice, and a file never
+   changes once it is there.
+2. `covey.json` at the location says whose tables these are (`tables_log`).
+3. What is put is durable. In a folder the Delta library links a log entry without syncing it; `settle` does that, and
+   `mend` removes an entry that a power cut has torn: what it stood for is read again from the vault.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from covey.adapters.files import storage_errors, synchronise
+from covey.adapters.objects.cloud import CloudStore, open_cloud_store
+from covey.adapters.objects.folder import DirectoryStore
+from covey.adapters.objects.location import READER_PATIENCE
+from covey_ingest.committer.committed import batch_folder, folder_numbers
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+MARK = "covey.json"
+"""Says whose tables lie beside it."""
+
+NOTED = "deletions.json"
+"""Says what was deleted (`deletions`)."""
+
+RUN = "covey.run"
+"""What an entry of ours begins with: the number of its run."""
+
+WRITER = "-writer"
+"""Added to the name of the tables, for the number of a run: the last line of each entry of ours."""
+
+VERSIONS_KEPT = 1024
+"""Commits of a log in a folder, at least: half an hour of them at one each two seconds."""
+
+FOLDERS_KEPT = 64
+"""Of the newest micro-batches, empty or not."""
+
+SCRATCH = ".writing-"
+"""How folders of files on their way begin: no reader looks at what begins with a dot."""
+_LIBRARY = {"timeout": "60s", "connect_timeout": "10s", "max_retries": "3", "retry_timeout": "60s"}
+"""How long the Delta library tries; whoever waits for it tries again later."""
+
+
+class TableStore(Protocol):
+    """Files and small documents of tables, by their keys. Whatever raises, raises `StorageError`."""
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return a document, or None where there is none."""
+
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store a document where it is still `before`, or still absent; `ConflictError` where it is not."""
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List the keys that begin with `prefix`, sorted."""
+
+    def is_empty(self) -> bool:
+        """Say whether nothing lies there."""
+
+    def upload(self, key: str, file: Path) -> int:
+        """Store a file durably; return when it came there, in milliseconds since 1970."""
+
+    def download(self, key: str, file: Path) -> None:
+        """Write a stored file to a file."""
+
+    def discard(self, keys: list[str]) -> None:
+        """Remove files, whichever of them are there."""
+
+    def scratch(self) -> AbstractContextManager[Path]:
+        """Lend a folder for files on their way."""
+
+
+class FolderStore:
+    """Implements `TableStore` in a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._documents = DirectoryStore(root)
+
+    def get(self, key: str, maximum: int) -> bytes | None:
+        """Return a document, or None where there is none."""
+        return self._documents.get(key, maximum)
+
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store a document where it is still `before`, or still absent."""
+        self._documents.replace(key, content, before)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """List the keys of documents that begin with `prefix`, sorted."""
+        return self._documents.keys(prefix)
+
+    def is_empty(self) -> bool:
+        """Say whether nothing lies there but what people may lay there first: `deletions.json` of other tables."""
+        with storage_errors("list", self._root):
+            return not self._root.is_dir() or all(
+                path.name.startswith(".") or path.name == NOTED for path in self._root.iterdir()
+            )
+
+    def upload(self, key: str, file: Path) -> int:
+        """Store a file durably: by a link where it lies on the same file system."""
+        target = self._root / key
+        with storage_errors("write", target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.hardlink_to(file)
+            except OSError:
+                partial = target.parent / f"{SCRATCH}{uuid4().hex}"
+                shutil.copyfile(file, partial)
+                partial.rename(target)
+            for path in (target, target.parent, target.parent.parent):
+                synchronise(path)
+            return int(target.stat().st_mtime * 1000)
+
+    def download(self, key: str, file: Path) -> None:
+        """Write a stored file to a file."""
+        with storage_errors("read", self._root / key):
+            shutil.copyfile(self._root / key, file)
+
+    def discard(self, keys: list[str]) -> None:
+        """Remove files, whichever of them are there."""
+        with storage_errors("remove", self._root):
+            for key in keys:
+                (self._root / key).unlink(missing_ok=True)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Lend a folder for files on their way, on the file system of the tables."""
+        with storage_errors("make a folder in", self._root):
+            folder = TemporaryDirectory(prefix=SCRATCH, dir=self._root, ignore_cleanup_errors=True)
+        with folder as name:
+            yield Path(name)
+
+
+class BucketStore:
+    """Implements `TableStore` in an object store."""
+
+    def __init__(self, store: CloudStore) -> None:
+        self._store = store
+        self.get = store.get
+        self.replace = store.replace
+        self.keys = store.keys
+        self.is_empty = store.is_empty
+        self.download = store.download
+        self.discard = store.discard
+
+    def upload(self, key: str, file: Path) -> int:
+        """Store a file."""
+        self._store.upload(key, file)
+        return time.time_ns() // 1_000_000
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Lend a folder for files on their way."""
+        with TemporaryDirectory(prefix="covey-tables-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+
+class TableLocation(Protocol):
+    """What a log has to know of where its tables lie."""
+
+    @property
+    def name(self) -> str:
+        """The folder's path or the URL, without a slash in the end."""
+
+    @property
+    def store(self) -> TableStore:
+        """What holds the files."""
+
+    @property
+    def options(self) -> dict[str, str] | None:
+        """The Delta library's options for this location; no credentials."""
+
+    def uri(self, table: str) -> str:
+        """Return the name of a table for the Delta library."""
+
+    def settle(self, delta: DeltaTable, table: str) -> None:
+        """Make the newest entry of a log durable (rule 3)."""
+
+    def mend(self, table: str) -> None:
+        """Remove what a power cut has torn in a log (rule 3)."""
+
+    def tidy(self, table: str) -> None:
+        """Remove all empty folders that earlier runs have left of a table."""
+
+    def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
+        """Remove the folders of files that were deleted, where nothing else is in them; not of the newest batches."""
+
+    def drop_changes(self, table: str, kept_hours: int) -> None:
+        """Remove what the change feed tells of longer ago: it holds deleted rows, and no vacuum looks at it."""
+
+    def trim(self, delta: DeltaTable, table: str) -> None:
+        """Remove old commits of a table's log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of this machine, or of a file system that all machines of a cluster mount at this path."""
+
+    root: Path
+    store: TableStore
+    options: dict[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the path."""
+        return str(self.root)
+
+    def uri(self, table: str) -> str:
+        """Return the table's path."""
+        return str(self.root / table)
+
+    def settle(self, delta: DeltaTable, table: str) -> None:
+        """Sync the newest entry, and the checkpoint if it was made for it."""
+        log = self._log(table)
+        newest = f"{delta.version():020}"
+        for file in (*log.glob(f"{newest}.*"), log / "_last_checkpoint"):
+            if file.exists():
+                synchronise(file)
+        synchronise(log)
+
+    def mend(self, table: str) -> None:
+        """Remove the newest entry or checkpoint where it is torn."""
+        log = self._log(table)
+        entries = sorted(log.glob("[0-9]*.json"))
+        while entries and not _is_whole(entries[-1].read_bytes()):
+            entries.pop().unlink()
+        for checkpoint in sorted(log.glob("*.checkpoint.parquet"))[-1:]:
+            try:
+                pq.read_metadata(checkpoint)
+            except (OSError, pa.ArrowInvalid):
+                checkpoint.unlink()
+                (log / "_last_checkpoint").unlink(missing_ok=True)
+
+    def tidy(self, table: str) -> None:
+        """Remove empty folders of micro-batches but for the newest ones. Lists them all."""
+        folders = folder_numbers(self.root / table)
+        for number in folders:
+            if number <= max(folders) - FOLDERS_KEPT:
+                self._remove_if_empty(batch_folder(self.root, table, number))
+
+    def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
+        """Remove the folders of files that were deleted, but for the newest micro-batches'."""
+        for folder in {(self.root / table / file).parent for file in gone}:
+            name, _, number = folder.name.partition("=")
+            if name == "batch" and int(number) <= newest - FOLDERS_KEPT:
+                self._remove_if_empty(folder)
+
+    def drop_changes(self, table: str, kept_hours: int) -> None:
+        """Remove files of the change feed that are older."""
+        until = time.time() - 3600 * kept_hours
+        for file in (self.root / table / "_change_data").glob("*.parquet"):
+            if file.stat().st_mtime <= until:
+                file.unlink()
+
+    def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - the log's folder says it
+        """Remove commits before a checkpoint that has `VERSIONS_KEPT` behind it."""
+        log = self._log(table)
+        versions = {file: int(file.name[:20]) for file in log.glob("[0-9]*") if file.name[:20].isdecimal()}
+        newest = max(versions.values(), default=0)
+        checkpoints = [version for file, version in versions.items() if ".checkpoint." in file.name]
+        oldest = max((version for version in checkpoints if version <= newest - VERSIONS_KEPT), default=0)
+        for file, version in versions.items():
+            if version < oldest:
+                file.unlink()
+
+    def _log(self, table: str) -> Path:
+        return self.root / table / "_delta_log"
+
+    def _remove_if_empty(self, folder: Path) -> None:
+        if folder.is_dir() and not any(folder.glob("*.parquet")):
+            shutil.rmtree(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A prefix in an object store."""
+
+    cloud: CloudStore
+    store: TableStore
+    options: dict[str, str] | None = field(default_factory=_LIBRARY.copy)
+
+    @property
+    def name(self) -> str:
+        """Return the URL, without a slash in the end."""
+        return self.cloud.url
+
+    def uri(self, table: str) -> str:
+        """Return the table's URL."""
+        return f"{self.name}/{table}"
+
+    def settle(self, delta: DeltaTable, table: str) -> None:
+        """Do nothing: the store has said that it is there."""
+
+    def mend(self, table: str) -> None:
+        """Do nothing: an object is there whole or not at all."""
+
+    def tidy(self, table: str) -> None:
+        """Do nothing: there are no folders."""
+
+    def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
+        """Do nothing: there are no folders."""
+
+    def drop_changes(self, table: str, kept_hours: int) -> None:
+        """Remove objects of the change feed that are older."""
+        before = datetime.now(UTC) - timedelta(hours=kept_hours)
+        for key in self.cloud.keys_before(f"{table}/_change_data/", before):
+            self.cloud.delete(key)
+
+    def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - it knows its place
+        """Have the library delete commits that it no longer keeps."""
+        delta.cleanup_metadata()
+
+
+def location_at(name: str) -> TableLocation:
+    """Return the location that a path or a URL names, `s3://bucket/prefix`.
+
+    Raises:
+        ConfigurationError: no such kind of store, or its library is not installed.
+    """
+    if "://" not in name:
+        root = Path(name).absolute()
+        return Folder(root, FolderStore(root))
+    cloud = open_cloud_store(name.rstrip("/"), READER_PATIENCE)
+    return Bucket(cloud, BucketStore(cloud))
+
+
+@cache
+def open_location(name: str) -> TableLocation:
+    """Return the same for a task, which is asked again and again."""
+    return location_at(name)
+
+
+def open_table(location: TableLocation, table: str) -> DeltaTable | None:
+    """Return the table as its log has it, or None where there is none.
+
+    Not by `is_deltatable`: that lets no other thread run while a store does not answer.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return DeltaTable(location.uri(table), storage_options=location.options)
+    except TableNotFoundError:
+        return None
+
+
+def _is_whole(entry: bytes) -> bool:
+    """Say whether each line of a log's entry is there. One of ours says so first, and ends with the number of its run.
+
+    An entry that another program has written is whole if its lines are: nobody knows how it ends.
+    """
+    try:
+        lines = [json.loads(line) for line in entry.splitlines()]
+    except ValueError:
+        return False
+    is_ours = any(RUN in line.get("commitInfo", {}) for line in lines)
+    return bool(lines) and (not is_ours or lines[-1].get("txn", {}).get("appId", "").endswith(WRITER))

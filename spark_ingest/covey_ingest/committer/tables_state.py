@@ -1,0 +1,69 @@
+"""What the committer has computed of the tables, next to their logs: the next run, on any machine, starts from it.
+
+    state/<micro-batch>-<run>.zip   the committer's folder after that micro-batch, without files of tables; and in
+                                    `offset.json` up to where the vault is in the tables
+
+1. It is one object, put whole after its micro-batch is committed: a run finds all of one moment or none of it.
+2. It follows from the tables. The next run reads from the tables what later micro-batches brought (`tables`); without
+   any state it reads all of them.
+3. The newest one is kept. Files are merged after it has been put, and never those of later micro-batches: the next run
+   asks for these by name.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from covey.errors import StorageError
+from covey_ingest.committer.table_locations import TableLocation
+
+_FOLDER = "state"
+_OFFSET = "offset.json"
+_KEPT = (".numbers", ".ordered", ".failed", "clocks", "devices", "gaps", "members", "covey-manifests")
+
+
+def put(location: TableLocation, root: Path, number: int, run: int, offset: dict[str, Any]) -> None:
+    """Put the state of a folder after a micro-batch, with the offset then, and remove earlier ones.
+
+    Raises:
+        StorageError: the store refused, or was not reached.
+        OSError: the disk did.
+    """
+    packed = root / "state.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(_OFFSET, json.dumps(offset))
+        for path in sorted(path for name in _KEPT for path in (root / name).glob("*") if path.is_file()):
+            archive.write(path, path.relative_to(root))
+    key = f"{_FOLDER}/{number:020}-{run:010}.zip"
+    location.store.upload(key, packed)
+    packed.unlink()
+    old = [found for found in location.store.keys(f"{_FOLDER}/") if found < key]
+    if old:
+        location.store.discard(old)
+
+
+def fetch(location: TableLocation, root: Path) -> tuple[int, dict[str, Any]]:
+    """Lay the newest state into a folder; return its micro-batch, or -1, and its offset.
+
+    Raises:
+        StorageError: the store refused, or was not reached.
+        OSError: the disk did.
+    """
+    found = [*location.store.keys(f"{_FOLDER}/")]
+    if not found:
+        return -1, {}
+    packed = root / "state.zip"
+    location.store.download(found[-1], packed)
+    try:
+        with zipfile.ZipFile(packed) as archive:
+            archive.extractall(root)
+        offset = json.loads((root / _OFFSET).read_bytes())
+    except (zipfile.BadZipFile, ValueError, FileNotFoundError) as error:
+        raise StorageError(
+            f"{location.name}/{found[-1]} is damaged", hint="delete it: it is made anew from the tables"
+        ) from error
+    packed.unlink()
+    return int(found[-1].removeprefix(f"{_FOLDER}/").partition("-")[0]), dict(offset)

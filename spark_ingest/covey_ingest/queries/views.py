@@ -1,0 +1,213 @@
+"""Views over the tables, as SQL that a person's own DuckDB or Spark runs; they store nothing, and follow the tables.
+
+1. `readings`, `devices` and so on are the tables. `readings` has `label` and `group_name` as well, as they were at the
+   time of the reading (`members`); the other views start from `stored_readings`, and pay for no join.
+2. `latest`: the newest reading of each series of each device, and its age.
+3. `by_minute`, `by_hour`, `by_day`: count, minimum, maximum, mean and last of each series of numbers, late data
+   included. Days are those of the session's time zone.
+4. `rollup_minute`, `rollup_hour`, `rollup_day`: the same from `rollups`, which is less to read; times that were
+   repaired later count where they were.
+5. `messages`: a row for each message, with its number and how many readings it has.
+6. `wide`: a row for each device and moment, a column for each series of numbers, of which the `SERIES_MAX` most
+   frequent have one.
+
+Names of series are what devices say: they stand quoted, and one that does not print in a line has no column. So a
+script is a statement, ";", an empty line, and the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+import duckdb
+import pyarrow as pa
+
+from covey_ingest.committer.delta_files import sizes_of
+from covey_ingest.committer.table_files import register_files, tables_at
+from covey_ingest.committer.table_locations import TableLocation, open_table
+from covey_ingest.tables import clocks, devices, gaps, members
+
+SERIES_MAX = 256
+"""Columns of `wide`: as many as a person scrolls through; a hostile device can name any number of series."""
+
+TABLES = (
+    *("readings", "devices", "gaps", "clocks", "losses", "quarantine", "orders", "commands", "settings", "rollups"),
+    *("memberships", "members"),
+)
+
+
+_FOLLOWING = {
+    "devices": devices.SCHEMA.append(pa.field("open_gaps", pa.int64())),
+    "gaps": gaps.GAPS,
+    "clocks": clocks.SCHEMA,
+    "members": members.MEMBERS,
+}
+"""Tables that are made of others, up to a minute later."""
+
+
+class Engine(StrEnum):
+    """Whose SQL it is."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    view: str
+    text: str
+    quote: str
+    literal_escapes: dict[int, str]
+
+    def name(self, text: str) -> str:
+        return self.quote + text.replace(self.quote, 2 * self.quote) + self.quote
+
+    def literal(self, text: str) -> str:
+        return "'" + text.translate(self.literal_escapes) + "'"
+
+
+_DIALECTS = {
+    Engine.DUCKDB: _Dialect("CREATE OR REPLACE VIEW", "VARCHAR", '"', {ord("'"): "''"}),
+    Engine.SPARK: _Dialect("CREATE OR REPLACE TEMPORARY VIEW", "STRING", "`", {ord("'"): "\\'", ord("\\"): "\\\\"}),
+}
+
+_LATEST = """SELECT author, device, label, name, unit, time, now() - time AS age, value, whole, flag, text,
+       time_quality, {group}, group_name
+FROM (SELECT *, row_number() OVER (PARTITION BY author, name ORDER BY time DESC, seq DESC, index DESC) AS place
+      FROM readings)
+WHERE place = 1"""
+_ROLLUP = """SELECT author, device, name, unit, date_trunc('{period}', time) AS {period}, count(*) AS readings,
+       min(value) AS minimum, max(value) AS maximum, avg(value) AS mean, max_by(value, (time, seq, index)) AS last
+FROM stored_readings WHERE value IS NOT NULL
+GROUP BY author, device, name, unit, date_trunc('{period}', time)"""
+
+_KEPT = """SELECT author, device, name, unit, date_trunc('{period}', minute) AS {period},
+       CAST(sum(readings) AS BIGINT) AS readings, min(minimum) AS minimum, max(maximum) AS maximum,
+       sum(total) / sum(readings) AS mean, max_by(last, (last_time, last_seq)) AS last
+FROM rollups
+GROUP BY author, device, name, unit, date_trunc('{period}', minute)"""
+
+_MESSAGES = """SELECT author, incarnation, seq, batch_number AS number, boot, min(received_at) AS received_at,
+       count(*) AS readings
+FROM stored_readings
+GROUP BY author, incarnation, seq, batch_number, boot"""
+
+
+def script(name: str, engine: Engine) -> str:
+    """Return SQL that makes all views over the tables at a path or a URL.
+
+    Raises:
+        ConfigurationError: there are no tables.
+        StorageError: they cannot be read.
+    """
+    location, dialect = tables_at(name), _DIALECTS[engine]
+    there = [table for table in TABLES if open_table(location, table) is not None]
+    stored = []
+    for table in there:
+        view = f"{dialect.view} {_stored(table)}"
+        place = dialect.literal(location.uri(table))
+        if engine is Engine.SPARK:
+            stored.append(f"{view}\nUSING delta OPTIONS (path {place});")
+        else:
+            stored.append(f"{view} AS\nSELECT * FROM delta_scan({place});")
+    with opened(location) as database:
+        series = series_of(database)
+    return "\n\n".join([*stored, *_views(engine, series, has_members="members" in there)]) + "\n"
+
+
+@contextmanager
+def opened(location: TableLocation) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the tables in DuckDB, as they stand now, each under its own name but for `stored_readings`.
+
+    Raises:
+        StorageError: they cannot be read.
+    """
+    with duckdb.connect(config={"autoinstall_known_extensions": False}) as database:
+        register_files(database, location)
+        refresh(database, location)
+        yield database
+
+
+def refresh(database: duckdb.DuckDBPyConnection, location: TableLocation) -> None:
+    """Show the tables as they are now. One that follows others and is not there yet has no rows.
+
+    Raises:
+        StorageError: they cannot be read.
+    """
+    for table in TABLES:
+        found = open_table(location, table)
+        files = [f"{location.uri(table)}/{path}" for path in sizes_of(found)] if found else []
+        if files:
+            database.read_parquet(files, union_by_name=True, hive_partitioning=False).create_view(_stored(table))
+        elif found or table in _FOLLOWING:
+            columns = pa.schema(found.schema().to_arrow()) if found else _FOLLOWING[table]
+            database.register(f"empty_{table}", columns.empty_table())
+            database.execute(f"CREATE OR REPLACE VIEW {_stored(table)} AS FROM empty_{table}")
+
+
+def create(database: duckdb.DuckDBPyConnection, *, wide: bool) -> None:
+    """Make the views over the tables that `refresh` has shown; `wide` reads which series there are."""
+    series = series_of(database) if wide else []
+    for statement in _views(Engine.DUCKDB, series, has_members=True):
+        database.execute(statement)
+
+
+def series_of(database: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the names of the series of numbers, the most frequent first."""
+    counted = "SELECT name FROM rollups GROUP BY name ORDER BY sum(readings) DESC, name"
+    rows = database.execute(f"{counted} LIMIT {SERIES_MAX}").fetchall()
+    return [name for (name,) in rows if name is not None and name.isprintable()]
+
+
+def _stored(table: str) -> str:
+    return "stored_readings" if table == "readings" else table
+
+
+def _views(engine: Engine, series: list[str], *, has_members: bool) -> Iterator[str]:
+    dialect = _DIALECTS[engine]
+
+    def view(name: str, query: str) -> str:
+        return f"{dialect.view} {name} AS\n{query};"
+
+    yield view("readings", _labelled(dialect, has_members=has_members))
+    yield view("latest", _LATEST.format(group=dialect.name("group")))
+    for period in ("minute", "hour", "day"):
+        yield view(f"by_{period}", _ROLLUP.format(period=period))
+        yield view(f"rollup_{period}", _KEPT.format(period=period))
+    yield view("messages", _MESSAGES)
+    if series:
+        yield view("wide", _wide(dialect, series))
+
+
+def _labelled(dialect: _Dialect, *, has_members: bool) -> str:
+    """Return the query of readings with what their devices and groups were called when they were taken."""
+    group = dialect.name("group")
+    if not has_members:
+        none = f"CAST(NULL AS {dialect.text})"
+        return f"SELECT *, {none} AS label, {none} AS group_name\nFROM stored_readings"
+    return (
+        "SELECT stored.*, members.label, members.group_name\n"
+        "FROM stored_readings AS stored LEFT JOIN members\n"
+        f"     ON stored.author = members.author AND stored.{group} = members.{group}\n"
+        "        AND (members.valid_from IS NULL OR stored.time >= members.valid_from)\n"
+        "        AND (members.valid_until IS NULL OR stored.time < members.valid_until)"
+    )
+
+
+def _wide(dialect: _Dialect, series: list[str]) -> str:
+    taken = {"author", "device", "time"}
+    columns = []
+    for name in series:
+        column = name
+        while column.casefold() in taken:  # names of columns know no case
+            column += "_"
+        taken.add(column.casefold())
+        columns.append(f"       max(CASE WHEN name = {dialect.literal(name)} THEN value END) AS {dialect.name(column)}")
+    listed = ",\n".join(columns)
+    return (
+        f"SELECT author, device, time,\n{listed}\n"
+        "FROM stored_readings WHERE value IS NOT NULL\nGROUP BY author, device, time"
+    )

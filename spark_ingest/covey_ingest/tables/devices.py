@@ -1,0 +1,225 @@
+"""The `devices` table: one row for each device that has ever sent a reading.
+
+A small file, replaced whole after each micro-batch, rather than aggregates to merge at every read: anything that
+reads Parquet reads it, and its size depends on the number of devices alone (about 150 bytes each).
+
+`firmware` is what a device says of itself in its newest reading of that name. What runs on a board its gateway says
+(`board/<the board's key>/firmware`), and `gateway` is who said so last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from covey_ingest.committer.state_file import read_state, replace_state
+from covey_ingest.tables import gaps
+from covey_ingest.tables.messages import database, know_files
+from covey_ingest.task.columns import TIMESTAMP, fields
+from covey_ingest.task.decode import Integers
+
+BOOTS_REMEMBERED = 32
+"""Boots of a device that are told apart from new ones when late data arrives."""
+
+BOARDS_REPORTED = 256
+"""Boards whose firmware one gateway may report in a micro-batch: it reports each every 50 minutes."""
+
+TEXT_KEPT = 200
+
+_BOARD = re.compile(r"board/([0-9a-f]{64})/firmware")
+
+SCHEMA = pa.schema(
+    [
+        ("author", pa.string()),
+        ("device", pa.string()),
+        ("first_seen", TIMESTAMP),  # arrivals at the collector
+        ("last_seen", TIMESTAMP),
+        ("last_time", TIMESTAMP),  # the newest reading's time
+        ("lag_seconds", pa.float64()),  # of the newest arrival: from its last reading to the collector
+        ("incarnation", pa.string()),
+        ("last_seq", pa.int64()),
+        ("time_quality", pa.string()),
+        ("boots", pa.int64()),
+        ("boot_ids", pa.list_(pa.string())),
+        ("messages", pa.int64()),
+        ("readings", pa.int64()),
+        ("collector", pa.string()),
+        ("firmware", pa.string()),
+        ("gateway", pa.string()),  # of a board: the device that it was last attached to, as that one says
+    ]
+)
+_COLUMNS = fields(
+    *("author", "incarnation", "boot", "collector", "time_quality", "name", "text"),
+    *("seq", "index", "time", "received_at"),
+)
+_SUMMARY = """
+    SELECT author, min(received) AS first_seen, max(received) AS last_seen, max(taken) AS last_time,
+           max({'received': received, 'seq': seq, 'taken': taken, 'incarnation': incarnation,
+                'time_quality': time_quality, 'collector': collector}) AS latest,
+           list(DISTINCT boot) FILTER (boot IS NOT NULL) AS boot_ids,
+           count(*) FILTER ("index" = 0) AS messages, count(*) AS readings,
+           max({'received': received, 'seq': seq, 'index': "index", 'text': said}) FILTER (name = 'firmware') AS own,
+           list(DISTINCT {'received_at': received, 'name': name, 'text': said})
+               FILTER (regexp_full_match(name, $board)) AS boards
+    FROM (SELECT * EXCLUDE (name), epoch_us(received_at) AS received, epoch_us(time) AS taken,
+                 CASE WHEN text IS NOT NULL THEN name END AS name, substr(text, 1, $kept) AS said FROM given)
+    GROUP BY author"""
+_COMBINED = """
+    SELECT author, first_seen, last_seen, last_time, latest.incarnation AS incarnation, latest.seq AS last_seq,
+           latest.time_quality AS time_quality, latest.collector AS collector,
+           (latest.received - latest.taken) / 1e6 AS lag_seconds, boot_ids, messages, readings, own.text AS firmware,
+           boards
+    FROM (SELECT author, min(first_seen) AS first_seen, max(last_seen) AS last_seen, max(last_time) AS last_time,
+                 max(latest) AS latest, list_sort(list_distinct(flatten(list(boot_ids)))) AS boot_ids,
+                 sum(messages)::BIGINT AS messages, sum(readings)::BIGINT AS readings, max(own) AS own,
+                 list_distinct(flatten(list(coalesce(boards, []))))[:$boards] AS boards
+          FROM parts GROUP BY author)"""
+_LATEST = ("incarnation", "last_seq", "time_quality", "collector", "lag_seconds")
+
+
+def path_in(tables: Path) -> Path:
+    """Return where the table lies."""
+    return tables / "devices" / "devices.parquet"
+
+
+def update(tables: Path, batch_id: int, parts: Callable[[], list[pa.Table]]) -> None:
+    """Take a committed batch of readings into the table, by its summaries; does nothing if it is in there already."""
+    path = path_in(tables)
+    before, last = read_state(path, SCHEMA)
+    if last < batch_id:
+        summary = combined(parts())
+        merged = with_boards(merge(_as_now(before), summary.drop_columns(["boards"])), summary)
+        replace_state(path, _with_open_gaps(merged, gaps.open_gaps(tables)), batch_id)
+
+
+def summaries_in(folder: Path) -> list[pa.Table]:
+    """Return the summary of a folder of readings, if there are any."""
+    files = sorted(folder.glob("*.parquet"))
+    return [summary(files)] if files else []
+
+
+def _as_now(before: pa.Table) -> pa.Table:
+    """Return the table as it stood, without what is computed anew."""
+    return before.select(SCHEMA.names)
+
+
+def _with_open_gaps(devices: pa.Table, lacking: pa.Table) -> pa.Table:
+    places = pc.index_in(devices["author"], value_set=lacking["author"].combine_chunks())
+    counts = pc.fill_null(lacking["numbers_sum"].combine_chunks().take(places.combine_chunks()), 0)
+    return devices.append_column("open_gaps", counts)
+
+
+def summary(readings: list[Path]) -> pa.Table:
+    """Summarise some files of readings: a row for each device, of which there may be several for `combined`."""
+    with database() as held:
+        know_files(held, "given", readings, _COLUMNS)
+        return held.sql(_SUMMARY, params={"board": _BOARD.pattern, "kept": TEXT_KEPT}).to_arrow_table()
+
+
+def combined(parts: list[pa.Table]) -> pa.Table:
+    """Make one row of each device's summaries."""
+    with database() as held:
+        held.register("parts", pa.concat_tables(parts) if parts else summary_schema().empty_table())
+        found = held.sql(_COMBINED, params={"boards": BOARDS_REPORTED}).to_arrow_table()
+    for place, name in enumerate(found.column_names):
+        if name in SCHEMA.names:
+            found = found.set_column(place, name, found[name].cast(SCHEMA.field(name).type))
+    return found
+
+
+@cache
+def summary_schema() -> pa.Schema:
+    """Return what a summary's columns are."""
+    with database() as held:
+        held.register("given", _COLUMNS.empty_table())
+        return held.sql(_SUMMARY, params={"board": _BOARD.pattern, "kept": TEXT_KEPT}).to_arrow_table().schema
+
+
+def merge(before: pa.Table, batch: pa.Table) -> pa.Table:
+    """Return the table after a batch; devices that the batch does not name are carried over untouched."""
+    batch = batch.select([name for name in SCHEMA.names if name in batch.column_names])
+    row = pc.index_in(batch["author"], value_set=before["author"].combine_chunks())
+    known = batch.filter(pc.is_valid(row))
+    rows = row.combine_chunks().drop_null()
+    others = before.filter(pc.invert(pc.is_in(before["author"], value_set=batch["author"].combine_chunks())))
+    met = _met(batch.filter(pc.is_null(row)))
+    return pa.concat_tables([others, _merged(before.take(rows), known), met]).sort_by("author").combine_chunks()
+
+
+def with_boards(devices: pa.Table, summary: pa.Table) -> pa.Table:
+    """Return the table with the boards' firmware; `boards` of a summary's rows are what each gateway reports."""
+    reported: dict[str, tuple[int, str, str]] = {}
+    for gateway, said in zip(summary["author"].to_pylist(), summary["boards"].to_pylist(), strict=True):
+        for each in said:
+            found = _BOARD.fullmatch(each["name"])
+            if found:
+                report = each["received_at"], each["text"], gateway
+                reported[found[1]] = max(reported.get(found[1], report), report)
+    if not reported:
+        return devices
+    known = pa.table([[*reported], *zip(*reported.values(), strict=True)], ["author", "at", "firmware", "gateway"])
+    places = pc.index_in(devices["author"], value_set=known["author"].combine_chunks())
+    for name in ("firmware", "gateway"):
+        position = devices.schema.get_field_index(name)
+        column = pc.coalesce(known[name].combine_chunks().take(places.combine_chunks()), devices[name])
+        devices = devices.set_column(position, SCHEMA.field(name), column)
+    return devices
+
+
+def _met(new: pa.Table) -> pa.Table:
+    """Return the rows of devices that no earlier micro-batch named."""
+    columns = {name: new[name] for name in new.column_names}
+    columns |= {"device": pc.utf8_slice_codeunits(new["author"], 0, 8)}
+    columns |= {"boots": pc.list_value_length(new["boot_ids"]), "gateway": pa.nulls(len(new), pa.string())}
+    return _table(columns)
+
+
+def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
+    """Return the rows of devices, whose old and new ones are in the same order."""
+    later = pc.or_(
+        pc.greater(new["last_seen"], old["last_seen"]),
+        pc.and_(pc.equal(new["last_seen"], old["last_seen"]), pc.greater(new["last_seq"], old["last_seq"])),
+    )
+    columns = {name: old[name] for name in ("author", "device")}
+    columns |= {name: pc.if_else(later, new[name], old[name]) for name in _LATEST}
+    for name, newer in (("first_seen", pc.less), ("last_seen", pc.greater), ("last_time", pc.greater)):
+        columns[name] = pc.if_else(newer(new[name], old[name]), new[name], old[name])
+    columns |= {"firmware": pc.coalesce(new["firmware"], old["firmware"]), "gateway": old["gateway"]}
+    columns |= {name: pc.add(old[name], new[name]) for name in ("messages", "readings")}
+    columns["boot_ids"], fresh = _boots(old["boot_ids"], new["boot_ids"])
+    columns["boots"] = pc.add(old["boots"], fresh)
+    return _table(columns)
+
+
+def _boots(old: pa.ChunkedArray, new: pa.ChunkedArray) -> tuple[pa.ListArray, pa.Array]:
+    """Return the newest boots of each device, and how many of the new ones are not among the old."""
+    (old_owners, old_boots), (new_owners, new_boots) = _flat(old), _flat(new)
+    codes = pa.concat_arrays([old_boots, new_boots]).dictionary_encode().indices.to_numpy().astype(np.int64)
+    many = codes.max(initial=0) + 1
+    pairs = np.concatenate([old_owners, new_owners]) * many + codes
+    fresh = ~np.isin(pairs[len(old_owners) :], pairs[: len(old_owners)])
+    owners = np.concatenate([old_owners, new_owners[fresh]])
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
+    after = np.cumsum(np.bincount(owners, minlength=len(old)))[owners] - np.arange(len(owners))
+    kept = after <= BOOTS_REMEMBERED
+    ends = np.zeros(len(old) + 1, np.int32)
+    np.cumsum(np.bincount(owners[kept], minlength=len(old)), out=ends[1:])
+    boots = pa.concat_arrays([old_boots, new_boots.filter(pa.array(fresh))]).take(pa.array(order[kept]))
+    counts = np.bincount(new_owners[fresh], minlength=len(old))
+    return pa.ListArray.from_arrays(pa.array(ends), boots), pa.array(counts, pa.int64())
+
+
+def _flat(lists: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
+    one = lists.combine_chunks()
+    return pc.list_parent_indices(one).to_numpy().astype(np.int64), pc.list_flatten(one).cast(pa.string())
+
+
+def _table(columns: dict[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
+    return pa.table([columns[field.name].cast(field.type) for field in SCHEMA], schema=SCHEMA)

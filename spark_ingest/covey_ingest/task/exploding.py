@@ -1,0 +1,103 @@
+"""Message rows of the source to rows of `readings`: plain Arrow, a batch at a time, without a loop over readings.
+
+A message row has its readings in list columns (`schema.MESSAGE_SCHEMA`). Its values stand in index order: numbers
+(decimals, truth values as 0 and 1, floats), then texts, then data. What is the same for many rows becomes a dictionary
+column: Parquet stores it so, and no string is copied.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from covey_ingest.task.columns import COLUMNS, READINGS, TIMESTAMP
+
+Whole = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_REPEATS = pa.string()
+"""Texts repeat from row to row; `text` and `data` do not."""
+_OWN = ("text",)
+
+STORED = pa.schema(
+    [
+        pa.field(field.name, pa.dictionary(pa.int32(), pa.string()))
+        if field.type == _REPEATS and field.name not in _OWN
+        else field
+        for field in READINGS
+    ]
+)
+"""`READINGS` in memory. Parquet files hold plain strings."""
+
+
+def readings_of(messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a row of `STORED` for each reading of telemetry rows, in their order."""
+    counts = _lengths(messages["times"])
+    parent = np.repeat(np.arange(len(counts)), counts)
+    index = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
+    made = _values(messages, parent, index)
+    made |= {"index": pa.array(index, pa.int32()), "time": pc.list_flatten(messages["times"]).cast(TIMESTAMP)}
+    place = np.repeat(_starts(messages["names"]), counts) + pc.list_flatten(messages["series"]).to_numpy()
+    for name, of in (("name", "names"), ("unit", "units")):
+        made[name] = _repeated(pc.list_flatten(messages[of]), place)
+    made["device"] = _repeated(pc.utf8_slice_codeunits(messages["author"], 0, 8), parent)
+    for column in COLUMNS:
+        if column.message:
+            given = messages[column.name]
+            repeats = given.type == _REPEATS
+            made[column.name] = _repeated(given, parent) if repeats else given.take(pa.array(parent))
+    return pa.RecordBatch.from_arrays([made[field.name] for field in STORED], schema=STORED)
+
+
+def _values(messages: pa.RecordBatch, parent: Whole, index: Whole) -> dict[str, pa.Array]:
+    numbers, texts = _lengths(messages["values"])[parent], _lengths(messages["texts"])[parent]
+    is_number, is_text = index < numbers, (index >= numbers) & (index < numbers + texts)
+    truth = (index >= _plain(messages["booleans_from"])[parent]) & (index < _plain(messages["booleans_until"])[parent])
+    number = np.zeros(len(index))
+    number[is_number] = pc.list_flatten(messages["values"]).to_numpy(zero_copy_only=False)
+    return {
+        "value": pa.array(number, pa.float64(), mask=~is_number | truth),
+        "flag": pa.array(number != 0, pa.bool_(), mask=~truth),
+        "whole": _wholes(messages["wholes"], parent, index),
+        "text": _spread(pc.list_flatten(messages["texts"]), is_text),
+        "data": _spread(pc.list_flatten(messages["data"]), index >= numbers + texts),
+    }
+
+
+def _wholes(lists: pa.ListArray, parent: Whole, index: Whole) -> pa.Array:
+    """Return the numbers that no double holds; a list is empty, or has a 0 for each of the others."""
+    flat = pc.list_flatten(lists).to_numpy()
+    if not len(flat):
+        return pa.nulls(len(index), pa.int64())
+    whole = np.zeros(len(index), np.int64)
+    whole[index < _lengths(lists)[parent]] = flat
+    return pa.array(whole, pa.int64(), mask=whole == 0)
+
+
+def _spread(values: pa.Array, where: Mask) -> pa.Array:
+    """Return values at the rows that have one, and null at the others."""
+    if not len(values):
+        return pa.nulls(len(where), values.type)
+    return values.take(pa.array(np.cumsum(where) - 1, pa.int64(), mask=~where))
+
+
+def _repeated(values: pa.Array, places: Whole) -> pa.DictionaryArray:
+    encoded = values.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(pa.array(places)), encoded.dictionary)
+
+
+def _lengths(lists: pa.ListArray) -> Whole:
+    return _plain(pc.list_value_length(lists))
+
+
+def _starts(lists: pa.ListArray) -> Whole:
+    lengths = _lengths(lists)
+    starts: Whole = np.cumsum(lengths) - lengths
+    return starts
+
+
+def _plain(numbers: pa.Array) -> Whole:
+    plain: Whole = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+    return plain

@@ -1,0 +1,354 @@
+"""An opened segment to verified Arrow rows. Whatever its messages are, the answer is rows.
+
+1. A message that does not parse or verify, or that a collector should not have landed, gives one quarantine row.
+2. The same bytes give the same rows in the same order, so that Spark may read a segment again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Sized
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from covey.core.history.operation import read_operation
+from covey.core.ids import printable
+from covey.core.telemetry.batch import Batch
+from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.vault.documents import SegmentRecord
+from covey.core.vault.landed_records import RecordKind, record_kind
+from covey.core.vault.segments import OpenedSegment
+from covey.core.wire.message import NO_GROUP, Loss, MessageType, read_message
+from covey.errors import MalformedError, RemoteError
+from covey.limits.message import MAXIMUM_COUNTER
+from covey_ingest.task.columns import TIMESTAMP
+from covey_ingest.task.decode import alike, batch_values, column_integers
+from covey_ingest.task.memberships import is_profile, member_rows, profile_row
+from covey_ingest.task.orders import ordered, reported_rows
+from covey_ingest.task.schema import MESSAGE_SCHEMA, RowKind
+from covey_ingest.task.time_quality import offset, wall_times_together
+from covey_ingest.vault.pruning import EVERYTHING, Selection
+
+READINGS_PER_BATCH = 100_000
+"""An Arrow batch closes at this many readings: about 3 MB of numbers."""
+
+BYTES_PER_BATCH = 8_000_000
+"""...at this many bytes of texts, data and names, which a small envelope may inflate to..."""
+
+ROWS_PER_BATCH = 10_000
+"""...and at this many rows: a loss record of half a kilobyte has 128."""
+
+_CALENDAR_ENDS_US = 253_402_300_800_000_000
+"""The year 10000: no date in Python or in a table lies beyond it."""
+
+DECODED_TOGETHER = 32_768
+"""Readings whose columns are decoded at once: so many, with all that is made of them, lie in a core's cache."""
+
+ERASED = "erased"
+"""The reason of a loss that no device has admitted: people had it erased from the vault."""
+
+_SAMPLE = 16
+_TELEMETRY = RowKind.TELEMETRY.value
+_REPORTS = (MessageType.ORDER_RESULT, MessageType.SETTING_REPORT)
+
+Scalars = dict[str, object]
+"""The columns of a row that are no lists, by name."""
+
+_NOTHING: Scalars = {field.name: None for field in MESSAGE_SCHEMA if not pa.types.is_list(field.type)}
+
+
+class Verify(StrEnum):
+    """Whose Ed25519 signatures are checked; all of them were checked by the collector before landing."""
+
+    ALL = "all"
+    SAMPLE = "sample"
+    """The first message of a segment and every sixteenth after it."""
+    NONE = "none"
+
+    def wants(self, record: int) -> bool:
+        """Say whether the message at this place of a segment is to be verified."""
+        return self is Verify.ALL or (self is Verify.SAMPLE and record % _SAMPLE == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where rows come from: a node's segment, the collector that signed for it, and the vault (hex)."""
+
+    node: str
+    collector: str | None
+    segment: int | None
+    vault: str | None = None
+
+
+def record_rows(
+    origin: Origin,
+    records: Sequence[SegmentRecord],
+    verify: Verify,
+    span: tuple[int, int] = (0, MAXIMUM_COUNTER),
+    wanted: Selection = EVERYTHING,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an opened segment's positions in `span`, in Arrow batches of bounded size.
+
+    A row says where its message was landed, so that merging changes no row.
+    """
+    rows, known, common = Rows(wanted), KnownLayouts(), _common(origin)
+    for record in records:
+        if not span[0] <= record.number <= span[1] or not wanted.takes(record):
+            continue
+        common["segment"] = record.number
+        _add_record(rows, known, common, record, verify)
+        if rows.full:
+            yield rows.close()
+    if rows.count:
+        yield rows.close()
+
+
+def erased_rows(
+    origin: Origin, opened: OpenedSegment, segment: int, wanted: Selection = EVERYTHING
+) -> Iterator[pa.RecordBatch]:
+    """Yield what was erased from a segment as losses of numbers: else nobody could tell them from what never came."""
+    if not wanted.takes_moment(opened.erased_at_us):
+        return
+    rows = Rows(wanted)
+    common = _common(origin) | {
+        "segment": segment,
+        "kind": RowKind.LOSS.value,
+        "reason": ERASED,
+        "received_at": opened.erased_at_us,
+    }
+    for erased in opened.erased:
+        whose = {"author": erased.author.hex(), "incarnation": erased.incarnation.hex()}
+        for first, last in erased.numbers:
+            rows.add(common | whose | {"first_number": first, "last_number": last})
+            if rows.full:
+                yield rows.close()
+    if rows.count:
+        yield rows.close()
+
+
+def quarantine_rows(
+    wanted: Selection, origin: Origin, reason: str, detail: str, span: tuple[int, int] | None = None
+) -> pa.RecordBatch:
+    """Return one row that tells of something damaged as a whole, and of the positions that it holds."""
+    return _whole(wanted, origin, RowKind.QUARANTINE, reason, detail, span)
+
+
+def repaired_rows(wanted: Selection, origin: Origin, span: tuple[int, int]) -> pa.RecordBatch:
+    """Return one row that says: these positions were passed over, and have been read now."""
+    return _whole(wanted, origin, RowKind.REPAIRED, RowKind.REPAIRED.value, "what was passed over has been read", span)
+
+
+def _whole(
+    wanted: Selection, origin: Origin, kind: RowKind, reason: str, detail: str, span: tuple[int, int] | None
+) -> pa.RecordBatch:
+    rows = Rows(wanted)
+    first, last = span or (None, None)
+    row = {"kind": kind.value, "reason": reason, "detail": printable(detail), "first": first, "last": last}
+    rows.add(_common(origin) | row)
+    return rows.close()
+
+
+def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: SegmentRecord, verify: Verify) -> None:
+    """Add the rows of a message, added last, when nothing but the numbers in its columns can fail any more."""
+    scalars = {**common, "record": record.index, "received_at": None}
+    try:
+        if record.received_at_us >= _CALENDAR_ENDS_US:
+            raise MalformedError("the collector's clock is beyond the year 9999")
+        scalars["received_at"] = record.received_at_us
+        if record_kind(record.message) is not RecordKind.MESSAGE:
+            for row in list(_beside_messages(record, verify)):
+                rows.add(scalars | row)
+            return
+        message = read_message(record.message, verify=verify.wants(record.index))
+        scalars["author"] = message.author.hex()
+        scalars["incarnation"] = message.incarnation.hex()
+        scalars["seq"] = message.seq
+        scalars["link_seq"] = message.link_seq
+        if message.type is MessageType.TELEMETRY:
+            number, batch = read_telemetry(message.body, known)
+            scalars["group"] = None if message.group_id == NO_GROUP else message.group_id.hex()
+            rows.add_telemetry(scalars, Telemetry(record.received_at_us, number, batch))
+        elif message.type is MessageType.LOSS:
+            _add_losses(rows, scalars, Loss.from_wire(message.body))
+        elif message.type in _REPORTS:
+            row = scalars | {"group": message.group_id.hex()}
+            for author, is_setting, reported in list(reported_rows(message)):
+                kind = RowKind.SETTING if is_setting else RowKind.RESULT
+                whose = {"author": author, "kind": kind.value, "reported": reported}
+                rows.add(row | whose, len(reported.get("output", b"")))
+        else:
+            raise MalformedError(f"a {message.type.name} message has no place in a vault")
+    except RemoteError as error:
+        rows.add(scalars | _failure(error))
+
+
+def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]:
+    """Yield what the rows of a manifest, a profile or an order have beside the place where it stands."""
+    verified, kind = verify.wants(record.index), {"kind": RowKind.MEMBERSHIP.value}
+    if record_kind(record.message) is RecordKind.MANIFEST:
+        for group, author, membership in member_rows(record.message, verify=verified):
+            yield kind | {"group": group, "author": author, "membership": membership}
+        return
+    operation = read_operation(record.message, verify=verified)
+    whose = {"group": operation.group_id.hex()}
+    if is_profile(operation):
+        yield kind | whose | {"membership": profile_row(operation)}
+        return
+    author, incarnation = operation.author.hex(), operation.log.incarnation.hex()
+    order = {"kind": RowKind.ORDER.value, "author": author, "incarnation": incarnation}
+    yield order | whose | {"ordered": ordered(operation)}
+
+
+def _failure(error: RemoteError) -> Scalars:
+    return {"reason": error.code, "detail": printable(str(error))}
+
+
+def _add_losses(rows: Rows, common: Scalars, loss: Loss) -> None:
+    """Add a row for each range of link sequences, then one for each range of telemetry numbers."""
+    row = common | {"kind": RowKind.LOSS.value, "reason": loss.reason.name.lower()}
+    if loss.incarnation is not None:
+        row["incarnation"] = loss.incarnation.hex()
+    for first, last in loss.places:
+        rows.add(row | {"first": first, "last": last})
+    for first, last in loss.numbers:
+        rows.add(row | {"first_number": first, "last_number": last})
+
+
+def _common(origin: Origin) -> Scalars:
+    return _NOTHING | {
+        "kind": RowKind.QUARANTINE.value,
+        "vault": origin.vault,
+        "collector": origin.collector,
+        "node": origin.node,
+        "segment": origin.segment,
+        "booleans_from": 0,
+        "booleans_until": 0,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """A batch whose columns are still packed, its number, and when the collector had it."""
+
+    received_at_us: int
+    number: int
+    batch: Batch
+
+    @property
+    def scalars(self) -> Scalars:
+        """Return what a row says of it that is in no packed column."""
+        boot = self.batch.clock.boot_id.hex()
+        return {"kind": _TELEMETRY, "batch_number": self.number, "boot": boot}
+
+
+@dataclass(slots=True)
+class _Row:
+    scalars: Scalars
+    lists: dict[str, Sized]
+    """Those that are not named are empty."""
+
+
+class Rows:
+    """Rows on their way into an Arrow batch, in the order of their messages."""
+
+    def __init__(self, wanted: Selection) -> None:
+        self._schema, self._unpacks = wanted.schema, wanted.unpacks
+        self._rows: list[_Row] = []
+        self._packed: dict[tuple[int, int, int], list[tuple[_Row, Telemetry]]] = {}
+        self._readings = self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Say whether the rows should be closed before more are added."""
+        within = self._readings < READINGS_PER_BATCH and self._bytes < BYTES_PER_BATCH
+        return not within or len(self._rows) >= ROWS_PER_BATCH
+
+    @property
+    def count(self) -> int:
+        """How many rows stand open."""
+        return len(self._rows)
+
+    def add(self, scalars: Scalars, size: int = 0) -> None:
+        """Add a row without readings, and with so many bytes of something else."""
+        self._rows.append(_Row(scalars, {}))
+        self._bytes += size
+
+    def add_telemetry(self, scalars: Scalars, telemetry: Telemetry) -> None:
+        """Add the row of a batch. It is decoded with all that are alike; what fails then goes into quarantine."""
+        row = _Row(scalars, {})
+        self._rows.append(row)
+        if self._unpacks:
+            self._packed.setdefault(alike(telemetry.batch), []).append((row, telemetry))
+            self._readings += telemetry.batch.count
+            self._bytes += telemetry.batch.text_bytes
+        else:
+            row.scalars |= telemetry.scalars
+
+    def close(self) -> pa.RecordBatch:
+        """Return the rows as an Arrow batch of the columns that are wanted, and start anew."""
+        for group in self._packed.values():
+            together = max(1, DECODED_TOGETHER // max(1, group[0][1].batch.count))
+            for first in range(0, len(group), together):
+                _decode(group[first : first + together])
+        scalars, lists = [row.scalars for row in self._rows], [row.lists for row in self._rows]
+        columns = []
+        for field in self._schema:
+            if pa.types.is_list(field.type):
+                columns.append(_list_column(field.type, [row.get(field.name, ()) for row in lists]))
+            else:
+                columns.append(pa.array([row[field.name] for row in scalars], field.type))
+        self._rows, self._packed, self._readings, self._bytes = [], {}, 0, 0
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
+    """Complete the rows of batches that are alike. If one fails, each is tried alone: its neighbours come through."""
+    batches = [telemetry.batch for _, telemetry in group]
+    try:
+        values = batch_values(batches)
+        taken = column_integers([batch.times for batch in batches])
+        received = [telemetry.received_at_us for _, telemetry in group]
+        times, qualities = wall_times_together([batch.clock for batch in batches], taken, received)
+    except MalformedError as error:
+        if len(group) == 1:
+            group[0][0].scalars |= _failure(error)
+            return
+        for alone in group:
+            _decode([alone])
+        return
+    shape = values.shape
+    decoded = zip(group, times, qualities, values.numbers, values.wholes, values.texts, values.data, strict=True)
+    for (row, telemetry), row_times, quality, numbers, wholes, texts, data in decoded:
+        row.scalars |= telemetry.scalars | {
+            "time_quality": quality,
+            "clock_offset": offset(telemetry.batch.clock, quality, telemetry.received_at_us),
+            "booleans_from": shape.booleans[0],
+            "booleans_until": shape.booleans[1],
+        }
+        row.lists = {
+            "names": shape.names,
+            "units": shape.units,
+            "series": shape.series,
+            "times": row_times,
+            "values": numbers,
+            "wholes": wholes,
+            "texts": texts,
+            "data": data,
+        }
+
+
+def _list_column(kind: pa.ListType, parts: list[Any]) -> pa.ListArray:
+    """Join one list for each row: numpy arrays are copied once, whole."""
+    offsets = np.zeros(len(parts) + 1, np.int32)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    if pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type):
+        elements = pa.array(list(chain.from_iterable(parts)), kind.value_type)
+    else:
+        arrays = [part for part in parts if len(part) > 0] or [np.empty(0, np.int64)]
+        elements = pa.array(np.concatenate(arrays))
+        elements = elements.view(TIMESTAMP) if kind.value_type == TIMESTAMP else elements.cast(kind.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets), elements, type=kind)

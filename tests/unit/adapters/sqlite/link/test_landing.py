@@ -1,0 +1,96 @@
+"""`covey.adapters.sqlite.link.landing`: what a transaction lands is written at its end, and counts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
+from covey.core.vault.landing import LandingPlan
+from covey.core.wire.message import Message, MessageType
+from covey.errors import DiskFullError
+from covey.limits.units import MIB
+
+BEN, CAT, THEIRS = DeviceKey(b"b" * 32), DeviceKey(b"c" * 32), Incarnation(b"theirown")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as opened:
+        yield opened
+
+
+def _message(number: int) -> Message:
+    link_seq, group_id = LinkSeq(number), GroupId(b"g" * 32)
+    return Message(MessageType.TELEMETRY, BEN, CAT, group_id, THEIRS, number, link_seq, 1, b"body", b"raw" * number)
+
+
+def test_what_has_come_counts_within_its_transaction(store: SqliteStore) -> None:
+    with store.transaction():
+        for number in (1, 2, 3):
+            assert store.landing.land(_message(number), 5)
+        assert store.landing.size() == 18
+        assert store.landing.unlanded(BEN, THEIRS) == {1, 2, 3}
+        assert store.landing.waiting(MIB, 9) == (3, 18, 5)
+        assert store.landing.of_author(BEN) == (3, 18, 5)
+        assert store.landing.land(_message(4), 6)
+        assert store.landing.unlanded(BEN, THEIRS) == {1, 2, 3, 4}
+    assert store.landing.size() == 30
+    assert [each.link_seq for each in store.landing.until(9)] == [1, 2, 3, 4]
+
+
+def test_what_was_rolled_back_never_came(store: SqliteStore) -> None:
+    with suppress(DiskFullError), store.transaction():
+        store.landing.land(_message(1), 5)
+        raise DiskFullError("no room")
+    assert store.landing.size() == 0
+    with store.transaction():
+        assert store.landing.unlanded(BEN, THEIRS) == set()
+        assert store.landing.waiting(MIB, 9) is None
+
+
+def test_the_bound_holds_within_a_transaction(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_BYTES", 9)
+    with store.transaction():
+        assert store.landing.land(_message(2), 5)
+        assert not store.landing.land(_message(3), 5)
+        assert store.landing.land(_message(1), 5)
+    assert store.landing.size() == 9
+
+
+def test_what_another_process_lands_and_what_has_landed_shows_in_what_is_unlanded(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    with store.transaction():
+        assert store.landing.unlanded(BEN, THEIRS) == set()
+        store.landing.land(_message(1), 5)
+    assert store.landing.unlanded(BEN, THEIRS) == {1}
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
+        with beside.transaction():
+            beside.landing.land(_message(2), 5)
+        assert store.landing.unlanded(BEN, THEIRS) == {1, 2}
+    plan = LandingPlan(1, Incarnation(b"incarnat"), 1, 5, bytes(24))
+    with store.transaction():
+        store.landing.begin(plan)
+        assert store.landing.unlanded(BEN, THEIRS) == {1, 2}
+        store.landing.finish(plan, 1)
+        assert store.landing.unlanded(BEN, THEIRS) == {2}
+        store.landing.land(_message(3), 6)
+    assert store.landing.unlanded(BEN, THEIRS) == {2, 3}
+    assert store.landing.unlanded(CAT, THEIRS) == set()
+
+
+def test_what_was_rolled_back_leaves_what_waits_known(store: SqliteStore) -> None:
+    with store.transaction():
+        store.landing.land(_message(1), 5)
+        assert store.landing.unlanded(BEN, THEIRS) == {1}
+    plan = LandingPlan(1, Incarnation(b"incarnat"), 1, 5, bytes(24))
+    with suppress(DiskFullError), store.transaction():
+        store.landing.begin(plan)
+        store.landing.finish(plan, 1)
+        raise DiskFullError("no room")
+    assert store.landing.unlanded(BEN, THEIRS) == {1}
