@@ -186,9 +186,7 @@ _SOLE_IMPORTERS = {
     "blake3": ("covey.core.crypto",),
     "pymodbus": ("covey.adapters.sensors.modbus",),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
-    "pyspark": tuple(
-        f"covey_ingest.{part}" for part in ("source", "table_source", "spark_engine", "session", "unserved")
-    ),
+    "pyspark": ("covey_ingest.spark",),
     "numpy": ("covey_ingest",),
     "pyarrow": ("covey_ingest", "demo"),
     "pandas": ("covey_ingest",),
