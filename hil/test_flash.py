@@ -95,7 +95,7 @@ def rom() -> str:
 def plugged_in(board: Driver, tmp_path: Path, request: pytest.FixtureRequest, rom: str) -> Iterator[PluggedIn]:
     if not isinstance(board, UnixPort):
         pytest.skip(f"{board.name} has no files")
-    repl = request.path.with_name("raw_repl_on_board.py").read_text()
+    repl = (request.path.parent / "on_board" / "raw_repl_on_board.py").read_text()
     made = PluggedIn(board, tmp_path, repl, rom)
     yield made
     made.end()
