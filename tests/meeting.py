@@ -31,7 +31,7 @@ from tests.fleet import identity
 ANN, BEN, EVE = (identity(name) for name in ("ann", "ben", "eve"))
 GROUP = GroupId(bytes(range(32)))
 SHOWN = GroupPreview("", 1, ())
-CODE = b"42-abandon-zoo"
+CODE = b"42-abandon-zoo-river"
 START_US = 5_000_000
 
 

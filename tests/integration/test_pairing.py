@@ -354,7 +354,7 @@ _WORRIES_SOON = (
 def test_who_finds_nobody_is_told_so_while_it_looks_on(  # ten minutes, which are not waited in silence
     broker: Broker, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:
-    code = f"42-abandon-zoo-{broker.enrolment_password}"
+    code = f"42-abandon-zoo-river-{broker.enrolment_password}"
     joining = start(fresh("pi"), "join", code, "--relay", broker.url, program=(sys.executable, "-c", _WORRIES_SOON))
     said = "nobody has answered yet: is it the right code, and the right relay?"
     wait_until(lambda: said in joining.errors.read_text(), "it is told")
@@ -464,7 +464,7 @@ def test_a_relay_that_hears_of_the_account_later(
 def test_a_relay_without_the_enrolment_account(tmp_path: Path, broker: Broker, fresh: Callable[[str], Gateway]) -> None:
     write_account(tmp_path / "broker" / "passwords", "enrol", None)
     broker.reload()
-    said = fresh("pi").fails("join", "42-abandon-zoo", "--relay", broker.url, code=1)
+    said = fresh("pi").fails("join", "42-abandon-zoo-river", "--relay", broker.url, code=1)
     assert "does not take the enrolment account" in said
     assert "type the whole code" in said
 
@@ -473,8 +473,8 @@ def test_a_relay_without_the_enrolment_account(tmp_path: Path, broker: Broker, f
     ("words", "said"),
     [
         (("42-otter",), "neither an invite's URI nor its code"),
-        (("0-abandon-zoo",), "neither an invite's URI nor its code"),
-        (("42-abandon-fernn",), "'fernn' is no word of a code"),
+        (("0-abandon-zoo-river",), "neither an invite's URI nor its code"),
+        (("42-abandon-river-fernn",), "'fernn' is no word of a code"),
         (("covey://join/1/x",), "damaged"),
     ],
 )

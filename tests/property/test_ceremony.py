@@ -22,7 +22,7 @@ from tests.fleet import identity
 
 ANN, BEN = identity("ann"), identity("ben")
 GROUP = GroupId(bytes(32))
-CODE = b"42-abandon-zoo"
+CODE = b"42-abandon-zoo-river"
 ADMISSION = Admission("", "", "a password", Invite(GROUP, ANN.keys, bytes(16), INVITE_US, ""))
 
 _STEPS = st.lists(

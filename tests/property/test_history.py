@@ -102,7 +102,7 @@ def _believed(operations: list[Operation]) -> tuple[list[bytes], list[bytes], St
             before, refused_or_waiting = len(waiting), []
             for operation in waiting:
                 try:
-                    judged = acceptance.judge(operation, wanted=True)
+                    judged = acceptance.judge(operation, bounded=False)
                 except RemoteError:
                     continue
                 if isinstance(judged, Waits):

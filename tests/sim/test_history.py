@@ -17,7 +17,7 @@ import pytest
 from covey.adapters.sqlite.history.operations import OperationTables
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.history import history as history_module
-from covey.core.history.acceptance import Acceptance
+from covey.core.history.acceptance import Acceptance, Accepted
 from covey.core.history.asking import HistoryAsking
 from covey.core.history.bodies import GroupProfile, Note, Session
 from covey.core.history.body import OperationBody
@@ -236,13 +236,14 @@ def _forgiving(what: str) -> Callable[..., object]:
     """Return rules that pass over what one of them says."""
     judge = Acceptance.judge
 
-    def judged(acceptance: Acceptance, operation: Operation, *, wanted: bool = False) -> object:
+    def judged(acceptance: Acceptance, operation: Operation, *payers: Any, **how: Any) -> object:
         try:
-            return judge(acceptance, operation, wanted=wanted)
+            return judge(acceptance, operation, *payers, **how)
         except RemoteError as error:
-            if what not in str(error):
+            named = acceptance.named(operation.group_id, operation.manifest)
+            if what not in str(error) or named is None:
                 raise
-            return acceptance.named(operation.group_id, operation.manifest)
+            return Accepted(named.version)
 
     return judged
 
@@ -279,7 +280,7 @@ _MISTAKES = {
     "what is void is followed": (
         History,
         "_heads_to_follow",
-        lambda history, group_id, _: history._records.operations.heads(group_id),
+        lambda history, group_id, *_: history._records.operations.heads(group_id),
     ),
     "nobody asks for what is missing": (HistoryAsking, "ask", lambda *_, **__: []),
     "what was asked for too early is forgotten": (HistoryAsking, "ask", _forgetful(HistoryAsking.ask)),

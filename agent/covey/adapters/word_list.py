@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from covey.core.pairing.invite import Code
+from covey.core.pairing.invite import CODE_WORDS, Code
 from covey.core.pairing.messages import WORD_BITS
 from covey.errors import LocalError, MissingPackageError
 
@@ -27,7 +27,7 @@ def word_list() -> list[str]:
 def draw_code(below: Callable[[int], int], number: int) -> Code:
     """Draw the words of a code for a rendezvous; `below(n)` gives an unpredictable number below n."""
     words = word_list()
-    return Code(number, (words[below(2**WORD_BITS)], words[below(2**WORD_BITS)]))
+    return Code(number, tuple(words[below(2**WORD_BITS)] for _ in range(CODE_WORDS)))
 
 
 def typed_code(text: str) -> Code:
@@ -38,11 +38,11 @@ def typed_code(text: str) -> Code:
     """
     code = Code.parse(text)
     by_prefix = {word[:_PREFIX_LENGTH]: word for word in word_list()}
-    first, second = (by_prefix.get(word[:_PREFIX_LENGTH], "") for word in code.words)
-    for typed, known in zip(code.words, (first, second), strict=True):
+    words = tuple(by_prefix.get(word[:_PREFIX_LENGTH], "") for word in code.words)
+    for typed, known in zip(code.words, words, strict=True):
         if not known or not (known.startswith(typed) or typed.startswith(known)):
             raise LocalError(f"'{typed}' is no word of a code", hint="read it again: each word is an English one")
-    return Code(code.number, (first, second), code.enrolment)
+    return Code(code.number, words, code.enrolment)
 
 
 def words_at(places: Sequence[int]) -> list[str]:

@@ -165,7 +165,7 @@ def history_machines(
     identity, records, state = given.identity, given.records, given.state
     groups, membership, past, queue = of_groups.groups, of_groups.membership, of_groups.past, links.queue
     exchange = HistoryExchange(given.own, groups, past, records, queue, state.carriage)
-    history = History(identity, groups, records, exchange)
+    history = History(identity, groups, records, exchange, lambda group_id: pins(group_id).operators)
     actions = GroupActions(identity, membership, of_groups.joining, history, records, queue)
     heads = HeadsExchange(
         given.own, groups, history, exchange.asking, records, given.jitter, state.heads, state.carriage

@@ -29,19 +29,33 @@ MAXIMUM_AVATAR_BYTES = 48 * KIB
 MAXIMUM_URI_BYTES = 2 * KIB
 """Where a session takes place; no browser is sure to take a longer one."""
 
-MAXIMUM_AUTHOR_BYTES = 16 * MIB
-"""The operations of one author in one group: what one member makes all others keep. A person who writes a note of a
-kilobyte every hour comes there in two years. What is forgotten counts on: who keeps it and who does not must agree."""
+AUTHOR_SHARE_BYTES = 256 * KIB
+"""The operations that every author may add to a group's history whatever others have written: its guaranteed share.
+A thousand members with full shares take as much as `COMMON_HISTORY_BYTES`."""
 
-MAXIMUM_HISTORY_BYTES = 256 * MIB
-"""The operations of one group, whoever wrote them: what lets a Pi's card and a night of synchronising bear it."""
+MAXIMUM_AUTHOR_BYTES = 16 * MIB
+"""The operations of one author in one group, as far as the common room lasts. A person who writes a note of a kilobyte
+every hour gets there in two years. Forgotten operations count too, so that devices agree whatever they keep."""
+
+COMMON_HISTORY_BYTES = 256 * MIB
+"""The room beyond the shares that the present members of a group use together: a Pi's card holds it, and a night of
+synchronising brings it. When it is full, every member still has its share."""
 
 LOGS_OF_ONE = 16
-"""Incarnations of one author in one group's history: each costs an honest device a restored state."""
+"""Incarnations of one author in one group's history, a guaranteed share too: each costs an honest device a restored
+state."""
 
 FORKS_OF_ONE = 2
-"""Operations kept of one author under one number: two prove a fork. More are taken where another author's follow
-them."""
+"""Operations kept of one author under one number: two prove a fork. More are taken at the expense of another author
+whose operation follows them."""
+
+MAXIMUM_PAYERS = 64
+"""Authors of following operations that a device asks in turn to pay for one operation beyond its author's limits: an
+honest one is among the nearest, unless as many others have followed it before."""
+
+HEADS_AT_ONCE = 64
+"""Heads that one written operation joins: its own parents and eight merges. More heads wait for the next operations, so
+one note after thousands of heads costs each member some kilobytes."""
 
 BUNDLE_OPERATIONS = 256
 """Operations of one message that are sent, and taken; what does not fit is asked for. A Pi verifies so many in a
@@ -50,8 +64,9 @@ twelfth of a second."""
 BUNDLE_OPERATION_BYTES = 256 * KIB
 """The same in bytes, one operation at least."""
 
-MAXIMUM_LOGS = 2_048
-"""Logs of one group, all of which a request for operations tells of: those of 1,000 members, some of them restored."""
+MAXIMUM_LOGS = 16_000
+"""Logs that one request for operations names: `LOGS_OF_ONE` of 1,000 members. Where former members have left more, a
+request names the longest ones, and the others come again from their beginning."""
 
 LOG_TAG_BYTES = 4
 """Of a log in a request that names logs by tags: of 2,048 logs two have the same one in 1 of 2,000 requests, each time
@@ -92,7 +107,7 @@ GRAPH_PART = 64
 """Operations of whose places one hash is made: 12 kB, which any relay takes, and 32 bytes of hash for them."""
 
 MAXIMUM_GRAPH_PARTS = 16_384
-"""Hashes of one graph: of a million operations, more than `MAXIMUM_HISTORY_BYTES` has."""
+"""Hashes of one graph: of a million operations, more than `COMMON_HISTORY_BYTES` has."""
 
 GRAPH_PARTS_AT_ONCE = 16
 """Parts of a graph that one message carries: 1,000 operations, which a Pi stores in a second."""

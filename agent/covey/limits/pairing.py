@@ -69,11 +69,13 @@ PAIRING_RESEND_US = 2_000_000
 PAIRING_TRIES = 4
 """Wrong guesses of a code at once: a mistyped one, and some that strangers make. Beyond them only one each..."""
 
-PAIRING_TRY_US = 60_000_000
-"""...minute: 14 in a code's life, of 4,194,304 codes. A stranger that tries once delays who comes next by as much."""
+PAIRING_TRY_US = 500_000
+"""...half a second: as many as messages are looked at, so strangers who guess all the time delay an honest joiner by
+seconds. That is 1,203 guesses in a code's life, of 8,589,934,592 codes."""
 
 PAIRING_LINE = 16
-"""Proofs that wait for their try; what a crowd says beyond is dropped, and said again."""
+"""Proofs that wait for their try, wrong ones that are remembered, and answers that a joiner proves itself to at a time;
+what a crowd says beyond is dropped, and said again."""
 
 RENDEZVOUS_BURST = 8
 """Rendezvous messages of one code that are looked at at once, where each may cost 0.1 s of a Pi's core; then..."""

@@ -36,7 +36,7 @@ def test_a_second_one_is_refused(laptop: Here) -> None:
     assert ended.code == 1
     assert "already" in ended.stderr
     assert "hint: 'covey own devices'" in ended.stderr
-    assert laptop.covey("own", "link", "1-abandon-ability", "--relay", "mqtts://nowhere").code == 1
+    assert laptop.covey("own", "link", "1-abandon-ability-able", "--relay", "mqtts://nowhere").code == 1
 
 
 def test_without_one_the_way_to_it_is_shown(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from covey.core.pairing.preview import GroupPreview
 from covey.core.pake import Pake, Side
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, NOW_US, cbor, flip, keys, seeded
 
-CODE = Code(42, ("abandon", "zoo"))
+CODE = Code(42, ("abandon", "zoo", "river"))
 _SEED, _Y = seeded("spake2 inviter", 64), seeded("spake2 joiner", 64)
 _SHOWN = GroupPreview("Pumps", 2, ((ALICE.signing_public, "barn"), (CAROL.signing_public, "")))
 _OURS = InviterIntroduction(ALICE.keys, "barn", GROUP_ID, _SHOWN)

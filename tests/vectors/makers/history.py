@@ -14,7 +14,7 @@ from covey.core.history.messages import HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.personal import Holding, OwnGroup
 from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId
-from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_PARENTS
+from covey.limits.history import LOGS_OF_ONE, MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_PARENTS
 from tests.vectors.makers.cast import (
     ALICE,
     BOB,
@@ -34,9 +34,9 @@ _DOMAIN = b"covey/1 operation"
 _EPOCH = secret_id(seeded("epoch 1"))
 _WITH_A_BOARD = sign_manifest(WITH_CAROL.adding(Member(MALLORY.keys, capabilities=(BOARD,))), ALICE)
 _FOUNDED = sign_manifest(genesis(GROUP_ID, Member(ALICE.keys), _EPOCH, Mode.ADMIN_INVITES), ALICE)
-_LED = sign_manifest(_FOUNDED.adding(Member(BOB.keys, role=Role.ADMIN)).adding(Member(CAROL.keys)), ALICE)
+LED = sign_manifest(_FOUNDED.adding(Member(BOB.keys, role=Role.ADMIN)).adding(Member(CAROL.keys)), ALICE)
 _PERSONAL = sign_manifest(genesis(GROUP_ID, Member(ALICE.keys), _EPOCH, Mode.PERSONAL), ALICE)
-_MANIFESTS = (GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB, _WITH_A_BOARD, _LED, _PERSONAL)
+_MANIFESTS = (GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB, _WITH_A_BOARD, LED, _PERSONAL)
 _NOTE = Note("text/plain", "Pumpe 3 klappert \N{WRENCH}".encode())
 
 
@@ -152,12 +152,30 @@ def _refused() -> list[dict[str, Any]]:
     return [{"name": name, "code": code, "raw": raw.hex()} for (name, code), raw in raws.items()]
 
 
-def _scenario(name: str, outcome: str | None, offered: Operation, *held: Operation) -> dict[str, Any]:
-    """Say what becomes of an operation; `outcome` is null where it is taken, `waits`, or the code of a rule."""
-    return {"name": name, "outcome": outcome, "held": [each.raw.hex() for each in held], "raw": offered.raw.hex()}
+def _scenario(
+    name: str, outcome: str | None, offered: Operation, *held: Operation, follower: Operation | None = None
+) -> dict[str, Any]:
+    """Say what becomes of an operation; `outcome` is null where it is taken, `waits`, or the code of a rule.
+
+    `follower` is an operation of another author that comes with it and follows it.
+    """
+    return {
+        "name": name,
+        "outcome": outcome,
+        "held": [each.raw.hex() for each in held],
+        "raw": offered.raw.hex(),
+        "follower": None if follower is None else follower.raw.hex(),
+    }
+
+
+def _bobs_log(number: int) -> Operation:
+    return _operation(BOB, 1, log=Log(BOB.signing_public, Incarnation(number.to_bytes(8))))
 
 
 def _scenarios() -> list[dict[str, Any]]:
+    bobs = [_bobs_log(number) for number in range(LOGS_OF_ONE + 1)]
+    follower = _operation(CAROL, 1, bobs[-1])
+    carols = _operation(CAROL, 1, *bobs[:MAXIMUM_PARENTS])
     alone = _operation(ALICE, 1, FIRST, log=Log(ALICE.signing_public, Incarnation(bytes(8))))
     return [
         _scenario("the first operation", None, FIRST),
@@ -168,6 +186,19 @@ def _scenarios() -> list[dict[str, Any]]:
         _scenario("a second log of the same author", None, alone, FIRST),
         _scenario("a fork, which is kept", None, FORK, FIRST, SECOND),
         _scenario("a third rival", "limit", THIRD_RIVAL, FIRST, SECOND, FORK),
+        _scenario(
+            "a third rival that another author pays for",
+            None,
+            THIRD_RIVAL,
+            FIRST,
+            SECOND,
+            FORK,
+            follower=_operation(BOB, 1, THIRD_RIVAL),
+        ),
+        _scenario("the last log of an author's share", None, bobs[-2], *bobs[:-2]),
+        _scenario("a log beyond its author's share", "limit", bobs[-1], *bobs[:-1]),
+        _scenario("a log that another author pays for", None, bobs[-1], *bobs[:-1], follower=follower),
+        _scenario("a member's first log, whatever others have", None, carols, *bobs[:-1]),
         _scenario("a height that lies", "malformed", _operation(BOB, 1, FIRST, height=7), FIRST),
         _scenario("the first of its log, by a stranger", "not_a_member", _operation(MALLORY, 1)),
         _scenario("by a removed member, under what removed it", "not_a_member", _by_bob(), FIRST),
@@ -202,7 +233,7 @@ def _scenarios() -> list[dict[str, Any]]:
         _scenario("a personal group's kind in one", None, _in_personal(10, _HELD)),
         _scenario("a checkpoint in a personal group", "not_allowed", _in_personal(9, _STATE)),
         _scenario("a note by a board", "not_a_member", _operation(MALLORY, 1, manifest=_WITH_A_BOARD.hash)),
-        _scenario("a checkpoint by an admin", None, _operation(BOB, 1, kind=9, body=_STATE, manifest=_LED.hash)),
+        _scenario("a checkpoint by an admin", None, _operation(BOB, 1, kind=9, body=_STATE, manifest=LED.hash)),
         _scenario("a checkpoint by no admin", "not_allowed", _by_no_admin(9, _STATE)),
         _scenario("a profile by no admin", "not_allowed", _by_no_admin(2, _PROFILE)),
         _scenario("a note by no admin", None, _by_no_admin(1, _NOTE.to_wire())),
@@ -221,7 +252,7 @@ def _in_personal(kind: int, body: bytes) -> Operation:
 
 
 def _by_no_admin(kind: int, body: bytes) -> Operation:
-    return _operation(CAROL, 1, kind=kind, body=body, manifest=_LED.hash)
+    return _operation(CAROL, 1, kind=kind, body=body, manifest=LED.hash)
 
 
 def _by_bob() -> Operation:

@@ -98,7 +98,7 @@ def _replay(acceptance: Acceptance, operations: OperationTables, stored: StoredO
         LocalError: it rests on what is not here.
     """
     operation = read_operation(stored.raw)
-    judged = acceptance.judge(operation, wanted=True)
+    judged = acceptance.judge(operation, bounded=False)
     if isinstance(judged, Waits):
         raise LocalError("it rests on what is not here")
     operations.add(operation, judged.version, 0)

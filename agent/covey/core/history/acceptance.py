@@ -7,10 +7,16 @@
    What rivals come to together is signed by nobody: nothing names it.
 7. The operation before it in its log is here; until it is, it waits. It is of the same log, of the number before, and
    lower.
-8. A second operation under one number proves a fork; both are kept. A third is taken only if another author's
-   operation follows it.
-9. Of one author at most `LOGS_OF_ONE` logs and `MAXIMUM_AUTHOR_BYTES` are taken, and more only where another
-   author's operation follows it; of a group `MAXIMUM_LOGS` and `MAXIMUM_HISTORY_BYTES`, and no more.
+8. A second operation under one number proves a fork; both are kept. A third is taken only if somebody pays for it
+   (rule 9).
+9. Every author has a share of its own: `LOGS_OF_ONE` logs and `AUTHOR_SHARE_BYTES`, whatever others have written.
+   Beyond these bytes it may use the room that the present members share, up to `MAXIMUM_AUTHOR_BYTES`, while all of
+   them together use no more than `COMMON_HISTORY_BYTES`. Former members use none of that room. Admins, where the mode
+   of the group knows admins, are outside of these limits.
+   Anything more is taken only if an operation of another author follows it and that author pays: it may pay for
+   `LOGS_OF_ONE` logs, `LOGS_OF_ONE` forks and `MAXIMUM_AUTHOR_BYTES` of each other author. A device itself pays in
+   this way for the operators that it has pinned.
+   So nobody can use up what somebody else may write, and whoever lifts a limit has less left for lifting.
 10. Its body is of a kind that this device knows, and of that kind's shape.
 11. A profile, and a checkpoint, is an admin's where the mode of the group knows admins.
 13. What a person's devices say to each other is of a personal group alone, and such a group has no checkpoint.
@@ -21,22 +27,22 @@ Whether what is taken counts (rule 12) is decided in `standing.py`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, read_manifest
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import KINDS, OperationKind, Place
-from covey.core.history.operation import Operation
+from covey.core.history.operation import Lift, Operation
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
 from covey.limits.history import (
+    AUTHOR_SHARE_BYTES,
+    COMMON_HISTORY_BYTES,
     FORKS_OF_ONE,
     LOGS_OF_ONE,
     MAXIMUM_AUTHOR_BYTES,
-    MAXIMUM_HISTORY_BYTES,
-    MAXIMUM_LOGS,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +58,8 @@ class NamedManifest:
     version: int
     authors: frozenset[DeviceKey]
     describers: frozenset[DeviceKey]
+    admins: frozenset[DeviceKey]
+    """Those of a mode that knows admins."""
     is_personal: bool
 
 
@@ -63,6 +71,14 @@ class Waits:
     manifest: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An acceptable operation: the version of the manifest that it names, and what another author pays for it."""
+
+    version: int
+    lift: Lift | None = None
+
+
 class Acceptance:
     """The rules, over what is here."""
 
@@ -71,11 +87,16 @@ class Acceptance:
         operations: OperationRecords,
         manifest: Callable[[GroupId, ManifestHash], bytes | None],
         present: Callable[[GroupId], GroupManifest | None] = lambda _: None,
+        own_payer: Callable[[GroupId, DeviceKey], DeviceKey | None] = lambda _, __: None,
     ) -> None:
-        """`manifest` returns an accepted manifest, `present` the one that a group has now, already read."""
+        """`manifest` returns an accepted manifest, `present` the one that a group has now, already read.
+
+        `own_payer` returns this device where it pays for an author (rule 9).
+        """
         self._operations = operations
         self._stored_manifest = manifest
         self._present = present
+        self._own_payer = own_payer
         self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
         """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
 
@@ -97,6 +118,7 @@ class Acceptance:
                 manifest.version,
                 frozenset(member.keys.signing_public for member in authors),
                 frozenset(member.keys.signing_public for member in describers),
+                frozenset() if equal else frozenset(member.keys.signing_public for member in describers),
                 manifest.mode is Mode.PERSONAL,
             )
             if len(self._named) > _REMEMBERED:
@@ -110,10 +132,18 @@ class Acceptance:
         raw = self._stored_manifest(group_id, manifest_hash)
         return None if raw is None else read_manifest(raw, verify=False)
 
-    def judge(self, operation: Operation, *, wanted: bool = False) -> NamedManifest | Waits:
-        """Apply rules 5 to 10; return the manifest that an acceptable operation names, or what it waits for.
+    def may_pay(self, operation: Operation) -> bool:
+        """Say whether the author of a following operation may pay for what it follows: it was a member."""
+        manifest = self.named(operation.group_id, operation.manifest)
+        return manifest is not None and operation.author in manifest.authors
 
-        `wanted` says that another author's operation follows it (rule 8).
+    def judge(
+        self, operation: Operation, payers: Iterable[DeviceKey] = (), *, bounded: bool = True
+    ) -> Accepted | Waits:
+        """Apply rules 5 to 13; say how an acceptable operation is taken, or what it waits for.
+
+        `payers` are other authors whose operations follow it, the nearest first. Unless `bounded`, the group vouches
+        for the operation, and rules 8 and 9 do not apply.
 
         Raises:
             RemoteError: the rule that it breaks.
@@ -138,7 +168,7 @@ class Acceptance:
                 raise MalformedError("what an operation names as the one before it in its log is another one")
             if previous.height >= operation.height:
                 raise MalformedError("an operation is higher than the one before it in its log")
-        self._check_bounds(operation, wanted=wanted)
+        lift = self._lift(operation, manifest, payers) if bounded else None
         read_body(operation)
         kind = OperationKind(operation.kind)
         traits = KINDS[kind]
@@ -146,21 +176,49 @@ class Acceptance:
             raise NotAllowedError(f"a {kind.word} by a member that is no admin")
         if traits.place is (Place.SHARED if manifest.is_personal else Place.PERSONAL):
             raise NotAllowedError(f"a {kind.word} in a group of another mode")
-        return manifest
+        return Accepted(manifest.version, lift)
 
-    def _check_bounds(self, operation: Operation, *, wanted: bool) -> None:
-        """Rules 8 and 9."""
-        group_id, records = operation.group_id, self._operations
+    def _lift(self, operation: Operation, manifest: NamedManifest, payers: Iterable[DeviceKey]) -> Lift | None:
+        """Rules 8 and 9: return what another author pays for an operation; None where its author's own share will do.
+
+        Raises:
+            LimitError: nobody pays for it.
+        """
+        group_id, author, records = operation.group_id, operation.author, self._operations
         end = records.end_of(group_id, operation.log)
-        new, length = int(end is None), len(operation.raw)
-        group = records.totals(group_id)
-        if group.logs + new > MAXIMUM_LOGS or group.length + length > MAXIMUM_HISTORY_BYTES:
-            raise LimitError("the group's history is full")
-        if wanted:
-            return
-        author = records.totals(group_id, operation.author)
-        if author.logs + new > LOGS_OF_ONE or author.length + length > MAXIMUM_AUTHOR_BYTES:
-            raise LimitError("its author's part of the group's history is full")
-        rival = end is not None and operation.number <= end.number
-        if rival and records.numbered(group_id, operation.log, operation.number) >= FORKS_OF_ONE:
+        is_rival = end is not None and operation.number <= end.number
+        is_crowded = is_rival and records.numbered(group_id, operation.log, operation.number) >= FORKS_OF_ONE
+        is_new, length = end is None, len(operation.raw)
+        if not is_crowded:
+            if author in manifest.admins:
+                return None
+            own = records.totals(group_id, author)
+            if not (is_new and own.logs >= LOGS_OF_ONE) and self._has_room(group_id, own.length, length):
+                return None
+        own_payer = self._own_payer(group_id, author)
+        for payer in (*payers, *(() if own_payer is None else (own_payer,))):
+            paid = records.paid(group_id, payer, author)
+            if (
+                paid.logs + is_new <= LOGS_OF_ONE
+                and paid.forks + is_crowded <= LOGS_OF_ONE
+                and paid.length + length <= MAXIMUM_AUTHOR_BYTES
+            ):
+                return Lift(payer, int(is_new), int(is_crowded), length)
+        if is_crowded:
             raise LimitError(f"more than {FORKS_OF_ONE} operations under one number")
+        raise LimitError("its author's share of the group's history is full")
+
+    def _has_room(self, group_id: GroupId, held: int, length: int) -> bool:
+        """Say whether an author that has `held` bytes may add `length` more (rule 9)."""
+        if held + length <= AUTHOR_SHARE_BYTES:
+            return True
+        if held + length > MAXIMUM_AUTHOR_BYTES:
+            return False
+        present = self._present(group_id)
+        used = self._operations.lengths(group_id)
+        if present is not None:  # former members give their part of the room back
+            members = {member.keys.signing_public for member in present.members}
+            used = {author: bytes_used for author, bytes_used in used.items() if author in members}
+        common = sum(max(0, each - AUTHOR_SHARE_BYTES) for each in used.values())
+        more = held + length - max(held, AUTHOR_SHARE_BYTES)
+        return common + more <= COMMON_HISTORY_BYTES

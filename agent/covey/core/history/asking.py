@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest
@@ -21,7 +22,7 @@ from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
-from covey.limits.history import ANNOUNCE_US, HISTORY_PULL_US, MAXIMUM_WANTED
+from covey.limits.history import ANNOUNCE_US, HISTORY_PULL_US, MAXIMUM_LOGS, MAXIMUM_WANTED
 
 if TYPE_CHECKING:
     from covey.core.records import Records
@@ -76,7 +77,8 @@ class HistoryAsking:
         }
         self._pulled_at_us[group_id, member] = now.monotonic_us
         self._asked.add((group_id, member))
-        pull = HistoryPull(behind or dict(records.logs(group_id)), tuple(unknown), only=behind is not None)
+        longest = nlargest(MAXIMUM_LOGS, records.logs(group_id), key=lambda end: end[1])
+        pull = HistoryPull(behind or dict(longest), tuple(unknown), only=behind is not None)
         if member in self._taking_tags:
             pull = pull.with_tags(now.wall_us.to_bytes(LOG_SALT_BYTES, "big"))
         return [GroupSend(member, MessageType.HISTORY_PULL, group_id, pull.to_wire())]

@@ -5,7 +5,8 @@
    and takes nothing else along.
 2. Where more operations than one may follow are heads, merges come first, the first one of the highest heads: so
    each is higher than the one before it in its log. Neither what is void nor what came
-   late is followed (`standing.py`).
+   late is followed (`standing.py`). One write joins at most `HEADS_AT_ONCE` heads: its own log's, then the highest of
+   each author in turn, so that no author's many heads keep another's out.
 3. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
    removed member's still counts, and nothing else does (`standing.py`).
 
@@ -14,15 +15,15 @@ How all this travels is decided in `exchange.py`.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import GroupSend
-from covey.core.history.acceptance import Acceptance, Waits
+from covey.core.history.acceptance import Acceptance, Accepted, Waits
 from covey.core.history.bodies import GroupProfile, Merge, read_profile
 from covey.core.history.body import OperationBody
 from covey.core.history.exchange import HistoryExchange
@@ -37,9 +38,10 @@ from covey.core.wire.heads import history_digest
 from covey.core.wire.message import Message
 from covey.errors import LimitError, LocalError, MalformedError, NotAllowedError, NotForUsError, RemoteError
 from covey.limits.history import (
-    MAXIMUM_HISTORY_BYTES,
+    HEADS_AT_ONCE,
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
+    MAXIMUM_PAYERS,
 )
 
 if TYPE_CHECKING:
@@ -64,13 +66,26 @@ class Taken:
 class History:
     """The history of each of this device's groups."""
 
-    def __init__(self, identity: Identity, groups: Groups, records: Records, exchange: HistoryExchange) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        groups: Groups,
+        records: Records,
+        exchange: HistoryExchange,
+        pinned: Callable[[GroupId], frozenset[DeviceKey]] = lambda _: frozenset(),
+    ) -> None:
+        """`pinned` returns the operators of a group that this device's owner has pinned."""
         self._identity = identity
         self._own = identity.signing_public
         self._groups = groups
         self._records = records
         self.exchange = exchange
-        self._acceptance = Acceptance(records.operations, records.groups.manifest, self._present)
+        self._acceptance = Acceptance(
+            records.operations,
+            records.groups.manifest,
+            self._present,
+            lambda group_id, author: self._own if author in pinned(group_id) else None,
+        )
         self._judged_in = -1
         """The generation of the groups whose manifests `_acceptance` remembers."""
         self.generation = 0
@@ -90,11 +105,11 @@ class History:
         self._digests.clear()
         self.exchange.announcing.refresh()
 
-    def _add(self, operation: Operation, manifest_version: int, now: Now) -> None:
+    def _add(self, operation: Operation, accepted: Accepted, now: Now) -> None:
         """Keep an operation."""
         group_id = operation.group_id
         is_writer = operation.author in self._writers(group_id)
-        self._records.operations.add(operation, manifest_version, now.wall_us, late=not is_writer)
+        self._records.operations.add(operation, accepted.version, now.wall_us, late=not is_writer, lift=accepted.lift)
         self._note(group_id, operation, is_writer=is_writer)
 
     def _note(self, group_id: GroupId, operation: Operation | Remains, *, is_writer: bool) -> None:
@@ -168,7 +183,10 @@ class History:
         while removals:
             try:
                 removal = removals.popleft()
-                self._write(removal, removal, Merge(), now)
+                # The merge vouches for the last words of whoever is removed, so it joins them first.
+                listed = {member.keys.signing_public for member in removal.members}
+                removed = {log.author for log, _ in self._records.operations.logs(removal.group_id)} - listed
+                self._write(removal, removal, Merge(), now, removed)
             except LocalError:  # nobody keeps more of us: the removal stands all the same
                 self._records.counters.count("removals_not_written")
 
@@ -193,9 +211,16 @@ class History:
         newest = self._newest_manifest(group_id)
         return self._write(self._manifest_of_last(newest) or newest, newest, body, now)
 
-    def _write(self, manifest: GroupManifest, hearers: GroupManifest, body: OperationBody, now: Now) -> Operation:
+    def _write(
+        self,
+        manifest: GroupManifest,
+        hearers: GroupManifest,
+        body: OperationBody,
+        now: Now,
+        removed: Iterable[DeviceKey] = (),
+    ) -> Operation:
         group_id = manifest.group_id
-        heads = self._heads_to_follow(group_id, manifest)
+        heads = self._heads_to_follow(group_id, manifest, {self._own, *removed})
         written: list[Operation] = []
         while len(heads) > MAXIMUM_PARENTS:  # rule 2
             merge = self._append(group_id, manifest, heads[:MAXIMUM_PARENTS], Merge(), now)
@@ -254,14 +279,30 @@ class History:
             listing = [each for each in trust.held() if each.member(self._own) is not None]
         return max(listing, key=lambda each: (each.version, each.hash), default=trust.root)
 
-    def _heads_to_follow(self, group_id: GroupId, manifest: GroupManifest) -> list[OperationId]:
-        """Return the heads, of what counts, that an operation under a manifest may follow (acceptance, rule 6)."""
+    def _heads_to_follow(
+        self, group_id: GroupId, manifest: GroupManifest, first: Container[DeviceKey]
+    ) -> list[OperationId]:
+        """Return the heads, of what counts, that an operation under a manifest may follow (acceptance, rule 6).
+
+        The highest one comes first. Of more than `HEADS_AT_ONCE`, the highest one is chosen, then by author (rule 2).
+        """
         records = self._records.operations
         heads = {each: records.held(group_id, each) for each in self.standing(group_id).heads}
         if any(held is not None and held.manifest_version > manifest.version for held in heads.values()):
             heads = self._heads_below(group_id, manifest)
-        highest_first = sorted(((held.height, each) for each, held in heads.items() if held is not None), reverse=True)
-        return [each for _, each in highest_first]
+        highest_first = sorted(
+            ((held.height, each, held.log.author) for each, held in heads.items() if held is not None), reverse=True
+        )
+        if len(highest_first) > HEADS_AT_ONCE:
+            turns = Counter[DeviceKey]()
+            ranked = []
+            for place, (height, each, author) in enumerate(highest_first):
+                turn = 0 if place == 0 or (author in first and not turns[author]) else 1 + turns[author]
+                ranked.append((turn, -height, each, author))
+                turns[author] += 1
+            chosen = sorted(ranked)[:HEADS_AT_ONCE]
+            highest_first = sorted(((-height, each, author) for _, height, each, author in chosen), reverse=True)
+        return [each for _, each, _ in highest_first]
 
     def _heads_below(self, group_id: GroupId, manifest: GroupManifest) -> dict[OperationId, Held | None]:
         """Return what may be followed under a manifest where heads name later ones: of a branch that has lost since.
@@ -317,7 +358,7 @@ class History:
         except NotAllowedError as error:
             raise LocalError(str(error), hint="'covey group members' lists the admins") from error
         assert not isinstance(judged, Waits), "what we write rests on what we hold"
-        self._add(operation, judged.version, now)
+        self._add(operation, judged, now)
         return operation
 
     # -- taking others' -----------------------------------------------------------------------------------------------
@@ -358,27 +399,28 @@ class History:
                 operations.append(read_operation(raw))
             except RemoteError as error:
                 taken.refused.append(error)
-        wanted = _followed_by_others(operations)
+        followers = _followers(operations)
         for operation in operations:
+            payers = (each.author for each in followers.get(operation.id, ()) if self._acceptance.may_pay(each))
             try:
-                self._take_one(group_id, operation, taken, now, wanted=operation.id in wanted)
+                self._take_one(group_id, operation, taken, now, payers)
             except RemoteError as error:
                 taken.refused.append(error)
         return taken
 
     def take_covered(self, group_id: GroupId, operation: Operation, taken: Taken, now: Now) -> None:
-        """Take an operation that a checkpoint covers which counts, so others follow it.
+        """Take an operation that a valid checkpoint covers: those who signed that vouch for its size.
 
         Raises:
             RemoteError: the rule that it breaks.
         """
-        self._take_one(group_id, operation, taken, now, wanted=True)
+        self._take_one(group_id, operation, taken, now, bounded=False)
 
     def remember(self, group_id: GroupId, remains: Remains, taken: Taken) -> bool:
         """Keep where an operation stands whose words are forgotten; say whether it rests on nothing that is missing.
 
         Raises:
-            RemoteError: it does not stand where it says, or the history is full.
+            RemoteError: it does not stand where it says.
         """
         records = self._records.operations
         manifest = self._acceptance.named(group_id, remains.manifest)
@@ -391,40 +433,53 @@ class History:
             return False
         if remains.height != 1 + max((each.height for each in here), default=0):
             raise MalformedError("an operation is one higher than the highest that it follows")
-        totals = records.totals(group_id)
-        if totals.length + remains.length > MAXIMUM_HISTORY_BYTES:
-            raise LimitError("the group's history is full")
         is_writer = remains.log.author in self._writers(group_id)
         records.places.remember(group_id, remains, manifest.version, late=not is_writer)
         self._note(group_id, remains, is_writer=is_writer)
         return True
 
-    def _take_one(self, group_id: GroupId, operation: Operation, taken: Taken, now: Now, *, wanted: bool) -> None:
+    def _take_one(
+        self,
+        group_id: GroupId,
+        operation: Operation,
+        taken: Taken,
+        now: Now,
+        payers: Iterable[DeviceKey] = (),
+        *,
+        bounded: bool = True,
+    ) -> None:
         if operation.group_id != group_id:
             raise NotForUsError("an operation of another group")
         records = self._records.operations
         if records.held(group_id, operation.id) is not None:
             return
-        judged = self._acceptance.judge(operation, wanted=wanted)
+        judged = self._acceptance.judge(operation, payers, bounded=bounded)
         if isinstance(judged, Waits):
             taken.waiting += 1
             if judged.manifest:
                 taken.missing_manifest = operation.manifest
             taken.missing.update(judged.operations)
             return
-        self._add(operation, judged.version, now)
+        self._add(operation, judged, now)
         if records.numbered(group_id, operation.log, operation.number) > 1:
             taken.forks.add(operation.author)
         taken.missing.discard(operation.id)
         taken.accepted.append(operation)
 
 
-def _followed_by_others(operations: list[Operation]) -> set[OperationId]:
-    """Return those that an operation of another author follows, directly or not (acceptance, rule 8)."""
-    by_id = {operation.id: operation for operation in operations}
-    wanted: set[OperationId] = set()
+def _followers(operations: list[Operation]) -> dict[OperationId, list[Operation]]:
+    """Return by id which operations of other authors follow each, directly or not: one of each author, nearest first.
+
+    These authors may pay for it (acceptance, rule 9).
+    """
+    here = {operation.id for operation in operations}
+    followers: dict[OperationId, dict[DeviceKey, Operation]] = {}
+    own = {operation.id: operation.author for operation in operations}
     for operation in reversed(operations):
-        for parent in (by_id[each] for each in operation.parents if each in by_id):
-            if operation.id in wanted or operation.author != parent.author:
-                wanted.add(parent.id)
-    return wanted
+        nearest = {operation.author: operation, **followers.get(operation.id, {})}
+        for parent in here.intersection(operation.parents):
+            found = followers.setdefault(parent, {})
+            for author, each in nearest.items():
+                if author != own[parent] and len(found) < MAXIMUM_PAYERS:
+                    found.setdefault(author, each)
+    return {each: list(found.values()) for each, found in followers.items()}

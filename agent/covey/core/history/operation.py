@@ -250,6 +250,16 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class Lift:
+    """What one author pays for operations of another beyond that one's own share (`acceptance.py`, rule 9)."""
+
+    payer: DeviceKey
+    logs: int
+    forks: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Behind:
     """A member that has been sent a log up to a number; `waits` says that it has not acknowledged that yet."""
 

@@ -34,7 +34,8 @@ NO_INVITE = bytes(SECRET_BYTES)
 """Stands for the secret in a request to a public group."""
 _SECRET_DOMAIN = b"covey/1 invite"
 _FIELDS = 7
-_CODE_PARTS = 3
+CODE_WORDS = 3
+_CODE_PARTS = 1 + CODE_WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +123,13 @@ class Invite:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a person reads aloud: the number of a rendezvous, two words that are the secret, and a way to get there.
+    """What a person reads aloud: the number of a rendezvous, three words that are the secret, and a way to get there.
 
-    `enrolment`, where a fourth part carries it, is the password of the account that meets there; no part of the secret.
+    `enrolment`, where a fifth part carries it, is the password of the account that meets there; no part of the secret.
     """
 
     number: int
-    words: tuple[str, str] = field(repr=False)
+    words: tuple[str, ...] = field(repr=False)
     enrolment: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -149,8 +150,10 @@ class Code:
         parts = text.strip().lower().replace("-", " ").split()
         number = int(parts[0]) if parts and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 10 else 0
         if len(parts) not in {_CODE_PARTS, _CODE_PARTS + 1} or not 1 <= number <= RENDEZVOUS_NUMBERS:
-            raise LocalError("this is neither an invite's URI nor its code", hint="a code looks like 42-otter-fern")
-        return cls(number, (parts[1], parts[2]), parts[3] if len(parts) > _CODE_PARTS else None)
+            raise LocalError(
+                "this is neither an invite's URI nor its code", hint="a code looks like 42-apple-river-zoo"
+            )
+        return cls(number, tuple(parts[1:_CODE_PARTS]), parts[_CODE_PARTS] if len(parts) > _CODE_PARTS else None)
 
 
 def hash_secret(secret: bytes) -> bytes:

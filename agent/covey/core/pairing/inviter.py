@@ -44,10 +44,11 @@ _SEED_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nobody has proved to know the secret yet: proofs that wait for their try, and those that have failed."""
+    """Nobody has proved to know the secret yet: proofs that wait for their try, and the last of those that failed."""
 
     line: tuple[Proof, ...] = ()
     failed: tuple[Proof, ...] = ()
+    tries: int = 0
     first_try_at_us: int = 0
 
 
@@ -158,12 +159,12 @@ class Inviter:
     @property
     def begun(self) -> bool:
         """Whether anybody has tried the code: what this process knows of that ends with it."""
-        return not isinstance(self._reached, Waiting) or bool(self._reached.failed)
+        return not isinstance(self._reached, Waiting) or bool(self._reached.tries)
 
     @property
     def wrong_tries(self) -> int:
         """How many guesses of the code were wrong, as long as nobody has proved to know it."""
-        return len(self._reached.failed) if isinstance(self._reached, Waiting) else 0
+        return self._reached.tries if isinstance(self._reached, Waiting) else 0
 
     @property
     def password(self) -> Password | None:
@@ -259,8 +260,8 @@ class Inviter:
         """Try proofs that wait, as long as guesses are left (rule 2); return what is wrong with those that fail."""
         wrong: dict[Proof, RemoteError] = {}
         while isinstance(state := self._state, Waiting) and state.line:
-            first_at_us = state.first_try_at_us if state.failed else now_us
-            if len(state.failed) >= tries_until(first_at_us, now_us):
+            first_at_us = state.first_try_at_us if state.tries else now_us
+            if state.tries >= tries_until(first_at_us, now_us):
                 break
             proof = state.line[int.from_bytes(self._rng(2), "big") % len(state.line)]
             line = tuple(each for each in state.line if each != proof)
@@ -268,7 +269,8 @@ class Inviter:
                 self._claim(self._believe(proof, Password.CODE), now_us)
             except RemoteError as error:
                 wrong[proof] = error
-                self._move(Event.WRONG_PROOF, Waiting(line, (*state.failed, proof), first_at_us))
+                failed = (*state.failed, proof)[-PAIRING_LINE:]
+                self._move(Event.WRONG_PROOF, Waiting(line, failed, state.tries + 1, first_at_us))
                 # Somebody else may have answered that joiner before us: here is what it has to answer to.
                 self._out.append(self._exchange(proof.session, Password.CODE)[1])
                 self._out.append(Refusal(proof.session, Reason.WRONG_CODE))

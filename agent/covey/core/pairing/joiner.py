@@ -34,7 +34,7 @@ from covey.core.pairing.messages import (
 from covey.core.pake import Pake, Side
 from covey.core.transitions import Transitions, first_over, follow
 from covey.errors import InviteError, LimitError, LocalError, MalformedError, RemoteError
-from covey.limits.pairing import PAIRING_RESEND_US, PAIRING_SILENCE_US
+from covey.limits.pairing import PAIRING_LINE, PAIRING_RESEND_US, PAIRING_SILENCE_US
 
 _ENTROPY_BYTES = 64
 """Of SPAKE2's scalar: one element for all answers, whoever wrote them."""
@@ -192,6 +192,8 @@ class Joiner:
         self._send_at_us = 0
         self._received_at_us = 0
         self._answered_at_us = 0
+        self._tries = 0
+        """To how many answers this side has proved itself, since it began to."""
         self._refused: Reason | None = None
         self._events: deque[JoinerNews] = deque()
 
@@ -250,10 +252,11 @@ class Joiner:
         answered = state.answered if isinstance(state, Proving) else ()
         if all(each.answer != answer for each in answered):
             if not answered:
-                self._answered_at_us = now_us
-            if len(answered) >= tries_until(self._answered_at_us, now_us):
+                self._answered_at_us, self._tries = now_us, 0
+            if self._tries >= tries_until(self._answered_at_us, now_us):
                 raise LimitError("more answers than guesses that others may make of us")
-            answered = (*answered, self._answer(state, answer))
+            answered = (*answered, self._answer(state, answer))[-PAIRING_LINE:]  # the inviter answers again
+            self._tries += 1
             self._send_at_us = now_us
         self._move(Event.ANSWER, Proving(answered))
         self._received_at_us = now_us

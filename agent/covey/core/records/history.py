@@ -8,6 +8,7 @@ from typing import Protocol
 from covey.core.history.operation import (
     Behind,
     Held,
+    Lift,
     Log,
     LogEnd,
     OfferWait,
@@ -66,8 +67,14 @@ class OperationRecords(OrderRecords, Protocol):
     def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
         """Return (log, highest number) of every log, sorted."""
 
-    def totals(self, group_id: GroupId, author: DeviceKey | None = None) -> Totals:
-        """Return how much is here, of all authors or of one."""
+    def totals(self, group_id: GroupId, author: DeviceKey) -> Totals:
+        """Return how much of an author is here, without what others pay for."""
+
+    def lengths(self, group_id: GroupId) -> dict[DeviceKey, int]:
+        """Return by author how many bytes are here, without what others pay for."""
+
+    def paid(self, group_id: GroupId, payer: DeviceKey, author: DeviceKey) -> Lift:
+        """Return what one author pays for another."""
 
     def heads(self, group_id: GroupId) -> list[OperationId]:
         """Return the operations that none follows, sorted."""
@@ -89,8 +96,10 @@ class OperationRecords(OrderRecords, Protocol):
     def forgotten(self) -> ForgottenRecords:
         """The operations that are not here any more."""
 
-    def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
-        """Keep an accepted operation for good; what it follows is no head any more."""
+    def add(
+        self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False, lift: Lift | None = None
+    ) -> None:
+        """Keep an accepted operation for good; what it follows is no head any more. `lift` says who pays for it."""
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last of what bears on orders that an operation follows, or is."""

@@ -132,11 +132,11 @@ def _answers(elector: Elector, group_id: GroupId) -> list[MessageType]:
 def test_a_salvage_keeps_what_was_forgotten(tmp_path: Path) -> None:
     _, ben, group_id = _agreed(tmp_path)
     _forget_all(ben)
-    before = list(ben.device.store.operations.shapes(group_id)), ben.device.store.operations.totals(group_id)
+    before = list(ben.device.store.operations.shapes(group_id)), ben.device.store.operations.lengths(group_id)
     ben.device.store.close()
     path = ben.device.path
     report = salvage(path, identity("ben"), Incarnation(bytes(range(8))), OUTBOX_BYTES, 1)
     assert report.saved["forgotten_operation"] == _NOTES
     store = SqliteStore(path, Incarnation(bytes(range(8))))
-    assert (list(store.operations.shapes(group_id)), store.operations.totals(group_id)) == before
+    assert (list(store.operations.shapes(group_id)), store.operations.lengths(group_id)) == before
     store.close()

@@ -44,7 +44,7 @@ from covey.limits.pairing import (
 from covey.ports import Credentials, Delivered, PublishRefusal, RelayEvent
 from tests.fleet import START, Device, carry, identity
 
-CODE = "42-abandon-zoo"
+CODE = "42-abandon-zoo-river"
 OURS, THEIRS = "covey/1/pair/42/a", "covey/1/pair/42/b"
 
 
@@ -308,7 +308,7 @@ def test_who_knows_the_code_sees_the_group_before_anybody_accepts(inn: Inn) -> N
         with inn.ann.store.transaction():
             inn.ann.node.actions.change(inn.group_id, lambda draft, _, new=member: draft.adding(new), inn.now)
     inn.restart()
-    inn.joiner = inn.new_joiner("ben", (Password.CODE, b"42-wrong-words"))
+    inn.joiner = inn.new_joiner("ben", (Password.CODE, b"42-wrong-words-river"))
     for _ in range(4):
         inn.round()
     assert inn.joiner.next_event() == RefusalReceived(Reason.WRONG_CODE)
@@ -461,7 +461,7 @@ def test_a_joiner_gets_through_a_crowd(inn: Inn) -> None:
 
 
 def test_wrong_tries_are_told(inn: Inn) -> None:
-    inn.joiner = inn.new_joiner("stranger", (Password.CODE, b"42-abandon-able"))
+    inn.joiner = inn.new_joiner("stranger", (Password.CODE, b"42-abandon-able-river"))
     for _ in range(3):
         inn.round()
     assert inn.reported == [("warning", "pairing 42: 1 wrong tries of its code")]

@@ -9,16 +9,17 @@ import pytest
 
 from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
+from covey.core.crypto import Identity
 from covey.core.group.manifest import manifest_hash
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.operation import Log, LogEnd, Operation, Remains, read_operation, sign_operation
-from covey.core.ids import GroupId, Incarnation, ManifestHash
+from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash
 from covey.errors import LimitError, NotForUsError, RemoteError
 from covey.limits.history import LOGS_OF_ONE
 from tests.vectors import load, vectors
-from tests.vectors.makers.cast import ALICE, BOB, GROUP_ID
-from tests.vectors.makers.groups import WITH_CAROL
-from tests.vectors.makers.history import EDITED, FIRST, FORK, SECOND, THIRD_RIVAL
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID
+from tests.vectors.makers.groups import WITH_CAROL, WITHOUT_BOB
+from tests.vectors.makers.history import EDITED, FIRST, FORK, LED, SECOND, THIRD_RIVAL
 
 
 class _Manifests:
@@ -37,14 +38,14 @@ class _Manifests:
         del self._by_hash[manifest_hash]
 
 
-def _offer(operations: OperationTables, operation: Operation, *, wanted: bool = False) -> str | None:
+def _offer(operations: OperationTables, operation: Operation, *payers: DeviceKey) -> str | None:
     """Take an operation if that is what the rules say; return what became of it."""
     if operation.group_id != GROUP_ID:
         raise NotForUsError("of another group")
-    judged = Acceptance(operations, _Manifests().manifest).judge(operation, wanted=wanted)
+    judged = Acceptance(operations, _Manifests().manifest, lambda _: WITH_CAROL).judge(operation, payers)
     if isinstance(judged, Waits):
         return "waits"
-    operations.add(operation, judged.version, 0)
+    operations.add(operation, judged.version, 0, lift=judged.lift)
     return None
 
 
@@ -54,8 +55,9 @@ def test_scenarios(vector: dict[str, Any]) -> None:  # accepts: 003.28, 003.29, 
         for raw in vector["held"]:
             assert _offer(operations, read_operation(bytes.fromhex(raw))) is None
         offered = read_operation(bytes.fromhex(vector["raw"]))
+        follower = None if vector["follower"] is None else read_operation(bytes.fromhex(vector["follower"]))
         try:
-            outcome = _offer(operations, offered)
+            outcome = _offer(operations, offered, *(() if follower is None else (follower.author,)))
         except RemoteError as error:
             outcome = error.code
         assert outcome == vector["outcome"]
@@ -97,44 +99,115 @@ def test_a_manifest_that_is_held_no_more_is_looked_up_again() -> None:
         assert isinstance(acceptance.judge(_of_log(2)), Waits)
 
 
-def _of_log(number: int) -> Operation:
-    log = Log(BOB.signing_public, Incarnation(number.to_bytes(8)))
-    return sign_operation(Operation(GROUP_ID, log, 1, None, (), 1, WITH_CAROL.hash, 0, 1, FIRST.body), BOB)
+def _of_log(number: int, author: Identity = BOB, body: bytes = FIRST.body) -> Operation:
+    log = Log(author.signing_public, Incarnation(number.to_bytes(8)))
+    return sign_operation(Operation(GROUP_ID, log, 1, None, (), 1, WITH_CAROL.hash, 0, 1, body), author)
 
 
-def test_one_author_begins_so_many_logs_unless_others_follow_them() -> None:
+def test_an_author_begins_so_many_logs_and_others_are_not_concerned() -> None:
     with empty_history() as operations:
         for number in range(LOGS_OF_ONE):
             assert _offer(operations, _of_log(number)) is None
-        with pytest.raises(LimitError):
+        with pytest.raises(LimitError, match="its author's share"):
             _offer(operations, _of_log(LOGS_OF_ONE))
-        assert _offer(operations, _of_log(LOGS_OF_ONE), wanted=True) is None
-        assert _offer(operations, FIRST) is None, "others are not concerned"
-        assert ALICE.signing_public == FIRST.author
+        for number in range(LOGS_OF_ONE):
+            assert _offer(operations, _of_log(number, CAROL)) is None
+        assert _offer(operations, FIRST) is None, "a member that has written nothing yet has its whole share"
 
 
-def test_of_one_author_so_many_bytes_are_taken_unless_others_follow_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_lifts_a_limit_pays_until_nothing_is_left() -> None:
+    with empty_history() as operations:
+        for number in range(2 * LOGS_OF_ONE):
+            assert _offer(operations, _of_log(number), CAROL.signing_public) is None
+        with pytest.raises(LimitError, match="its author's share"):
+            _offer(operations, _of_log(2 * LOGS_OF_ONE), CAROL.signing_public)
+        assert _offer(operations, _of_log(2 * LOGS_OF_ONE), CAROL.signing_public, ALICE.signing_public) is None, (
+            "an honest member is asked next"
+        )
+        assert operations.paid(GROUP_ID, CAROL.signing_public, BOB.signing_public).logs == LOGS_OF_ONE
+        assert operations.paid(GROUP_ID, ALICE.signing_public, BOB.signing_public).logs == 1
+        assert operations.totals(GROUP_ID, BOB.signing_public).logs == LOGS_OF_ONE
+        assert _offer(operations, _of_log(0, CAROL)) is None, "what it pays for others takes nothing of its own share"
+
+
+def test_whoever_follows_a_third_rival_pays_for_it() -> None:
+    with empty_history() as operations:
+        for each in (FIRST, SECOND, FORK):
+            assert _offer(operations, each) is None
+        assert _offer(operations, THIRD_RIVAL, BOB.signing_public) is None
+        assert operations.paid(GROUP_ID, BOB.signing_public, ALICE.signing_public).forks == 1
+
+
+def test_a_device_pays_for_the_operators_that_it_has_pinned() -> None:
+    with empty_history() as operations:
+        for number in range(LOGS_OF_ONE):
+            assert _offer(operations, _of_log(number)) is None
+        carol = CAROL.signing_public
+        acceptance = Acceptance(
+            operations,
+            _Manifests().manifest,
+            own_payer=lambda _, author: carol if author == BOB.signing_public else None,
+        )
+        judged = acceptance.judge(_of_log(LOGS_OF_ONE))
+        assert not isinstance(judged, Waits)
+        assert judged.lift is not None
+        assert judged.lift.payer == carol
+
+
+def test_admins_are_outside_of_the_limits() -> None:
+    with empty_history() as operations:
+        for number in range(LOGS_OF_ONE + 1):
+            log = Log(BOB.signing_public, Incarnation(number.to_bytes(8)))
+            made = Operation(GROUP_ID, log, 1, None, (), 1, LED.hash, 0, 1, FIRST.body)
+            assert _offer(operations, sign_operation(made, BOB)) is None
+
+
+def test_beyond_its_share_an_author_uses_the_common_room_which_nobody_else_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     length = len(_of_log(0).raw)
+    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", 2 * length)
+    monkeypatch.setattr("covey.core.history.acceptance.COMMON_HISTORY_BYTES", 3 * length)
+    monkeypatch.setattr("covey.core.history.acceptance.MAXIMUM_AUTHOR_BYTES", 4 * length)
+    with empty_history() as operations:
+        for number in range(4):
+            assert _offer(operations, _of_log(number)) is None
+        with pytest.raises(LimitError, match="its author's share"):
+            _offer(operations, _of_log(4))
+        assert _offer(operations, _of_log(4), CAROL.signing_public) is None
+        for number in range(3):
+            assert _offer(operations, _of_log(number, CAROL)) is None
+        with pytest.raises(LimitError, match="its author's share"):
+            _offer(operations, _of_log(3, CAROL))
+        for number in range(2):
+            assert _offer(operations, _of_log(number, ALICE)) is None, "its share is there whatever others use"
+
+
+def test_of_one_author_so_many_bytes_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    length = len(_of_log(0).raw)
+    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", length)
     monkeypatch.setattr("covey.core.history.acceptance.MAXIMUM_AUTHOR_BYTES", 2 * length)
     with empty_history() as operations:
         assert [_offer(operations, _of_log(number)) for number in range(2)] == [None, None]
-        with pytest.raises(LimitError, match="its author's part"):
+        with pytest.raises(LimitError, match="its author's share"):
             _offer(operations, _of_log(2))
-        assert _offer(operations, _of_log(2), wanted=True) is None
-        assert _offer(operations, FIRST) is None, "others are not concerned"
+        assert [_offer(operations, _of_log(number), CAROL.signing_public) for number in (2, 3)] == [None, None]
+        with pytest.raises(LimitError, match="its author's share"):
+            _offer(operations, _of_log(4), CAROL.signing_public)
+        assert _offer(operations, FIRST) is None
 
 
-@pytest.mark.parametrize("wanted", [False, True])
-@pytest.mark.parametrize("bound", ["MAXIMUM_LOGS", "MAXIMUM_HISTORY_BYTES"])
-def test_of_a_group_so_much_is_taken_whoever_follows_it(
-    monkeypatch: pytest.MonkeyPatch, bound: str, *, wanted: bool
-) -> None:
-    most = 2 if bound == "MAXIMUM_LOGS" else 3 * len(_of_log(0).raw) - 1
-    monkeypatch.setattr(f"covey.core.history.acceptance.{bound}", most)
+def test_a_member_that_has_left_gives_its_part_of_the_common_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    length = len(_of_log(0).raw)
+    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", length)
+    monkeypatch.setattr("covey.core.history.acceptance.COMMON_HISTORY_BYTES", length)
     with empty_history() as operations:
         assert [_offer(operations, _of_log(number)) for number in range(2)] == [None, None]
-        with pytest.raises(LimitError, match="the group's history is full"):
-            _offer(operations, _of_log(2), wanted=wanted)
+        assert _offer(operations, _of_log(0, CAROL)) is None
+        with pytest.raises(LimitError):
+            _offer(operations, _of_log(1, CAROL))
+        judged = Acceptance(operations, _Manifests().manifest, lambda _: WITHOUT_BOB).judge(_of_log(1, CAROL))
+        assert not isinstance(judged, Waits)
 
 
 def test_the_manifest_that_holds_is_not_read_again() -> None:

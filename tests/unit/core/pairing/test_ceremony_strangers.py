@@ -36,7 +36,7 @@ from tests.meeting import ANN, BEN, CODE, GROUP, SHOWN, START_US, Meeting, invit
 
 
 def test_a_wrong_code_costs_a_try_and_no_more() -> None:
-    meeting = Meeting(inviter(), joiner(code=b"42-abandon-zero"))
+    meeting = Meeting(inviter(), joiner(code=b"42-abandon-zero-river"))
     for _ in range(3):
         meeting.round()
     assert (meeting.inviting.ending, meeting.joining.ending) == (None, None)
@@ -67,7 +67,7 @@ def test_a_code_outlives_what_is_no_proof() -> None:
 @pytest.mark.parametrize("strangers", [1, PAIRING_TRIES - 1, PAIRING_TRIES, PAIRING_TRIES + 2])
 def test_strangers_who_guess_delay_the_joiner_by_a_minute_each_at_most(strangers: int) -> None:
     inviting = inviter()
-    guessing = [Meeting(inviting, joiner(f"stranger {place}", b"42-abandon-able")) for place in range(strangers)]
+    guessing = [Meeting(inviting, joiner(f"stranger {place}", b"42-abandon-able-river")) for place in range(strangers)]
     meeting = Meeting(inviting, joiner())
     for _ in range(2):
         for each in [*guessing, meeting]:  # whose proofs come first
@@ -82,6 +82,33 @@ def test_strangers_who_guess_delay_the_joiner_by_a_minute_each_at_most(strangers
     assert inviting.met.joiner.keys == BEN.keys
     meeting.round()
     assert [type(event) for event in meeting.events()] == [InviterMet]
+
+
+@pytest.mark.slow
+def test_a_stranger_that_guesses_all_the_time_does_not_keep_the_joiner_out() -> None:
+    """Two wrong proofs a second, 0.6 kB/s, once blocked every code for as long as they went on."""
+    inviting = inviter()
+    proof = from_wire(proof_of(inviting, "eve", b"42-abandon-able-river"))
+    assert isinstance(proof, Proof)
+    for number in range(1_000, 1_000 + PAIRING_TRIES + PAIRING_LINE):
+        with contextlib.suppress(RemoteError):
+            inviting.receive_message(to_wire(replace(proof, confirmation=number.to_bytes(32, "big"))), START_US)
+    list(inviting.messages_to_send(START_US))
+    assert inviting.wrong_tries == PAIRING_TRIES, "the others wait in line"
+    meeting = Meeting(inviting, joiner())
+    for number in range(120):
+        guess = to_wire(replace(proof, confirmation=number.to_bytes(32, "big")))
+        with contextlib.suppress(RemoteError):
+            inviting.receive_message(guess, meeting.now_us)
+        list(inviting.messages_to_send(meeting.now_us))
+        meeting.now_us += PAIRING_TRY_US
+        inviting.handle_deadline(meeting.now_us)
+        meeting.joining.handle_deadline(meeting.now_us)
+        meeting.round()
+        if inviting.met is not None:
+            break
+    assert inviting.met is not None
+    assert inviting.met.joiner.keys == BEN.keys
 
 
 @pytest.mark.slow
@@ -105,7 +132,7 @@ def test_who_has_the_uri_waits_for_no_guesser() -> None:
     own = InviterIntroduction(ANN.keys, "ann", GROUP, SHOWN)
     secrets = {Password.CODE: CODE, Password.URI: bytes(range(16))}
     inviting = Inviter(ANN, own, secrets, START_US + INVITE_US, rng("both"))
-    proof = from_wire(proof_of(inviting, "eve", b"42-abandon-able"))
+    proof = from_wire(proof_of(inviting, "eve", b"42-abandon-able-river"))
     assert isinstance(proof, Proof)
     for number in range(PAIRING_TRIES + PAIRING_LINE + 5):
         with contextlib.suppress(RemoteError):
@@ -123,7 +150,7 @@ def test_a_joiner_finds_the_inviter_among_forged_answers() -> None:
     [answer] = meeting.to_inviter(offer)
     session = from_wire(offer).session
     for number in range(PAIRING_TRIES - 1):
-        forged = Pake(Side.INVITER, b"42-abandon-able", rng(f"eve {number}"))
+        forged = Pake(Side.INVITER, b"42-abandon-able-river", rng(f"eve {number}"))
         meeting.to_joiner(to_wire(Answer(session, forged.element, bytes(32))))
     meeting.to_joiner(to_wire(Answer(session, bytes(32), bytes(32))))  # no element: as if it were not there
     meeting.to_joiner(answer)
@@ -137,7 +164,7 @@ def test_forged_answers_are_guesses_too() -> None:
     meeting = Meeting(inviter(), joiner())
     [offer] = meeting.from_joiner()
     for number in range(PAIRING_TRIES + 5):
-        forged = Pake(Side.INVITER, b"42-abandon-able", rng(f"eve {number}"))
+        forged = Pake(Side.INVITER, b"42-abandon-able-river", rng(f"eve {number}"))
         meeting.to_joiner(to_wire(Answer(from_wire(offer).session, forged.element, bytes(32))))
     assert len(meeting.from_joiner()) == PAIRING_TRIES
     assert [error.code for error in meeting.refused] == ["limit"] * 5
@@ -147,7 +174,7 @@ def test_who_was_answered_by_somebody_else_first_hears_the_inviter() -> None:
     """A stranger answers before the inviter comes: what proves the joiner to the one is no proof for the other."""
     meeting = Meeting(inviter(), joiner())
     [offer] = meeting.from_joiner()
-    forged = Pake(Side.INVITER, b"42-abandon-able", rng("eve"))
+    forged = Pake(Side.INVITER, b"42-abandon-able-river", rng("eve"))
     meeting.to_joiner(to_wire(Answer(from_wire(offer).session, forged.element, bytes(32))))
     for _ in range(2):
         meeting.round()

@@ -82,10 +82,10 @@ def test_group_invites(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("typed", "code"),
     [
-        ("42-abandon-zoo", "42-abandon-zoo"),
-        (" 42 Abandon  ZOO\n", "42-abandon-zoo"),
-        ("7-aban-zoo", "7-abandon-zoo"),
-        ("007-abandoned-zoo", "7-abandon-zoo"),
+        ("42-abandon-zoo-river", "42-abandon-zoo-river"),
+        (" 42 Abandon  ZOO river\n", "42-abandon-zoo-river"),
+        ("7-aban-zoo-rive", "7-abandon-zoo-river"),
+        ("007-abandoned-zoo-river", "7-abandon-zoo-river"),
     ],
 )
 def test_codes_as_people_type_them(typed: str, code: str) -> None:
@@ -94,15 +94,17 @@ def test_codes_as_people_type_them(typed: str, code: str) -> None:
 
 
 def test_a_code_may_carry_the_way_to_its_rendezvous() -> None:
-    code = typed_code("42-aban-zoo-k3xq7bm2")
-    assert (str(code), code.enrolment) == ("42-abandon-zoo", "k3xq7bm2")
-    assert code.password == b"42-abandon-zoo"
+    code = typed_code("42-aban-zoo-river-k3xq7bm2")
+    assert (str(code), code.enrolment) == ("42-abandon-zoo-river", "k3xq7bm2")
+    assert code.password == b"42-abandon-zoo-river"
     assert "k3xq7bm2" not in repr(code)
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "42", "42-abandon", "0-abandon-zoo", "10000-abandon-zoo", "x-abandon-zoo", "4-aba-zoo",
-              "4-abandon-zoom", "4-abandon-zoo-zoo-x", "\u0664-abandon-zoo", "4-abandon-", "9" * 5000 + "-abandon-zoo"],
+    "typed", ["", "42", "42-abandon", "42-abandon-zoo", "0-abandon-zoo-zoo", "10000-abandon-zoo-zoo",
+              "4-aba-zoo-zoo", "4-abandon-zoo-zoom", "4-abandon-zoo-zoo-zoo-x", "\u0664-abandon-zoo-zoo", "4-abandon-",
+              "x-abandon-zoo-zoo",
+              "9" * 5000 + "-abandon-zoo-zoo"],
 )  # fmt: skip
 def test_what_is_no_code(typed: str) -> None:
     with pytest.raises(LocalError) as caught:
@@ -115,9 +117,9 @@ def test_the_words_of_codes_differ_in_four_letters() -> None:
     assert words_at((0, 2047)) == ["abandon", "zoo"]
 
 
-def test_any_two_words_may_be_drawn() -> None:
+def test_any_words_may_be_drawn() -> None:
     codes = [draw_code(below, 9_999) for below in (lambda _: 0, lambda most: most - 1)]
-    assert [str(code) for code in codes] == ["9999-abandon-abandon", "9999-zoo-zoo"]
+    assert [str(code) for code in codes] == ["9999-abandon-abandon-abandon", "9999-zoo-zoo-zoo"]
     assert all(typed_code(str(code)) == code for code in codes)
 
 

@@ -15,6 +15,7 @@ from covey.core.history.kinds import PERSONAL_KINDS, OperationKind
 from covey.core.history.operation import (
     Behind,
     Held,
+    Lift,
     Log,
     LogEnd,
     Operation,
@@ -105,14 +106,35 @@ class OperationTables:
         )
         return [(Log(author, incarnation), last) for author, incarnation, last in rows]
 
-    def totals(self, group_id: GroupId, author: DeviceKey | None = None) -> Totals:
-        """Return how many logs are here, of all authors or of one, and the bytes of their operations."""
-        one = "" if author is None else " AND author = ?"
-        [row] = self._database.run(
-            f"SELECT count(*), coalesce(sum(length), 0) FROM operation_log WHERE group_id = ?{one}",  # noqa: S608
-            (group_id,) if author is None else (group_id, author),
+    def totals(self, group_id: GroupId, author: DeviceKey) -> Totals:
+        [held] = self._database.run(
+            "SELECT count(*), coalesce(sum(length), 0) FROM operation_log WHERE group_id = ? AND author = ?",
+            (group_id, author),
         )
-        return Totals(*row)
+        [paid] = self._database.run(
+            "SELECT coalesce(sum(logs), 0), coalesce(sum(length), 0) FROM operation_lift "
+            "WHERE group_id = ? AND author = ?",
+            (group_id, author),
+        )
+        return Totals(held[0] - paid[0], held[1] - paid[1])
+
+    def lengths(self, group_id: GroupId) -> dict[DeviceKey, int]:
+        rows = self._database.run(
+            "SELECT author, sum(length) FROM operation_log WHERE group_id = ? GROUP BY author", (group_id,)
+        )
+        held = {DeviceKey(author): length for author, length in rows}
+        for author, length in self._database.run(
+            "SELECT author, sum(length) FROM operation_lift WHERE group_id = ? GROUP BY author", (group_id,)
+        ):
+            held[author] = held.get(author, 0) - length
+        return held
+
+    def paid(self, group_id: GroupId, payer: DeviceKey, author: DeviceKey) -> Lift:
+        row = self._database.first(
+            "SELECT logs, forks, length FROM operation_lift WHERE group_id = ? AND author = ? AND payer = ?",
+            (group_id, author, payer),
+        )
+        return Lift(payer, *(row or (0, 0, 0)))
 
     def heads(self, group_id: GroupId) -> list[OperationId]:
         rows = self._database.run("SELECT hash FROM operation_head WHERE group_id = ? ORDER BY hash", (group_id,))
@@ -132,8 +154,16 @@ class OperationTables:
         )
         return None if row is None else row[0]
 
-    def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
+    def add(
+        self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False, lift: Lift | None = None
+    ) -> None:
         group_id, log = operation.group_id, operation.log
+        if lift is not None:
+            self._database.run(
+                "INSERT INTO operation_lift VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "logs = logs + excluded.logs, forks = forks + excluded.forks, length = length + excluded.length",
+                (group_id, log.author, lift.payer, lift.logs, lift.forks, lift.length),
+            )
         self._database.run(
             "INSERT INTO operation (arrival, group_id, hash, height, author, incarnation, number, manifest_version, "
             "kind, stored_at, raw, late, frontier, node, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -289,7 +319,15 @@ class OperationTables:
 
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's history."""
-        tables = ("operation", "operation_log", "operation_head", "announcement", "order_frontier", "landed_orders")
+        tables = (
+            "operation",
+            "operation_log",
+            "operation_lift",
+            "operation_head",
+            "announcement",
+            "order_frontier",
+            "landed_orders",
+        )
         for table in (*tables, "landed_membership", "catching_up", "graph_offer"):
             self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names
         self.forgotten.forget(group_id)

@@ -475,6 +475,17 @@ CREATE TABLE operation_log (
     PRIMARY KEY (group_id, author, incarnation)
 ) STRICT, WITHOUT ROWID;
 
+-- What one author pays for another beyond that one's own share of a history.
+CREATE TABLE operation_lift (
+    group_id          BLOB    NOT NULL,
+    author            BLOB    NOT NULL,
+    payer             BLOB    NOT NULL,
+    logs              INTEGER NOT NULL,
+    forks             INTEGER NOT NULL,               -- operations under a number that has enough to prove a fork
+    length            INTEGER NOT NULL,
+    PRIMARY KEY (group_id, author, payer)
+) STRICT, WITHOUT ROWID;
+
 -- How often this device has forgotten what it wrote to a group in an incarnation: each time it begins another log.
 CREATE TABLE own_log (
     group_id          BLOB    NOT NULL,
