@@ -20,13 +20,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
 from covey.core.group.device_labels import DeviceLabels
-from covey.core.ids import DeviceKey, NoisePublic, printable, truncate_utf8
+from covey.core.ids import DeviceKey, GroupId, NoisePublic, OperationId, printable, truncate_utf8
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
@@ -35,11 +36,14 @@ from covey.limits.actions import CLOCK_SETTLES_US
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.ports import UDP_PREFIX, AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp
-from covey_boards.bridge_needs import BoardFirmware, BoardOperators, BridgeStore, ComingLines
 from covey_boards.device import identity
 from covey_boards.line import NO_COLLECTOR, Line
 from covey_boards.shared import line_orders, messages
 from covey_boards.unnamed_boards import UnnamedBoards
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+    from covey_boards.updates import BoardUpdates
 
 _TIME_US = 600_000_000
 _BUSY_LINE_US = 10_000
@@ -80,6 +84,49 @@ _LINE_EVENTS = 32
 _NUMBER_NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 
+@dataclass(frozen=True, slots=True)
+class BoardOrder:
+    """An order that is for a board: its bytes, then those of approvals of it; who is to know what became of it."""
+
+    id: OperationId
+    raws: tuple[bytes, ...]
+    hearers: Collection[DeviceKey]
+    has_deadline: bool
+    """Whether the board has to know what time it is."""
+
+
+class BoardOperators(Protocol):
+    """What operators want of boards. The application knows, which this package may not import."""
+
+    def operators(self, group_id: GroupId) -> tuple[int, list[DeviceKey]]:
+        """Return how many operators an order needs, and the few that a board pins; nobody: (1, [])."""
+
+    def next_order(self, board: DeviceKey, software: str, node: Node, now: Now) -> BoardOrder | None:
+        """Return what a board is to be told next."""
+
+    def receive(self, board: DeviceKey, body: bytes, signature: bytes, node: Node, now: Now) -> bool:
+        """Take what a board has signed of an order; return whether it has been dealt with."""
+
+
+class ComingLines(Protocol):
+    """Lines that nobody configured one by one: `UdpSocket` has them, and tests have some in memory."""
+
+    def start(self) -> None:
+        """Begin to listen."""
+
+    def stop(self) -> None:
+        """End that."""
+
+    def new_lines(self) -> Sequence[SerialLink]:
+        """Return the lines that have come up for the first time since the last call."""
+
+    def trust(self, line: SerialLink, others: Sequence[SerialLink]) -> None:
+        """Note that a member of a group is on a line, and on none of the others any more."""
+
+    def has_ended(self, line: SerialLink) -> bool:
+        """Say whether a line is there no more."""
+
+
 class Bridge:
     """Implements `runtime.Role`: the lines of one gateway.
 
@@ -94,11 +141,11 @@ class Bridge:
     def __init__(
         self,
         links: Sequence[SerialLink],
-        store: BridgeStore,
+        store: SqliteStore,
         synchronised: Callable[[], bool],
         report: Report,
         orders: BoardOperators | None = None,
-        firmware: BoardFirmware | None = None,
+        firmware: BoardUpdates | None = None,
         coming: ComingLines | None = None,
     ) -> None:
         self._lines = [Line(link) for link in links]

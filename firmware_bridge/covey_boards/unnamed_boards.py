@@ -7,17 +7,20 @@ never does: its line alone is known, and what it says is a condition of that lin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from covey.core.now import Now
 from covey.ports import LINE_CONDITION
-from covey_boards.bridge_needs import BridgeStore
 from covey_boards.line import Line
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
 
 
 class UnnamedBoards:
     """The lines on which something speaks that has not said who it is. What strangers say is not kept."""
 
-    def __init__(self, store: BridgeStore) -> None:
+    def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._noted: dict[str, str] = {}
 

@@ -13,10 +13,9 @@ docs/protocol.md, section 18, "Firmware".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.ids import DeviceKey, printable
@@ -24,10 +23,11 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import RemoteError
 from covey.limits.board import BOARD_PART_BYTES, MAXIMUM_BOARD_IMAGE_BYTES
-from covey.ports import Report, Transactions
+from covey.ports import Report
 from covey_boards.shared import line_orders, messages
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey_boards.images import BoardImage
 
 FIRMWARE_CONDITION = "firmware "
@@ -42,24 +42,6 @@ _POLL_US = 10_000_000
 _NOTE_US = 5_000_000
 
 
-class FirmwareConditions(Protocol):
-    """What the agent knows of the world, by name."""
-
-    def set(self, name: str, value: str, now_us: int) -> None:
-        """Note it."""
-
-    def values(self) -> Mapping[str, tuple[str, int]]:
-        """Return each one, and since when."""
-
-
-class UpdateStore(Transactions, Protocol):
-    """The store as this needs it."""
-
-    @property
-    def conditions(self) -> FirmwareConditions:
-        """What the agent knows of the world."""
-
-
 @dataclass(slots=True)
 class _Progress:
     """How far one board has come: `said` is what it said last."""
@@ -72,9 +54,9 @@ class _Progress:
 
 
 class BoardUpdates:
-    """Implements `bridge.BoardFirmware`; `path` is where an installer puts a firmware."""
+    """The firmware that boards are to run; `path` is where an installer puts a firmware."""
 
-    def __init__(self, path: Path, store: UpdateStore, report: Report) -> None:
+    def __init__(self, path: Path, store: SqliteStore, report: Report) -> None:
         self._path = path
         self._store = store
         self._report = report

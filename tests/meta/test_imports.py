@@ -96,7 +96,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.cli": ("covey",),
     "covey_boards.shared": ("covey_boards.shared",),
     "covey_boards.device": ("covey_boards.device", "covey_boards.shared"),
-    "covey_boards": (*_CORE, "covey.ports", "covey.config", "covey_boards"),
+    "covey_boards": (*_CORE, "covey.ports", "covey.config", "covey.adapters.sqlite", "covey_boards"),
     "covey_ingest": (
         *(*_CORE, "covey.config.tables_options", "covey_ingest"),
         *(

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from covey.app.orders.command_role import PinnedCommands
 from covey.app.orders.ordered_actions import OrderedActions
+from covey.app.orders.pinned_commands import PinnedCommands
 from covey.core.actions.definition import ActionDefinition, Ends, Integer, Invocation, LimitedText
 from covey.core.actions.execution import Execution
 from covey.core.actions.installing import Installing

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from covey.app.orders.command_role import PinnedCommands
 from covey.app.orders.ordered_actions import OrderedActions
+from covey.app.orders.pinned_commands import PinnedCommands
 from covey.app.relays.export_files import export_files, import_files
 from covey.config.schema import Config, OperationsConfig
 from covey.core.actions.commands import ObeyedSince

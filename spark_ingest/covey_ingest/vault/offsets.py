@@ -60,6 +60,9 @@ class VaultListing(Protocol):
     def entries(self, node: str, manifest: VaultManifest, first: int, last: int) -> tuple[SegmentEntry, ...] | Trouble:
         """Return the segments that hold these positions."""
 
+    def opens(self, node: str, first: int, last: int) -> bool:
+        """Say whether the segments of these positions are there and whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Position:

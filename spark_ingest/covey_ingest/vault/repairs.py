@@ -17,7 +17,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,7 @@ import pyarrow.compute as pc
 from covey_ingest.committer.committed import batch_folder
 from covey_ingest.committer.state_file import read_state, replace_state
 from covey_ingest.task.schema import RowKind
-from covey_ingest.vault.offsets import Span
+from covey_ingest.vault.offsets import Span, VaultListing
 from covey_ingest.vault.vaults import qualified
 
 SCHEMA = pa.schema(
@@ -86,13 +85,6 @@ def _spans_of(files: list[Path], home: str) -> pa.Table:
     return found.set_column(3, SCHEMA.field("vault"), pc.if_else(pc.equal(vaults, home), "", vaults))
 
 
-class Whole(Protocol):
-    """Who can say whether segments are whole: a `VaultReader`, or several."""
-
-    def opens(self, node: str, first: int, last: int) -> bool:
-        """Say whether the segments of these positions are there and whole."""
-
-
 @dataclass(slots=True)
 class _Wait:
     due: float = 0.0
@@ -107,7 +99,7 @@ class Prober:
         self._written_ns = 0
         self._waits: dict[Span, _Wait] = {}
 
-    def whole(self, reader: Whole) -> list[Span]:
+    def whole(self, reader: VaultListing) -> list[Span]:
         """Return spans that can be read now, of those whose turn it is (rule 2)."""
         self._refresh()
         now = time.monotonic()

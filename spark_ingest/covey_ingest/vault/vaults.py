@@ -74,7 +74,7 @@ class FollowedVault:
 
 
 class Vaults:
-    """The readers of several vaults. Implements `offsets.VaultListing` and `repairs.Whole`."""
+    """The readers of several vaults. Implements `offsets.VaultListing`, as each of them does."""
 
     def __init__(self, followed: Sequence[tuple[VaultPlace, VaultReader]], home: str = "") -> None:
         """Know them by their ids; `home` is the first one's where none is named.

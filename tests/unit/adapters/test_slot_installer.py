@@ -165,6 +165,8 @@ class Device:
         assert name == "pump"
         return self._definition
 
+    action = defined
+
     def _moment(self) -> Moment:
         return Moment(self._now_us, True, b"1", monotonic_us=self._now_us)
 

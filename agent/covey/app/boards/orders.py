@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.app.device.pins import pins
@@ -37,6 +36,7 @@ from covey.errors import LocalError, RemoteError
 from covey.limits.actions import RESULTS_OF_ONE
 from covey.limits.board import MAXIMUM_BOARD_OPERATORS, MAXIMUM_BOARD_ORDER_BYTES
 from covey.ports import Report
+from covey_boards.bridge import BoardOrder
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
@@ -50,36 +50,10 @@ _WITHOUT = "its firmware takes no orders"
 _TOO_LONG = f"an order and its approvals have more than {MAXIMUM_BOARD_ORDER_BYTES} bytes"
 
 
-@dataclass(frozen=True, slots=True)
-class BoardOrder:
-    """An order that is for a board: its bytes, then those of approvals of it; who is to know what became of it."""
-
-    id: OperationId
-    raws: tuple[bytes, ...]
-    hearers: Collection[DeviceKey]
-    has_deadline: bool
-
-
-class JudgedOrders(Protocol):
-    """What operators want of boards, by what this device knows."""
-
-    def stamp(self, node: Node, group: GroupManifest) -> object:
-        """Return another object whenever other orders may count."""
-
-    def of_board(self, node: Node, group: GroupManifest, board: Member) -> Sequence[OperationId]:
-        """Return the orders that count for a board, in the order in which they are to be done."""
-
-    def read(self, group: GroupManifest, order: OperationId) -> BoardOrder:
-        """Return one of them."""
-
-    def pinned(self, group_id: GroupId) -> tuple[int, Sequence[DeviceKey]]:
-        """Return how many operators an order needs, and whom this device's owner has pinned."""
-
-
 class BoardOrders:
-    """Implements `bridge.BoardOperators`."""
+    """Implements `bridge.BoardOperators`, by orders that were judged here."""
 
-    def __init__(self, store: SqliteStore, judged: JudgedOrders, report: Report) -> None:
+    def __init__(self, store: SqliteStore, judged: PinnedBoardOrders, report: Report) -> None:
         self._store = store
         self._judged = judged
         self._report = report
@@ -193,7 +167,7 @@ class _Group:
 
 
 class PinnedBoardOrders:
-    """What the operators want of boards whom a gateway's owner has pinned; implements `board_orders.JudgedOrders`."""
+    """What the operators want of boards whom a gateway's owner has pinned."""
 
     def __init__(self, device: Device) -> None:
         self._device = device

@@ -6,8 +6,8 @@ one alert is then that it listens to nobody.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sized
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from covey.app.fleet.devices import HERE, SELF
 from covey.app.fleet.fleet import local_time
@@ -19,6 +19,7 @@ from covey.core.ids import printable
 from covey.limits.alerts import ALERT_NAMED
 
 if TYPE_CHECKING:
+    from covey.app.fleet.fleet import FleetKeys
     from covey.app.fleet.documents import Fleet, FleetDevice, FleetValue
     from covey.config.schema import AlertsConfig
 
@@ -44,10 +45,6 @@ _TITLES = {
 """What a message is about, where it has begun and where it has ended."""
 
 Findings = Iterator[tuple[Subject, AlertFinding | None]]
-
-
-class Keys(Sized, Container[str], Protocol):
-    """The keys of all devices of a fleet, in hex."""
 
 
 def findings_of(
@@ -134,7 +131,7 @@ def _value(device: FleetDevice, value: FleetValue, now_us: int, config: AlertsCo
             yield disk, None
 
 
-def message_of(notice: Notice, devices: Keys, at_us: int, number: int) -> AlertMessage:
+def message_of(notice: Notice, devices: FleetKeys | Collection[str], at_us: int, number: int) -> AlertMessage:
     """Return a notice in words.
 
     Args:
@@ -150,7 +147,7 @@ def message_of(notice: Notice, devices: Keys, at_us: int, number: int) -> AlertM
     return AlertMessage(f"{at_us:x}-{number}", notice.kind, notice.ended, title, text, at_us, named[:ALERT_NAMED])
 
 
-def _lines(notice: Notice, devices: Keys, at_us: int, named: int) -> Iterator[str]:
+def _lines(notice: Notice, devices: FleetKeys | Collection[str], at_us: int, named: int) -> Iterator[str]:
     is_most = notice.kind is AlertKind.SILENT and named >= _MANY and 2 * named > len(devices)
     if is_most and not notice.ended:
         since = local_time(min(each.since_us for _, each in notice.episodes), at_us)

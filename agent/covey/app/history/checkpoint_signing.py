@@ -5,8 +5,8 @@ A device computes each proposed state itself and signs only its own result. It r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.core.group.device_labels import DeviceLabels
@@ -30,17 +30,16 @@ _LOOK_US = 5_000_000
 """Between two looks at what others propose: making a state anew can take a second."""
 
 
-class Proposals(Protocol):
-    """Returns what each author of a group has proposed last."""
-
-    def __call__(self, node: Node, group: GroupManifest) -> Iterable[Checkpoint]:
-        """Return it."""
-
-
 class CheckpointSigning:
-    """Looks at what was proposed since it has looked last."""
+    """Looks at what was proposed since it has looked last; `proposals` returns each author's last one in a group."""
 
-    def __init__(self, store: Transactions, arrivals: OperationTables, proposals: Proposals, report: Report) -> None:
+    def __init__(
+        self,
+        store: Transactions,
+        arrivals: OperationTables,
+        proposals: Callable[[Node, GroupManifest], Iterable[Checkpoint]],
+        report: Report,
+    ) -> None:
         self._store = store
         self._arrivals = arrivals
         self._proposals = proposals

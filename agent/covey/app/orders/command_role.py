@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
@@ -15,32 +13,25 @@ from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.adapters.unit_programs import UnitPrograms
 from covey.app.device.pins import pins
 from covey.app.orders.action_programs import ActionPrograms, agent_actions
-from covey.app.orders.kept_orders import KeptOrders
-from covey.app.orders.ordered_actions import OrderedActions, OrderedGroup
+from covey.app.orders.ordered_actions import OrderedActions
 from covey.app.orders.owners_actions import defined_action, owners_action
+from covey.app.orders.pinned_commands import PinnedCommands
 from covey.config.actions import COVEY
-from covey.core.actions.commands import Halted, Moment, ObeyedSince
 from covey.core.actions.definition import ActionDefinition, Invocation, ProgramBounds
 from covey.core.actions.execution import Execution
-from covey.core.actions.given import GroupCommands, NewCommands
 from covey.core.actions.installation import Installation
 from covey.core.actions.installing import Installing
 from covey.core.actions.results import NOT_FETCHED
-from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
-from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
+from covey.core.ids import OperationId
 from covey.errors import ActionError
 from covey.limits.units import MIB
 
 if TYPE_CHECKING:
-    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device.device import Device
     from covey.app.loop.runtime import AgentRole
-    from covey.core.node import Node
-    from covey.core.orders.authority import Pins
-    from covey.core.records.orders import CommandRecords
 
 
 _BOUNDS = ProgramBounds(time_us=600_000_000, memory_bytes=512 * MIB)
@@ -99,9 +90,6 @@ class StagedFiles:
                 path.unlink(missing_ok=True)
 
 
-_KINDS = (OperationKind.OPERATOR, OperationKind.COMMAND, OperationKind.APPROVAL, OperationKind.RELEASE)
-
-
 def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[AgentRole]) -> OrderedActions:
     """Return the role that does what operators have told a device to do; `roles` are those that can be told."""
     commands, path, owner = device.store.commands, device.folder.action_socket, OwnerActions(device)
@@ -129,8 +117,7 @@ def end_obeying(device: Device) -> None:
 
 
 class OwnerActions:
-    """The actions that a device's owner lets operators have done; implements `execution.ActionOwner`
-    and `installing.InstallerOwner`.
+    """The actions that a device's owner lets operators have done; implements `installing.ActionOwner`.
 
     What they are is read anew each time.
     """
@@ -153,57 +140,3 @@ class OwnerActions:
             ActionError: it is none.
         """
         return defined_action(self._device.folder.actions, name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ordered:
-    """Implements `ordered_actions.OrderedGroup`."""
-
-    group: GroupManifest
-    member: Member
-    commands: GroupCommands
-
-    @property
-    def counting(self) -> tuple[OperationId, ...]:
-        return self.commands.counting
-
-    @property
-    def halted(self) -> Halted:
-        return self.commands.halted
-
-    @property
-    def operators(self) -> frozenset[DeviceKey]:
-        return frozenset(self.commands.operators)
-
-    @property
-    def judgement(self) -> GroupCommands:
-        return self.commands
-
-    def new(self, since: ObeyedSince, records: CommandRecords, moment: Moment) -> NewCommands:
-        return self.commands.new(self.member, since, records.knows, moment)
-
-
-class PinnedCommands:
-    """What the operators want done whom a device's owner has pinned; implements `ordered_actions.Commands`."""
-
-    def __init__(self, store: SqliteStore, pins_of: Callable[[GroupId], Pins]) -> None:
-        self._store = store
-        self._orders = KeptOrders(
-            store, _KINDS, pins_of, partial(GroupCommands, store.operations, store.groups.manifest)
-        )
-
-    def groups(self, node: Node) -> list[OrderedGroup]:
-        """Return the groups that have operators."""
-        own = node.identity.signing_public
-        found: list[OrderedGroup] = []
-        for group in node.groups.joined():
-            member = group.member(own)
-            if member is not None and not member.is_board:
-                commands = self._orders.of(node, group)
-                if any(group.member(operator) for operator in commands.operators):
-                    found.append(_Ordered(group, member, commands))
-        return found
-
-    def incarnation(self) -> Incarnation:
-        """Return the present one."""
-        return self._store.incarnations.present()

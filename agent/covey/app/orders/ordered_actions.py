@@ -6,22 +6,21 @@ here waits for a program: a turn looks and goes on. `Trials` asks members to ack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.actions.commands import NOTHING_HALTED, CommandRecord, Halted, Moment, ObeyedSince
 from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, Execution
-from covey.core.actions.given import NewCommands
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import Installed, Installing, StepBegun
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.orders import Obeying
-from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId, Place
+from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
@@ -30,6 +29,7 @@ from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Tra
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.app.orders.pinned_commands import OrderedGroup, PinnedCommands
     from covey.core.records.orders import CommandRecords
 
 
@@ -74,43 +74,6 @@ _RETRY_US = 1_000_000
 """Until a result is queued that did not fit into the outbox."""
 
 
-class OrderedGroup(Protocol):
-    """A group in which operators have a say on this device."""
-
-    @property
-    def group(self) -> GroupManifest:
-        """The group."""
-
-    @property
-    def counting(self) -> Collection[OperationId]:
-        """The commands that count, for whomever they are."""
-
-    @property
-    def halted(self) -> Halted:
-        """The releases that do not go on."""
-
-    @property
-    def operators(self) -> frozenset[DeviceKey]:
-        """Who is one."""
-
-    @property
-    def judgement(self) -> object:
-        """Return another object whenever other commands may count."""
-
-    def new(self, since: ObeyedSince, records: CommandRecords, moment: Moment) -> NewCommands:
-        """Return what this device has not taken yet."""
-
-
-class Commands(Protocol):
-    """What operators want done, by what this device knows."""
-
-    def groups(self, node: Node) -> list[OrderedGroup]:
-        """Return the groups that have operators."""
-
-    def incarnation(self) -> Incarnation:
-        """Return the present one: records of an earlier one may not be all."""
-
-
 @dataclass(slots=True)
 class _Running:
     begun: Begun | StepBegun
@@ -133,7 +96,7 @@ class OrderedActions:
         store: SqliteStore,
         records: CommandRecords,
         execution: Execution,
-        commands: Commands,
+        commands: PinnedCommands,
         programs: Programs,
         clock: Clock,
         report: Report,

@@ -40,18 +40,8 @@ _LOOK_US = 60_000_000
 _SECOND_US = 1_000_000
 
 
-class Orders(Protocol):
-    """What operators want, by what this device knows."""
-
-    def desired(self, node: Node) -> list[Desired]:
-        """Return what is wanted of this device, each key once."""
-
-    def hearers(self, node: Node, group_id: GroupId) -> list[DeviceKey]:
-        """Return who is to know what became of it: operators, and collectors."""
-
-
 class Layer(Protocol):
-    """The layer of the configuration that operators make, and what follows of a change of it."""
+    """The layer of the configuration that operators make. A device has one, and one is simulated."""
 
     def write(self) -> bool:
         """Have it be what is stored; return whether it was not."""
@@ -71,7 +61,7 @@ class OrderedSettings:
         store: Transactions,
         records: OrderedSettingRecords,
         obedience: Obedience,
-        orders: Orders,
+        orders: PinnedOperators,
         layer: Layer,
         restart: Callable[[], None],
         report: Report,
@@ -189,7 +179,7 @@ def settings_role(device: Device, restart: Callable[[], None]) -> OrderedSetting
 
 
 class PinnedOperators:
-    """What the operators want whom a device's owner has pinned; implements `Orders`."""
+    """What the operators want whom a device's owner has pinned."""
 
     def __init__(self, device: Device) -> None:
         weigh = partial(GroupSettings, device.store.operations)

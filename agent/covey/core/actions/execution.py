@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.actions import results
 from covey.core.actions.commands import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
-from covey.core.actions.installing import Installing
+from covey.core.actions.installing import ActionOwner, Installing
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.actions.secrets import redacted
 from covey.core.crypto import NoiseKeys
@@ -42,17 +42,6 @@ if TYPE_CHECKING:
 _LOST = "this device has lost its records of what it did; it may be done, and is not repeated"
 _FORGOTTEN = "what was to be done was forgotten by all whom this device has met before it came here; nothing was done"
 _WENT_DOWN = "the device went down while it was being done; it may be done, and is not repeated"
-
-
-class ActionOwner(Protocol):
-    """What the device's owner has laid down, at the moment."""
-
-    def action(self, name: str) -> ActionDefinition:
-        """Return an action that is allowed.
-
-        Raises:
-            ActionError: it is not, or is none.
-        """
 
 
 @dataclass(frozen=True, slots=True)

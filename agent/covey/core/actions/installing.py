@@ -73,8 +73,15 @@ _STEPS = {
 """What is run next in a phase, once the file is there; on trial nothing is."""
 
 
-class InstallerOwner(Protocol):
-    """What the device's owner has laid down, at the moment."""
+class ActionOwner(Protocol):
+    """The actions that the device's owner has defined, at the moment. A device has them, and simulated ones do."""
+
+    def action(self, name: str) -> ActionDefinition:
+        """Return an action that is allowed.
+
+        Raises:
+            ActionError: it is not, or is none.
+        """
 
     def defined(self, name: str) -> ActionDefinition:
         """Return an action, allowed or not.
@@ -124,7 +131,7 @@ class Installed:
 class Installing:
     """Says what is to be run next. Each method that changes something is one transaction of the caller's."""
 
-    def __init__(self, records: InstallationRecords, owner: InstallerOwner, staging: Staging) -> None:
+    def __init__(self, records: InstallationRecords, owner: ActionOwner, staging: Staging) -> None:
         self._records = records
         self._owner = owner
         self._staging = staging

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.queued import Lane
@@ -56,12 +56,8 @@ from covey.limits.link import (
     RETRY_US_MIN,
 )
 
-
-class Jitter(Protocol):
-    """A source of uniform integers."""
-
-    def __call__(self, low: int, high: int, /) -> int:
-        """Return an integer between `low` and `high`, both included."""
+Jitter = Callable[[int, int], int]
+"""Returns a uniform integer between two, both included."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from covey.adapters.sqlite.file.salvage import salvage
-from covey.app.orders.command_role import PinnedCommands
 from covey.app.orders.ordered_actions import OrderedActions
+from covey.app.orders.pinned_commands import PinnedCommands
 from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation, ProgramBounds
 from covey.core.actions.execution import Execution

@@ -12,7 +12,13 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import Device as OpenedDevice
 from covey.app.device.device import device_on
 from covey.app.orders.owner_rules import OwnerRules
-from covey.app.orders.setting_role import ConfiguredLayer, OrderedSettings, give_back, write_layer_at_start
+from covey.app.orders.setting_role import (
+    ConfiguredLayer,
+    OrderedSettings,
+    PinnedOperators,
+    give_back,
+    write_layer_at_start,
+)
 from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.node import Node
@@ -24,7 +30,7 @@ _GROUP = GroupId(bytes(32))
 _KIM = DeviceKey(bytes([7]) * 32)
 
 
-class Orders:
+class Orders(PinnedOperators):
     """What operators want."""
 
     def __init__(self) -> None:
