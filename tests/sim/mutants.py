@@ -32,6 +32,7 @@ from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
 from covey.core.group.revocation import Revoke
 from covey.core.group.trust import GroupTrust
+from covey.core.history.heads import HeadsExchange
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import queued as lanes_module
 from covey.core.link import sealer as sealer_module
@@ -51,7 +52,6 @@ from covey.core.membership import voting as voting_module
 from covey.core.membership.actions import GroupActions
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.gathering import Gathering
-from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership

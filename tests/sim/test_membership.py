@@ -13,9 +13,9 @@ import pytest
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import GroupManifest, Mode, sign_manifest
 from covey.core.group.messages import Bundle, GroupSend
+from covey.core.history.heads import HeadsExchange
 from covey.core.membership import maintenance
 from covey.core.membership.events import RemovedFromGroup
-from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.public_joins import PublicJoins
 from covey.core.pairing.uri import GroupUri
 from covey.core.wire.heads import HeadsReport

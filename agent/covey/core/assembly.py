@@ -26,6 +26,7 @@ from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
 from covey.core.history.exchange import HistoryExchange
+from covey.core.history.heads import HeadsExchange
 from covey.core.history.history import History
 from covey.core.history.importing import HistoryImport
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
@@ -41,7 +42,6 @@ from covey.core.membership.actions import GroupActions
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.expiry import LeftGroups
 from covey.core.membership.groups import Groups
-from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership

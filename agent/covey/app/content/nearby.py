@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
-from covey.app.content.nearby_files import NearbyFiles
-from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION, STORE_CONDITION
+from covey.app.content.nearby_files import NearbyFiles, NearbyNotes
 from covey.app.device.addresses import host_and_port
 
 if TYPE_CHECKING:
@@ -47,30 +46,15 @@ def nearby_role(device: Device) -> NearbyFiles:
         store = ContentStore(open_object_store(config.store, device.folder.path))
     nearby = _Nearby(server, discovery, peers if config.lan else [], store)
     own = device.node.identity.signing_public
-    return NearbyFiles(nearby, device.store.content, own, device.clock, report, _Notes(device), device.waking.wake)
-
-
-class _Notes:
-    """Implements `nearby_files.NearbyNotes`: what status and metrics show."""
-
-    def __init__(self, device: Device) -> None:
-        self._store, self._clock = device.store, device.clock
-
-    def peers(self, number: int) -> None:
-        """Note how many peers there are."""
-        with self._store.transaction():
-            self._store.conditions.set(PEERS_CONDITION, str(number), self._clock.wall_us())
-
-    def store(self, trouble: str) -> None:
-        """Note why the object store refuses."""
-        with self._store.transaction():
-            self._store.conditions.set(STORE_CONDITION, trouble, self._clock.wall_us())
-
-    def came(self, size: int) -> None:
-        """Count a file that came from a place nearby."""
-        with self._store.transaction():
-            self._store.counters.count(NEARBY_FILES)
-            self._store.counters.count(NEARBY_BYTES, size)
+    return NearbyFiles(
+        nearby,
+        device.store.content,
+        own,
+        device.clock,
+        report,
+        NearbyNotes(device.store, device.clock),
+        device.waking.wake,
+    )
 
 
 def _has_zeroconf() -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION, STORE_CONDITION
 from covey.core.content.messages import WantedFile
 from covey.core.content.nearer import NearEnd, look_us, read_from
 from covey.core.content.progress import FileProgress
@@ -30,6 +31,7 @@ from covey.ports import Clock, ContentPlace, GivenFile, Report
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.content import ContentTable
+    from covey.adapters.sqlite.store import SqliteStore
 
 
 _OFFER_US = 200_000
@@ -80,17 +82,27 @@ class Nearby(Protocol):
         """Give nothing any more."""
 
 
-class NearbyNotes(Protocol):
-    """What others are shown of it."""
+class NearbyNotes:
+    """What status and metrics show of it."""
+
+    def __init__(self, store: SqliteStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
 
     def peers(self, number: int) -> None:
         """Note how many peers there are."""
+        with self._store.transaction():
+            self._store.conditions.set(PEERS_CONDITION, str(number), self._clock.wall_us())
 
     def store(self, trouble: str) -> None:
-        """Note why the object store refuses; empty where it does not."""
+        """Note why the object store refuses."""
+        with self._store.transaction():
+            self._store.conditions.set(STORE_CONDITION, trouble, self._clock.wall_us())
 
     def came(self, size: int) -> None:
-        """Count a file of so many bytes that came from a place nearby."""
+        """Count a file that came from a place nearby."""
+        with self._store.transaction():
+            self._store.counters.count(NEARBY_FILES)
+            self._store.counters.count(NEARBY_BYTES, size)
 
 
 @dataclass(slots=True)

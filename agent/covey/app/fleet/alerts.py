@@ -19,8 +19,8 @@ from covey.core.ids import printable
 from covey.limits.alerts import ALERT_NAMED
 
 if TYPE_CHECKING:
-    from covey.app.fleet.fleet import FleetKeys
     from covey.app.fleet.documents import Fleet, FleetDevice, FleetValue
+    from covey.app.fleet.fleet import FleetKeys
     from covey.config.schema import AlertsConfig
 
 _MINUTE_US = 60_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from covey.core.history.heads import HeadsExchange
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.imprints import Imprints
 from covey.core.link.queued import Quarantined
@@ -13,7 +14,6 @@ from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.membership.groups import Groups
-from covey.core.membership.heads import HeadsExchange
 from covey.core.now import Now
 from covey.core.receiving.receiver import Receiver
 from covey.core.routing.forwarding import board_member

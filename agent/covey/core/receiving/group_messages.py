@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from covey.core.events import Event
 from covey.core.group.messages import Bundle, GroupSend
+from covey.core.history.heads import HeadsExchange
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.events import InvitationState, JoinRefused, VoteCast
-from covey.core.membership.heads import HeadsExchange
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership

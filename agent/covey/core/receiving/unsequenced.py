@@ -13,11 +13,11 @@ from covey.core.content.exchange import ContentExchange
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
 from covey.core.history.exchange import HistoryExchange
+from covey.core.history.heads import HeadsExchange
 from covey.core.link.send_queue import SendQueue
 from covey.core.mailbox.mailboxes import Mailboxes
 from covey.core.membership.expiry import LeftGroups
 from covey.core.membership.groups import Groups
-from covey.core.membership.heads import HeadsExchange
 from covey.core.now import Now
 from covey.core.presence.heartbeat import Heartbeat
 from covey.core.receiving.acknowledgements import Acknowledgements

@@ -10,7 +10,8 @@ import pytest
 
 from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.content import ContentState
-from covey.app.content.nearby_files import NearbyFiles
+from covey.adapters.sqlite.store import SqliteStore
+from covey.app.content.nearby_files import NearbyFiles, NearbyNotes
 from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
 from covey.core.ids import ContentHash
 from covey.errors import PeerError
@@ -92,6 +93,28 @@ class Around:
         """Nothing is open."""
 
 
+class Notes(NearbyNotes):
+    """Remembers, too, what it noted."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        super().__init__(store, SystemClock())
+        self.noted: list[int] = []
+        self.counted: list[int] = []
+        self.troubles: list[str] = []
+
+    def peers(self, number: int) -> None:
+        super().peers(number)
+        self.noted.append(number)
+
+    def store(self, trouble: str) -> None:
+        super().store(trouble)
+        self.troubles.append(trouble)
+
+    def came(self, size: int) -> None:
+        super().came(size)
+        self.counted.append(size)
+
+
 class Pair:
     """Ann has put a file, ben wants it; relays bring nothing unless they are carried."""
 
@@ -125,30 +148,16 @@ class Pair:
         }
         self.around = Around()
         self.lines: list[str] = []
-        self.noted: list[int] = []
-        self.counted: list[int] = []
-        self.troubles: list[str] = []
+        self.notes = Notes(self.ben.store)
         self.role = NearbyFiles(
             self.around,
             self.ben.store.content,
             self.ben.key,
             SystemClock(),
             lambda _level, line: self.lines.append(line),
-            self,
+            self.notes,
             lambda: None,
         )
-
-    def peers(self, number: int) -> None:
-        """Take the note of how many there are."""
-        self.noted.append(number)
-
-    def store(self, trouble: str) -> None:
-        """Take the note of why a store refuses."""
-        self.troubles.append(trouble)
-
-    def came(self, size: int) -> None:
-        """Take the note of a file that came from a place nearby."""
-        self.counted.append(size)
 
     def settle(self) -> None:
         """Carry what there is."""
@@ -197,7 +206,7 @@ def test_the_first_place_that_delivers_is_kept(pair: Pair) -> None:
     assert (empty.asked, second.asked) == (1, 0)
     assert first.asked == 2, "the index, then all chunks"
     assert any("came from first" in line for line in pair.lines)
-    assert (pair.noted, pair.counted) == ([0], [pair.reference.sealed_size])
+    assert (pair.notes.noted, pair.notes.counted) == ([0], [pair.reference.sealed_size])
     pair.settle()
     assert pair.ann.store.content.holders(pair.reference.hash) == [pair.ben.key], "its author hears of it (002.18)"
 
@@ -309,7 +318,7 @@ def test_a_store_that_refuses_is_noted_and_told_once_with_its_end(pair: Pair) ->
     for trouble in ("it is down, after 1 ms", "it is down, after 2 ms", ""):
         pair.around.store_trouble = trouble
         pair.look()
-    assert pair.troubles == ["", "it is down, after 1 ms", ""]
+    assert pair.notes.troubles == ["", "it is down, after 1 ms", ""]
     assert [each for each in pair.lines if "store" in each] == [
         "the object store refuses: it is down, after 1 ms",
         "the object store takes and gives files again",

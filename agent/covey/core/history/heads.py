@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
 from covey.core.group.trust import GroupTrust
@@ -42,31 +42,12 @@ from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.heads import GIVEN_AFTER, HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, PACED, QUICK_ROUNDS
 
 if TYPE_CHECKING:
+    from covey.core.history.asking import HistoryAsking
+    from covey.core.history.history import History
     from covey.core.records import Records
 
 _NEWS = (MessageClass.CONTROL, MessageClass.HISTORY)
 """What waits for a device may be the news."""
-
-
-class Histories(Protocol):
-    """The histories of this device's groups, as far as heads tell of them."""
-
-    @property
-    def generation(self) -> int:
-        """Return what is another number whenever a history has changed."""
-
-    def digest(self, group_id: GroupId) -> bytes:
-        """Return the digest of a history's heads."""
-
-
-class HistoryPulls(Protocol):
-    """Requests for what members hold of a history."""
-
-    def ask(self, group_id: GroupId, member: DeviceKey, now: Now) -> list[GroupSend]:
-        """Return the request for all that is not here."""
-
-    def note_tags(self, member: DeviceKey, *, takes: bool) -> None:
-        """Note whether a member takes requests that name logs by tags."""
 
 
 class HeadsExchange:
@@ -76,8 +57,8 @@ class HeadsExchange:
         self,
         own: DeviceKey,
         groups: Groups,
-        histories: Histories,
-        pulls: HistoryPulls,
+        histories: History,
+        pulls: HistoryAsking,
         records: Records,
         jitter: Jitter,
         pacing: HeadsPacing,
