@@ -37,6 +37,15 @@ class MalformedError(RemoteError):
     code = "malformed"
 
 
+class UnsupportedError(RemoteError):
+    """Well-formed, but this build does not know a key, suite, type or rule that it must understand to use it.
+
+    Never a sign of an attack: the author may run a newer Covey. Its message names what is unknown.
+    """
+
+    code = "unsupported"
+
+
 class LimitError(RemoteError):
     """A bound of `limits` is exceeded."""
 

@@ -163,7 +163,11 @@ class Holdings:
 
     def _take_loss(self, message: Message) -> None:
         loss = read_loss(message.body)
-        of = message.author.hex(), (loss.earlier or message.incarnation).hex(), REASONS[loss.reason]
+        of = (
+            message.author.hex(),
+            (loss.earlier or message.incarnation).hex(),
+            REASONS.get(loss.reason, f"reason_{loss.reason}"),
+        )
         self.admissions |= {Admission(*of, *places, None, None) for places in loss.places}
         self.admissions |= {Admission(*of, None, None, *numbers) for numbers in loss.numbers}
 

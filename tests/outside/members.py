@@ -34,6 +34,7 @@ from tests.outside.primitives import (
     Size,
     check_signature,
     either,
+    grown,
     hashed,
     parsed,
 )
@@ -118,7 +119,7 @@ def _check_issuer(manifest: Manifest, before: Sequence[Manifest]) -> None:
 def read_manifest(content: bytes) -> Manifest:
     """Verify and return a group manifest: M1 to M7."""
     signature, document = parsed(content, (SIGNATURE, bytes))
-    _, group, version, follows, mode, invited, members, banned, epoch, _, votes, issuer = parsed(document, _DOCUMENT)
+    _, group, version, follows, mode, invited, members, banned, epoch, _, votes, issuer = grown(document, _DOCUMENT)
     check_signature("covey/1 group manifest", issuer, signature, document)
     _check_bounds(content, follows, members, votes)
     keys, noise = [member[0] for member in members], [member[1] for member in members]

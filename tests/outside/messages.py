@@ -15,6 +15,7 @@ from tests.outside.primitives import (
     RefusedError,
     check_signature,
     either,
+    grown,
     parsed,
 )
 
@@ -69,13 +70,13 @@ def landed_manifest(content: bytes) -> bytes | None:
 def is_operation(content: bytes) -> bool:
     """Say whether a record is an operation, by the number of its fields (section 13)."""
     _, signed = parsed(content, (SIGNATURE, bytes))
-    return len(parsed(signed, list)) == len(_OPERATION)
+    return len(grown(signed, list)) == len(_OPERATION)
 
 
 def read_operation(content: bytes) -> tuple[bytes, bytes]:
     """Verify an operation of a group's history; return its author and group."""
     signature, document = parsed(content, (SIGNATURE, bytes))
-    _, group, author, *_ = parsed(document, _OPERATION)
+    _, group, author, *_ = grown(document, _OPERATION)
     check_signature("covey/1 operation", author, signature, document)
     return author, group
 
@@ -85,11 +86,13 @@ def read_message(content: bytes) -> Message:
     if len(content) > _MAXIMUM_BYTES:
         raise RefusedError("limit", "message")
     signature, signed = parsed(content, (SIGNATURE, bytes))
-    _, kind, author, recipient, group, incarnation, seq, link_seq, _, body = parsed(signed, _SIGNED)
+    _, kind, author, recipient, group, incarnation, seq, link_seq, _, body = grown(signed, _SIGNED)
     check_signature("covey/1 message", author, signature, signed)
     unsequenced = kind in _UNSEQUENCED or (kind == _FORWARD and not seq)
-    if kind not in _TYPES or (seq == 0) != unsequenced or (link_seq == 0) != unsequenced:
-        raise RefusedError("malformed", "type or sequences")
+    if (seq == 0) != (link_seq == 0) or (kind in _TYPES and (link_seq == 0) != unsequenced):
+        raise RefusedError("malformed", "sequences")
+    if kind not in _TYPES:
+        raise RefusedError("unsupported", f"type {kind}")
     return Message(kind, author, recipient, group, incarnation, seq, link_seq, body)
 
 
@@ -97,9 +100,9 @@ def read_loss(body: bytes) -> Loss:
     """Return what the body of a loss record admits."""
     if len(body) > _LOSS_BYTES:
         raise RefusedError("limit", "loss")
-    length = len(parsed(body, list))
-    reason, places, numbers, *earlier = parsed(body, _LOSS[: max(3, min(4, length))])
-    if reason not in REASONS or not places:
+    length = len(grown(body, list))
+    reason, places, numbers, *earlier = grown(body, _LOSS[: max(3, min(4, length))])
+    if reason not in range(1, 256) or not places:
         raise RefusedError("malformed", "loss")
     return Loss(reason, _ranges(places), _ranges(numbers), earlier[0] if earlier else None)
 

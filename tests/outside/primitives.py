@@ -18,6 +18,8 @@ from nacl.signing import VerifyKey
 _DEPTH = 8
 _ITEMS = 65_536
 _PERSON_BYTES = 16
+_EXTENSIONS = 1_024
+_LAST_KEY = 65_535
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -52,6 +54,22 @@ def parsed(content: bytes, shape: object, *, items: int = _ITEMS) -> Any:
         raise RefusedError("malformed", "not deterministic, or bytes follow")
     if _count(value, 0) > items:
         raise RefusedError("limit", "items")
+    if not fits(value, shape):
+        raise RefusedError("malformed", "shape")
+    return value
+
+
+def grown(content: bytes, shape: object, *, items: int = _ITEMS) -> Any:
+    """Return a structure of a shape, without the extension map that may end it."""
+    value = parsed(content, list, items=items)
+    if value and isinstance(value[-1], dict):
+        extensions = value.pop()
+        if not extensions or not all(type(key) is int and 0 < key <= _LAST_KEY for key in extensions):
+            raise RefusedError("malformed", "an extension map")
+        if len(cbor2.dumps(extensions, canonical=True)) > _EXTENSIONS:
+            raise RefusedError("limit", "an extension map")
+        if any(key % 2 == 0 for key in extensions):
+            raise RefusedError("unsupported", "a field that must be understood")
     if not fits(value, shape):
         raise RefusedError("malformed", "shape")
     return value

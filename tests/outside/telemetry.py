@@ -8,7 +8,7 @@ import zlib
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from tests.outside.primitives import BOOT_ID, UINT63, RefusedError, either, fits, parsed
+from tests.outside.primitives import BOOT_ID, UINT63, RefusedError, either, fits, grown, parsed
 
 SYNCHRONISED, UNSYNCHRONISED, ASSERTED = range(3)
 _DECIMAL, _BOOLEAN, _FLOAT, _TEXT, _DATA = range(5)
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
 
 def read_telemetry(body: bytes) -> Batch:
     """Return what the body of a telemetry message says."""
-    number, batch = parsed(body, _TELEMETRY)
+    number, batch = grown(body, _TELEMETRY)
     _, boot, clock, monotonic, wall, count, codec, inflated, packed = batch
     columns = parsed(
         inflate(packed, inflated) if codec else packed, (list, COLUMN, COLUMN, bytes, [either(str, bytes)])

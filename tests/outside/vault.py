@@ -24,6 +24,7 @@ from tests.outside.primitives import (
     RefusedError,
     check_signature,
     fits,
+    grown,
     hashed,
     parsed,
 )
@@ -148,7 +149,7 @@ class Vault:
         """Verify a manifest, and return what it and its ranges list; `floor` is the highest sequence seen before."""
         plaintext = self._open(content, _MANIFEST, ["covey/1 vault manifest", self.id, node])
         signature, document = parsed(plaintext, (SIGNATURE, bytes), items=_LISTING_ITEMS)
-        _, vault, inside, device, _, sequence, _, _, ranges, segments, tombstones, _, said = parsed(
+        _, vault, inside, device, _, sequence, _, _, ranges, segments, tombstones, _, said = grown(
             document, _DOCUMENT, items=_LISTING_ITEMS
         )
         if (vault, inside) != (self.id, node) or node != hashed(device, "covey/1 node", 16):

@@ -21,6 +21,7 @@ from tests.vectors.makers import (
     erasures,
     group_bodies,
     groups,
+    growth,
     heads,
     history,
     history_files,
@@ -59,6 +60,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "telemetry": telemetry.make,
     "vault": vault.make,
     "erasures": erasures.make,
+    "growth": growth.make,
 }
 
 

@@ -58,6 +58,14 @@ class RollbackDetected:
     recipient: DeviceKey
 
 
+@dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """A recipient has set messages aside, as its build does not know a type or a field that they need."""
+
+    recipient: DeviceKey
+    messages: int
+
+
 Happening = (
     GroupChanged
     | RemovedFromGroup
@@ -70,6 +78,7 @@ Happening = (
     | HistoryGrew
     | HistoryForked
     | RollbackDetected
+    | NotUnderstood
     | FileArrived
     | FileRefused
 )

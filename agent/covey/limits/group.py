@@ -125,3 +125,15 @@ MAXIMUM_GROUPS = 128
 
 MAINTENANCE_US = 600_000_000
 """Between two looks at what has waited too long."""
+
+MAXIMUM_ANNOUNCEMENT_BYTES = 128
+"""What a member's record says of the device's build: every manifest repeats it for each of up to 1,000 members."""
+
+MAXIMUM_FEATURES = 32
+"""Protocol features that a device announces; version 1 has 7."""
+
+MAXIMUM_FEATURE = 65_535
+"""Largest number of a feature; those from 61,440 on are for private use."""
+
+REMEMBERED_ANNOUNCEMENTS = 64
+"""Announcements that are parsed once: devices of one build announce the same."""

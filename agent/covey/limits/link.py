@@ -104,3 +104,6 @@ INCARNATIONS = 1_024
 ACKNOWLEDGED_RUNS_KEPT = 256
 """Runs of acknowledged telemetry that a sender remembers of each recipient, 40 bytes each: the hourly LINK message ends
 a run, so ten days at least. A recipient restored from an older backup is told of no more than these."""
+
+MAXIMUM_UNSUPPORTED = 64
+"""Messages of unknown types that one acknowledgement names: its author only needs to know that there are some."""

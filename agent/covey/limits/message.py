@@ -27,3 +27,10 @@ claims beyond it is no number that anybody could have given, and no sum of a few
 
 MAXIMUM_COUNTER = 2**63 - 1
 """Largest version or time: what SQLite, Spark and every language can hold as a signed integer."""
+
+MAXIMUM_EXTENSION_BYTES = 1_024
+"""The extension map that may end a structure, encoded. A reader that knows none of its keys stores and forwards it
+all the same: so what a newer device may add to each of a million messages is bounded."""
+
+MAXIMUM_EXTENSION_KEY = 65_535
+"""Largest key of an extension map; those from 61,440 on are for private use."""

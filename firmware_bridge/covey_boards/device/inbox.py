@@ -26,7 +26,7 @@ def read_loss(body):
         WireError: malformed.
     """
     fields = cbor.decode(body, 2_560)
-    earlier = (8,) if isinstance(fields, list) and len(fields) == 4 else ()
+    earlier = (8,) if isinstance(fields, list) and len(fields) > 3 and isinstance(fields[3], bytes) else ()
     places = cbor.record(fields, (1, 255), list, list, *earlier)[1]
     return [] if earlier else [cbor.record(span, cbor.UINT, cbor.UINT) for span in places]
 

@@ -99,7 +99,8 @@ def _operation(raws):
     signature, signed = cbor.record(cbor.decode(raws.pop(0), messages.MESSAGE_BYTES_MAX), 64, bytes)
     signed = _DOMAIN + signed
     reader = cbor.Reader(signed)
-    if reader.take(len(_DOMAIN) + 1)[-1] != 0x8C:
+    size = reader.take(len(_DOMAIN) + 1)[-1]
+    if size not in (0x8C, 0x8D):  # twelve fields, and perhaps an extension map
         raise cbor.WireError("malformed")
     fields = [reader.item(1) for _ in range(3)]
     author = cbor.record(fields, (1, 1), 32, 32)[2]
@@ -107,7 +108,7 @@ def _operation(raws):
         nacl.crypto_sign_verify_detached(signature, signed, author)
     except nacl.CryptoError:
         raise cbor.WireError("signature")
-    fields += [reader.item(1) for _ in range(9)]
+    fields += [reader.item(1) for _ in range(size - 0x83)]
     if reader.place != len(signed):
         raise cbor.WireError("malformed")
     return cbor.record(fields, *_OPERATION)

@@ -1,6 +1,7 @@
-"""The deterministic CBOR that the wire speaks (docs/protocol.md, section 1), without maps: boards neither write nor read them.
+"""The deterministic CBOR that the wire speaks (docs/protocol.md, section 1). Boards write no maps.
 
-Whole numbers of 64 bits, byte strings, text, arrays, false, true and null. The reader refuses everything that the
+Whole numbers of 64 bits, byte strings, text, arrays, false, true and null. Of maps it reads those that may end a
+structure: extension maps, whose keys are numbers. `record` passes over what a newer device says there. The reader refuses everything that the
 encoder would not have written, with `WireError("malformed")` or, beyond a bound, `WireError("limit")`.
 """
 
@@ -11,6 +12,7 @@ except ImportError:
 
 _LONG = const(48)  # bytes of a string that is no part of another piece before all are joined
 _DEPTH_MAX = const(8)
+_EXTENSIONS_MAX = const(1_024)  # bytes of an extension map
 _ITEMS_MAX = const(2_048)  # more than 4 KiB of anything that a board is sent
 
 
@@ -128,13 +130,27 @@ class Reader:
             return bytes(self.take(number))
         if major == 3:
             return _text(self.take(number))
-        if major != 4:
+        if major not in (4, 5):
             raise WireError("malformed")
         if depth == _DEPTH_MAX:
             raise WireError("limit")
+        if major == 5:
+            return self._extensions(number, depth + 1)
         if number > len(self.raw) - self.place:
             raise WireError("malformed")
         return [self.item(depth + 1) for _ in range(number)]
+
+    def _extensions(self, number, depth):
+        """Read an extension map; its keys ascend."""
+        start, last, found = self.place, 0, {}
+        for _ in range(number):
+            key = self.item(depth)
+            if isinstance(key, bool) or not isinstance(key, int) or not last < key <= 65_535:
+                raise WireError("malformed")
+            last, found[key] = key, self.item(depth)
+            if self.place - start > _EXTENSIONS_MAX:
+                raise WireError("limit")
+        return found
 
 
 def _text(raw):
@@ -157,9 +173,17 @@ def _text(raw):
 def record(value, *kinds):
     """Return an array's items if they are of these kinds: a type, a number of bytes, or a range of numbers (low, high).
 
+    An extension map after them is left out.
+
     Raises:
-        WireError: they are not.
+        WireError: they are not, or the map has an even key, which must be understood: a board knows none.
     """
+    if isinstance(value, list) and len(value) == len(kinds) + 1 and isinstance(value[-1], dict):
+        extensions = value.pop()
+        if not extensions:
+            raise WireError("malformed")
+        if any(key % 2 == 0 for key in extensions):
+            raise WireError("unsupported")
     if not isinstance(value, list) or len(value) != len(kinds):
         raise WireError("malformed")
     for item, kind in zip(value, kinds):

@@ -76,7 +76,7 @@ def open_sealed(raw, noise_secret):
     """
     version, ephemeral_public, nonce, box = record(decode(raw, ENVELOPE_BYTES_MAX), (0, 255), 32, 24, bytes)
     if version != 1:
-        raise WireError("malformed")
+        raise WireError("unsupported" if version > 2 else "malformed")
     if len(box) < 16 or int.from_bytes(ephemeral_public, "little") >= _FIELD_PRIME:
         raise WireError("decryption")
     try:
@@ -117,8 +117,10 @@ def read_message(raw):
         raise WireError("signature")
     kind, seq, link_seq = fields[1], fields[6], fields[7]
     unsequenced = link_seq == 0 if kind == _EITHER else kind in _UNSEQUENCED
-    if kind not in _TYPES or (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
+    if (seq == 0) != (link_seq == 0) or (kind in _TYPES and (link_seq == 0) != unsequenced):
         raise WireError("malformed")
+    if kind not in _TYPES:
+        raise WireError("unsupported")
     return fields[1:]
 
 

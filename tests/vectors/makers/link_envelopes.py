@@ -34,7 +34,7 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("no ciphertext", "decryption", cbor([2, _TAG, _COUNTER, b""])),
         ("envelope cut", "malformed", good[:-1]),
         ("a byte after the envelope", "malformed", good + b"\x00"),
-        ("version 3", "malformed", cbor([3, _TAG, _COUNTER, ciphertext])),
+        ("form 3", "unsupported", cbor([3, _TAG, _COUNTER, ciphertext])),
         ("version 1 of the same shape", "malformed", cbor([1, _TAG, _COUNTER, ciphertext])),
         ("version not minimal", "malformed", b"\x84\x18\x02" + good[2:]),
         ("counter not minimal", "malformed", good[:19] + b"\x18\x07" + good[20:]),

@@ -27,7 +27,7 @@ from covey.app.checks.telemetry import doors, sensors
 from covey.app.documents import DAY_S
 from covey.app.telemetry.collecting import vault_place
 from covey.app.wording import count, duration
-from covey.errors import CoveyError, UnknownGroupError, hint_of_errno
+from covey.errors import CoveyError, UnknownGroupError, UnsupportedError, hint_of_errno
 from covey.limits.units import MIB
 from covey.ports import UDP_PREFIX
 
@@ -208,15 +208,26 @@ def outbox(device: Examined) -> Iterator[Seen]:
 def troubles(device: Examined) -> Iterator[Seen]:
     """What the counters tell of messages that could not be used."""
     counters = device.status.counters
-    quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_"))
-    lost = counters.get("lost_messages", 0)
+    newer = counters.get(f"quarantined_{UnsupportedError.code}", 0)
+    quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_")) - newer
+    older, lost = counters.get("not_understood", 0), counters.get("lost_messages", 0)
+    if newer:
+        yield warning(
+            f"{count(newer, 'message')} from newer devices in quarantine: this Covey does not know what they need",
+            "upgrade Covey on this device; nothing else waits for these messages",
+        )
+    if older:
+        yield warning(
+            f"older devices have set aside {count(older, 'message')} of this device: they do not know what these need",
+            "the log names these devices; upgrade Covey on them",
+        )
     if quarantined:
         yield warning(f"{count(quarantined, 'message')} in quarantine", "are all devices on the same version of Covey?")
     if lost:
         yield warning(
             f"senders have admitted to have lost {count(lost, 'message')}", "their outboxes were too small or erased"
         )
-    if not quarantined and not lost:
+    if not (quarantined or newer or older or lost):
         yield ok("nothing in quarantine, nothing lost")
 
 

@@ -119,6 +119,7 @@ def families(status: Status) -> Iterator[Family]:
         ("duplicates", "Messages that came again"),
         ("refused_full", "Messages that found no room here and stay with their sender"),
         ("pulls_unanswered", "Requests for manifests that came too often"),
+        ("not_understood", "Messages that older recipients have set aside, as they do not know their type or a field"),
         ("lost_messages", "Messages that senders have admitted to have lost"),
         ("published_messages", "Telemetry batches queued"),
         ("published_readings", "Readings queued"),

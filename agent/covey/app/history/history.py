@@ -13,7 +13,7 @@ from covey.core.history.bodies import (
     Note,
     read_body,
 )
-from covey.core.history.kinds import OperationKind
+from covey.core.history.kinds import OperationKind, kind_word
 from covey.core.history.operation import ID_BYTES, Operation, StoredOperation, read_operation
 from covey.core.ids import GroupId
 from covey.errors import LocalError
@@ -90,7 +90,7 @@ def as_entry(device: Device, manifest: GroupManifest, operation: Operation, stor
     known = HistoryEntry(
         operation.id.hex(),
         group_id.hex(),
-        KINDS[operation.kind],
+        kind_word(operation.kind),
         operation.author.hex(),
         member.label if member else "",
         operation.height,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from covey.app.groups.groups import pick_author
 from covey.app.history.documents import HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryEntry, HistoryPage
 from covey.app.history.history import KINDS, as_entry
+from covey.core.history.kinds import kind_word
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, OperationId
 from covey.errors import UsageError
@@ -116,7 +117,7 @@ class _Reading:
         operation, query = read_operation(stored.raw, verify=False), self._query
         if self._author not in {None, operation.author} or operation.made_at_us < query.since_us:
             return None
-        if query.kind not in {"", KINDS[operation.kind]}:
+        if query.kind not in {"", kind_word(operation.kind)}:
             return None
         return as_entry(self._device, self._manifest, operation, stored.stored_at_us)
 

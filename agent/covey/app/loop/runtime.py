@@ -23,6 +23,7 @@ from covey.core.events import (
     Happening,
     HistoryForked,
     HistoryGrew,
+    NotUnderstood,
     RollbackDetected,
 )
 from covey.core.group.device_labels import DeviceLabels
@@ -435,6 +436,9 @@ def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
     if isinstance(event, RollbackDetected):
         line = f"{labels.named(event.recipient)} holds messages that this state never sent"
         return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
+    if isinstance(event, NotUnderstood):
+        line = f"{labels.named(event.recipient)} set aside {count(event.messages, 'message')} of this device"
+        return "warning", f"{line}: its Covey is older and does not know them; upgrade it"
     if isinstance(event, VoteCast | GroupInvited | JoinExpired | JoinRefused):
         return _describe_question(event, labels)
     return _describe_change(event)

@@ -129,7 +129,7 @@ class OrderResult:
         Raises:
             RemoteError: malformed, beyond a bound, one that contradicts itself, or not signed by the board.
         """
-        value = cbor.decode(body, _RESULT_BYTES)
+        value = cbor.decode_growing(body, _RESULT_BYTES)
         if not isinstance(value, list) or len(value) != _BOARD_FIELDS:
             return cls._read(value)
         signed, board, signature = cbor.record(
@@ -141,7 +141,9 @@ class OrderResult:
         )
         if signature is not None:
             crypto.verify(_BOARD_DOMAIN, signed, signature, DeviceKey(board))
-        result = replace(cls._read(cbor.decode(signed, MAXIMUM_BOARD_RESULT_BYTES)), board=board, signature=signature)
+        result = replace(
+            cls._read(cbor.decode_growing(signed, MAXIMUM_BOARD_RESULT_BYTES)), board=board, signature=signature
+        )
         if signature is None and result.state not in {CommandState.REFUSED, CommandState.UNKNOWN}:
             raise MalformedError("of what a board did only the board speaks")
         return result

@@ -110,7 +110,9 @@ class HistoryGraph:
     def to_wire(self) -> bytes:
         """Return the body."""
         remains = [_to_wire(each) for each in self.remains]
-        return cbor.encode([list(self.proof), self.hashes, self.first, self.count, remains, list(self.operations)])
+        return cbor.encode_growing(
+            [list(self.proof), self.hashes, self.first, self.count, remains, list(self.operations)]
+        )
 
     @classmethod
     def from_wire(cls, body: bytes) -> HistoryGraph:
@@ -122,7 +124,7 @@ class HistoryGraph:
         whole, most = cbor.octets_to(MAXIMUM_OPERATION_BYTES), GRAPH_PART * GRAPH_PARTS_AT_ONCE
         found = cls(
             *cbor.record(
-                cbor.decode(body, MAXIMUM_MESSAGE_BYTES),
+                cbor.decode_growing(body, MAXIMUM_MESSAGE_BYTES),
                 "history graph",
                 cbor.many(whole, MAXIMUM_PROOF),
                 cbor.octets_to(MAXIMUM_GRAPH_PARTS * DIGEST_BYTES),

@@ -25,7 +25,7 @@ class ContentPull:
 
     def to_wire(self) -> bytes:
         """Return the body `[hash, position, size]`."""
-        return cbor.encode([self.hash, self.position, self.size])
+        return cbor.encode_growing([self.hash, self.position, self.size])
 
     @classmethod
     def from_wire(cls, body: bytes) -> ContentPull:
@@ -35,7 +35,7 @@ class ContentPull:
             RemoteError: malformed or beyond a bound.
         """
         readers = cbor.octets(HASH_BYTES), cbor.uint(_SEALED_BYTES), cbor.uint(CONTENT_PULL_BYTES)
-        pull = cls(*cbor.record(cbor.decode(body, _PULL_BODY_BYTES), "content pull", *readers))
+        pull = cls(*cbor.record(cbor.decode_growing(body, _PULL_BODY_BYTES), "content pull", *readers))
         if not pull.size:
             raise MalformedError("a content pull of nothing")
         return pull
@@ -51,7 +51,7 @@ class ContentPart:
 
     def to_wire(self) -> bytes:
         """Return the body `[hash, position, content / null]`."""
-        return cbor.encode([self.hash, self.position, self.content])
+        return cbor.encode_growing([self.hash, self.position, self.content])
 
     @classmethod
     def from_wire(cls, body: bytes) -> ContentPart:
@@ -62,7 +62,7 @@ class ContentPart:
         """
         return cls(
             *cbor.record(
-                cbor.decode(body, _PART_BODY_BYTES),
+                cbor.decode_growing(body, _PART_BODY_BYTES),
                 "content part",
                 cbor.octets(HASH_BYTES),
                 cbor.uint(_SEALED_BYTES),
@@ -79,7 +79,7 @@ class ContentAcknowledgement:
 
     def to_wire(self) -> bytes:
         """Return the body `[hash]`."""
-        return cbor.encode([self.hash])
+        return cbor.encode_growing([self.hash])
 
     @classmethod
     def from_wire(cls, body: bytes) -> ContentAcknowledgement:
@@ -88,7 +88,9 @@ class ContentAcknowledgement:
         Raises:
             RemoteError: malformed.
         """
-        fields = cbor.record(cbor.decode(body, _PULL_BODY_BYTES), "content acknowledgement", cbor.octets(HASH_BYTES))
+        fields = cbor.record(
+            cbor.decode_growing(body, _PULL_BODY_BYTES), "content acknowledgement", cbor.octets(HASH_BYTES)
+        )
         return cls(*fields)
 
 

@@ -29,7 +29,7 @@ class Ephemeral:
 
     def to_wire(self) -> bytes:
         """Return the body `[said-at, content]`."""
-        return cbor.encode([self.said_at_us, self.content])
+        return cbor.encode_growing([self.said_at_us, self.content])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Ephemeral:
@@ -40,7 +40,10 @@ class Ephemeral:
         """
         return cls(
             *cbor.record(
-                cbor.decode(body, _BODY_BYTES), "ephemeral", cbor.uint(), cbor.octets_to(MAXIMUM_EPHEMERAL_BYTES)
+                cbor.decode_growing(body, _BODY_BYTES),
+                "ephemeral",
+                cbor.uint(),
+                cbor.octets_to(MAXIMUM_EPHEMERAL_BYTES),
             )
         )
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from covey.core.group.manifest import GroupManifest
-from covey.core.group.resolver import Change, GroupState, Step, resolve
+from covey.core.group.resolver import Change, GroupState, Step
+from covey.core.group.rules import JudgingRules, judging
 from covey.core.ids import DeviceKey, ManifestHash
 
 
@@ -70,10 +71,19 @@ class ManifestGraph:
         """
         if len(parents) == 1:
             return parents[0].state
-        past = past_of(parents)
-        judged = [each for each in self if each.bit & past]
+        judged = self._judged(parents)
         last = meeting_of(judged)
-        return resolve(last.state, [each.step for each in judged if each.step is not None and each.past & last.bit])
+        steps = [each.step for each in judged if each.step is not None and each.past & last.bit]
+        return judging(last.manifest.rules).resolve(last.state, steps)
+
+    def rules_after(self, parents: Sequence[HeldManifest]) -> JudgingRules:
+        """Return the rules by which what follows some manifests is judged: those of where judging begins."""
+        last = parents[0] if len(parents) == 1 else meeting_of(self._judged(parents))
+        return judging(last.manifest.rules)
+
+    def _judged(self, parents: Sequence[HeldManifest]) -> list[HeldManifest]:
+        past = past_of(parents)
+        return [each for each in self if each.bit & past]
 
     def leaves_fewer_heads(self, manifest: GroupManifest) -> bool:
         """Say whether a manifest that comes in takes the place of several heads."""

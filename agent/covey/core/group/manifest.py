@@ -2,8 +2,8 @@
 
 A manifest is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, version, prev, mode, invited,
 members, banned, epoch, epoch_id, votes, issuer]`; each member is `[signing_pub, noise_pub, name, label, role,
-capabilities, since]`, sorted by signing key. What may follow what is decided in `trust.py`; this module knows only what
-one document must look like by itself:
+capabilities, since]`, sorted by signing key. Document and member may end with an extension map. What may follow what is
+decided in `trust.py`; this module knows only what one document must look like by itself:
 
     1. The signature verifies under the issuer's key, over the exact bytes with a domain tag (000.05).
     2. Version 1 has no `prev`; every later one names the hashes of the manifests that it follows, sorted: one, or
@@ -15,6 +15,7 @@ one document must look like by itself:
     6. `since` is the version that brought the member or the ban, so no later than the manifest's own.
        `epoch_id` is the hash of the epoch's secret, so that whoever passes it on cannot change it.
     7. Only a one-to-one group names the one device that it is for (003.07).
+    8. Above version 1 of the judging rules every member announces that it knows the version (`RULES`).
 """
 
 from __future__ import annotations
@@ -29,16 +30,21 @@ from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, EpochId, GroupI
 from covey.core.wire import cbor
 from covey.errors import LimitError, LocalError, MalformedError
 from covey.limits.group import (
+    MAXIMUM_ANNOUNCEMENT_BYTES,
     MAXIMUM_CAPABILITIES,
     MAXIMUM_CAPABILITY_BYTES,
+    MAXIMUM_FEATURE,
+    MAXIMUM_FEATURES,
     MAXIMUM_HEADS,
     MAXIMUM_LABEL_BYTES,
     MAXIMUM_LISTED_BYTES,
     MAXIMUM_MANIFEST_BYTES,
     MAXIMUM_MEMBERS,
+    REMEMBERED_ANNOUNCEMENTS,
     REMEMBERED_MANIFEST_BYTES,
     REMEMBERED_MANIFESTS,
 )
+from covey.limits.message import MAXIMUM_EXTENSION_BYTES
 
 _DOMAIN = b"covey/1 group manifest"
 _HASH_DOMAIN = b"covey/1 gm hash"
@@ -56,6 +62,17 @@ MAILBOX = "mailbox"
 
 BOARD = "board"
 """The capability of members behind a gateway: they are sent nothing of the group (`forwarding.py`)."""
+
+
+RULES = 4
+"""The key of a document's extension map that names the version of the rules by which what follows it is judged; without
+it, that is version 1."""
+
+FEATURES = 1
+"""The key of a member's extension map that lists the numbers of the protocol features it supports."""
+
+KNOWN_RULES = 3
+"""The key of a member's extension map with the highest version of judging rules that it knows; else it is 1."""
 
 
 class Mode(IntEnum):
@@ -89,6 +106,20 @@ class Member:
     role: Role = Role.MEMBER
     capabilities: tuple[str, ...] = ()
     since: int = 1
+    extensions: bytes = b""
+    """What the device says of its build: an encoded extension map, kept whole, with what this build does not know."""
+
+    @property
+    def features(self) -> frozenset[int] | None:
+        """The protocol features that the device announces (`core/features.py`); None where it announces none."""
+        said = announced(self.extensions).get(FEATURES)
+        return None if said is None else frozenset(said)
+
+    @property
+    def known_rules(self) -> int:
+        """The highest version of judging rules that the device announces."""
+        found: int = announced(self.extensions).get(KNOWN_RULES, 1)
+        return found
 
     @property
     def name(self) -> str:
@@ -107,7 +138,7 @@ class Member:
         headers = 1 + 2 * cbor.head_bytes(KEY_BYTES) + cbor.head_bytes(8) + 1 + cbor.head_bytes(len(self.capabilities))
         lengths = [len(each.encode()) for each in texts]
         headers += sum(map(cbor.head_bytes, lengths)) + cbor.head_bytes(self.since)
-        return headers + 2 * KEY_BYTES + 8 + sum(lengths)
+        return headers + 2 * KEY_BYTES + 8 + sum(lengths) + len(self.extensions)
 
     def to_wire(self) -> list[object]:
         """Return the member's array."""
@@ -120,6 +151,7 @@ class Member:
             int(self.role),
             list(self.capabilities),
             self.since,
+            *([announced(self.extensions)] if self.extensions else []),
         ]
 
     @classmethod
@@ -129,8 +161,10 @@ class Member:
         Raises:
             RemoteError: malformed, a bound exceeded, or a name that lies.
         """
+        fields, extensions = cbor.split_extensions(value)
+        check_announcement(extensions)
         signing_public, noise_public, name, label, role, capabilities, since = cbor.record(
-            value, "member", *_MEMBER_READERS
+            fields, "member", *_MEMBER_READERS
         )
         if name != device_name(signing_public):
             raise MalformedError("a member's name is not the one its key gives")
@@ -139,9 +173,34 @@ class Member:
             raise MalformedError("capabilities must be sorted and distinct")
         if role not in Role.__members__.values():
             raise MalformedError(f"role {role}: a newer Covey?")
-        return cls(DeviceKeys(signing_public, noise_public), label, Role(role), capabilities, since)
+        said = cbor.encode(extensions) if extensions else b""
+        return cls(DeviceKeys(signing_public, noise_public), label, Role(role), capabilities, since, said)
 
 
+@lru_cache(REMEMBERED_ANNOUNCEMENTS)
+def announced(extensions: bytes) -> cbor.Extensions:
+    """Return a member's extension map, which was checked before."""
+    return cbor.decode(extensions, MAXIMUM_EXTENSION_BYTES) if extensions else {}
+
+
+def check_announcement(extensions: cbor.Extensions) -> None:
+    """Check what a device says of itself.
+
+    Raises:
+        LimitError: it is longer than a group keeps of each member.
+        MalformedError: features that are no ascending list of numbers, or no version of rules above 1.
+    """
+    if extensions and len(cbor.encode(extensions)) > MAXIMUM_ANNOUNCEMENT_BYTES:
+        raise LimitError(f"a member's extension map longer than {MAXIMUM_ANNOUNCEMENT_BYTES} bytes")
+    features = _read_features(extensions.get(FEATURES, []))
+    if list(features) != sorted(set(features)):
+        raise MalformedError("announced features must be sorted and distinct")
+    if _read_rules(extensions.get(KNOWN_RULES, 2)) < 2:
+        raise MalformedError("version 1 of the judging rules is announced by announcing none")
+
+
+_read_features = cbor.many(cbor.uint(MAXIMUM_FEATURE), MAXIMUM_FEATURES)
+_read_rules = cbor.uint(255)
 _MEMBER_READERS = (
     cbor.octets(KEY_BYTES),
     cbor.octets(KEY_BYTES),
@@ -195,6 +254,8 @@ class GroupManifest:
     votes: tuple[bytes, ...]
     issuer: DeviceKey
     raw: bytes = field(default=b"", repr=False)
+    rules: int = 1
+    """The version of the rules by which what follows it is judged."""
 
     @cached_property
     def hash(self) -> ManifestHash:
@@ -361,7 +422,7 @@ def sign_manifest(manifest: GroupManifest, identity: Identity) -> GroupManifest:
 
 
 def _document(manifest: GroupManifest, issuer: DeviceKey) -> bytes:
-    return cbor.encode(
+    return cbor.encode_growing(
         [
             _VERSION,
             manifest.group_id,
@@ -375,7 +436,8 @@ def _document(manifest: GroupManifest, issuer: DeviceKey) -> bytes:
             manifest.epoch_id,
             list(manifest.votes),
             issuer,
-        ]
+        ],
+        {RULES: manifest.rules} if manifest.rules > 1 else None,
     )
 
 
@@ -401,17 +463,23 @@ def _parsed(raw: bytes) -> tuple[bytes, bytes, GroupManifest]:
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_MANIFEST_BYTES),
     )
-    format_version, *fields = cbor.record(cbor.decode(document, MAXIMUM_MANIFEST_BYTES), _WHAT, *_READERS)
+    value, extensions = cbor.split_extensions(cbor.decode(document, MAXIMUM_MANIFEST_BYTES), (RULES,))
+    format_version, *fields = cbor.record(value, _WHAT, *_READERS)
     if format_version != _VERSION:
         raise MalformedError(f"group manifest format {format_version}: a newer Covey?")
     group_id, version, prev, mode, invited, members, banned, epoch, epoch_id, votes, issuer = fields
     if mode not in Mode.__members__.values():
         raise MalformedError(f"group mode {mode}: a newer Covey?")
+    rules = _read_rules(extensions.get(RULES, 1))
+    if (RULES in extensions) != (rules > 1):
+        raise MalformedError("version 1 of the judging rules is named by naming none")
     manifest = GroupManifest(
-        group_id, version, prev, Mode(mode), invited, members, banned, epoch, epoch_id, votes, issuer, raw
+        group_id, version, prev, Mode(mode), invited, members, banned, epoch, epoch_id, votes, issuer, raw, rules
     )
     _check_lists(manifest)
     _check_genesis(manifest)
+    if any(member.known_rules < rules for member in manifest.members):
+        raise MalformedError(f"judging rules of version {rules}, which not every member announces to know")
     return signature, document, manifest
 
 

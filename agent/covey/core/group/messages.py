@@ -56,7 +56,7 @@ class Bundle:
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        return cbor.encode([list(self.manifests), list(self.secrets)])
+        return cbor.encode_growing([list(self.manifests), list(self.secrets)])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Bundle:
@@ -67,7 +67,7 @@ class Bundle:
         """
         return cls(
             *cbor.record(
-                cbor.decode(body, MAXIMUM_MESSAGE_BYTES),
+                cbor.decode_growing(body, MAXIMUM_MESSAGE_BYTES),
                 "group manifests",
                 cbor.many(cbor.octets_to(MAXIMUM_MANIFEST_BYTES), BUNDLE_MANIFESTS),
                 cbor.many(cbor.octets(SECRET_BYTES), _SECRETS),
@@ -112,7 +112,7 @@ def taken_at_once(manifests: Sequence[bytes]) -> tuple[bytes, ...]:
 
 def pull_to_wire(from_version: int) -> bytes:
     """Return the body of `GROUP_PULL`."""
-    return cbor.encode([from_version])
+    return cbor.encode_growing([from_version])
 
 
 def pull_from_wire(body: bytes) -> int:
@@ -121,5 +121,5 @@ def pull_from_wire(body: bytes) -> int:
     Raises:
         RemoteError: malformed.
     """
-    (from_version,) = cbor.record(cbor.decode(body, 64), "group pull", cbor.uint())
+    (from_version,) = cbor.record(cbor.decode_growing(body, 64), "group pull", cbor.uint())
     return int(from_version)

@@ -3,7 +3,7 @@
     1. An issuer is a member (000.13). In a public group a stranger may let itself in, as a plain member, alone and
        with nothing else changed (003.09), while there are fewer than `SELF_JOINED_MEMBERS`.
     2. Anybody may leave: remove itself, alone.
-    3. A noise key is changed by its owner alone.
+    3. A noise key, and what a device announces of its build, is changed by its owner alone.
     4. invites-only (the default) and personal: every member is equal and may do everything else; nobody is an admin
        (001.02).
     5. one-to-one: only the device that the genesis names is let in; nobody removes the other.
@@ -64,7 +64,7 @@ class Vote:
 
 def sign_vote(group_id: GroupId, action: Action, target: DeviceKey, since: int, identity: Identity) -> Vote:
     """Return a vote by `identity`. `since`: `target_since` in the state before."""
-    signed = cbor.encode([_VERSION, group_id, int(action), target, since, identity.signing_public])
+    signed = cbor.encode_growing([_VERSION, group_id, int(action), target, since, identity.signing_public])
     raw = cbor.encode([crypto.sign(_DOMAIN, signed, identity), signed])
     return Vote(group_id, action, target, since, identity.signing_public, raw)
 
@@ -79,7 +79,7 @@ def read_vote(raw: bytes) -> Vote:
         cbor.decode(raw, _VOTE_BYTES), "vote", cbor.octets(crypto.SIGNATURE_BYTES), cbor.octets_to(_VOTE_BYTES)
     )
     version, group_id, action, target, since, voter = cbor.record(
-        cbor.decode(signed, _VOTE_BYTES),
+        cbor.decode_growing(signed, _VOTE_BYTES),
         "signed vote",
         cbor.uint(255),
         cbor.octets(GROUP_ID_BYTES),
@@ -152,6 +152,8 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change, *, re
         raise MalformedError("what a version adds is as old as that version")
     if set(change.noise) - {issuer}:
         raise NotAllowedError("a noise key is changed by its owner alone")
+    if set(change.extensions) - {issuer}:
+        raise NotAllowedError("what a device announces is changed by its owner alone")
     if renews and not may_renew(manifest.mode, before, issuer):
         raise NotAllowedError("only an admin may begin an epoch in this mode")
     if issuer in change.removed:

@@ -21,9 +21,10 @@ The numbers are those of docs/protocol.md, section 9, *Rivals*:
     4. A device is a member if a step that counts let it in, or it was one in the base, and every removal of it that
        counts came before that. Removal wins over a concurrent addition, a ban over a concurrent unban. A leave is a
        removal of oneself; it voids nothing. A banned device is no member.
-    5. Additions and records (label, role, capabilities, noise key) are written field by field in the order of version,
-       then hash. No device is given a noise key that another member has at that point, and nothing is added, written
-       or banned by which the group would outgrow a manifest that ends a conflict: so any outcome can be signed.
+    5. Additions and records (label, role, capabilities, noise key, announcement) are written field by field in the
+       order of version, then hash. No device is given a noise key that another member has at that point, and nothing is
+       added, written or banned by which the group would outgrow a manifest that ends a conflict: so any outcome can be
+       signed.
 
 Whoever sends rivals chooses how many, so N of them must not cost N squared: steps that matter to a step are found by
 the device that they add or remove, and sets of steps are the bits of one integer.
@@ -66,7 +67,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one manifest changed. `noise`, `labels`, `roles` and `capabilities` speak of members that stay.
+    """What one manifest changed. `noise`, `labels`, `roles`, `capabilities` and `extensions` are of members that stay.
 
     `removed` are those who may not be members from here on: who was one, and whoever is newly banned. So a ban of a
     device that another manifest lets in at the same time is the removal that it would be if its issuer had known.
@@ -78,6 +79,7 @@ class Change:
     labels: Mapping[DeviceKey, str]
     roles: Mapping[DeviceKey, Role]
     capabilities: Mapping[DeviceKey, tuple[str, ...]]
+    extensions: Mapping[DeviceKey, bytes]
     banned: Mapping[DeviceKey, int]
     unbanned: frozenset[DeviceKey]
 
@@ -89,7 +91,7 @@ class Change:
     @property
     def touched(self) -> frozenset[DeviceKey]:
         """The members whose records changed."""
-        return frozenset((*self.noise, *self.labels, *self.roles, *self.capabilities))
+        return frozenset((*self.noise, *self.labels, *self.roles, *self.capabilities, *self.extensions))
 
 
 def difference(before: GroupState, after: GroupState) -> Change:
@@ -103,6 +105,7 @@ def difference(before: GroupState, after: GroupState) -> Change:
         labels={n.keys.signing_public: n.label for o, n in kept if o.label != n.label},
         roles={n.keys.signing_public: n.role for o, n in kept if o.role != n.role},
         capabilities={n.keys.signing_public: n.capabilities for o, n in kept if o.capabilities != n.capabilities},
+        extensions={n.keys.signing_public: n.extensions for o, n in kept if o.extensions != n.extensions},
         banned=banned,
         unbanned=frozenset(before.banned) - frozenset(after.banned),
     )
@@ -341,6 +344,7 @@ class _Writing:
                 label=change.labels.get(key, present.label),
                 role=change.roles.get(key, present.role),
                 capabilities=change.capabilities.get(key, present.capabilities),
+                extensions=change.extensions.get(key, present.extensions),
             ),
         )
 

@@ -45,7 +45,7 @@ def sign_revoke(manifest: GroupManifest, identity: Identity) -> Revoke:
     """Return a Revoke of a group for all its members."""
     targets = [member.keys.signing_public for member in manifest.members]
     epoch, version, issuer = manifest.epoch, manifest.version, identity.signing_public
-    signed = cbor.encode([_VERSION, manifest.group_id, epoch, version, targets, issuer])
+    signed = cbor.encode_growing([_VERSION, manifest.group_id, epoch, version, targets, issuer])
     raw = cbor.encode([crypto.sign(_DOMAIN, signed, identity), signed])
     return Revoke(manifest.group_id, epoch, version, tuple(targets), issuer, raw)
 
@@ -62,7 +62,7 @@ def read_revoke(raw: bytes) -> Revoke:
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_REVOKE_BYTES),
     )
-    fields = cbor.decode(signed, MAXIMUM_REVOKE_BYTES)
+    fields = cbor.decode_growing(signed, MAXIMUM_REVOKE_BYTES)
     form = fields[0] if isinstance(fields, list) and fields else None
     if form != _VERSION:
         raise MalformedError(f"revoke format {form!r}: a newer Covey?")

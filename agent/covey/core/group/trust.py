@@ -25,6 +25,8 @@
        `RIVALS_REPLACED` times. Beyond `MAXIMUM_OPEN_MANIFESTS`, or
        their bytes, a manifest is taken if it removes somebody or follows several, up to four times as many. One that
        leaves fewer heads than before is always taken: so any conflict can be ended, whoever made it.
+   11. The judging rules that it names are a version that this build knows (`group/rules.py`), and of none below the
+       lowest of those that it follows. They judge all that follows it.
 
 Accepted manifests form a graph. Its ends are the heads. Where there is one, or one that says what all of them come to,
 that one is the group's current manifest; equal ones are told apart by version, epoch and hash. Otherwise, or where
@@ -66,13 +68,14 @@ from enum import Enum
 
 from covey.core.group.graph import HeldManifest, ManifestGraph, past_of, tips_of
 from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest
-from covey.core.group.policy import authorise
 from covey.core.group.resolver import Change, GroupState, Step, difference
+from covey.core.group.rules import judging, version_for
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.errors import (
     GenesisError,
     InviteError,
     LimitError,
+    LocalError,
     MalformedError,
     RollbackError,
     VersionGapError,
@@ -228,14 +231,25 @@ class GroupTrust:
         return self._graph.state_after(heads).write(unsigned)
 
     def finish(self, edited: GroupManifest, epoch_id: EpochId) -> GroupManifest:
-        """Return an edited draft with the epoch that it begins or stays in (rule 9)."""
+        """Return an edited draft with the epoch that it begins or stays in, and its judging rules (rules 9 and 11).
+
+        Raises:
+            LocalError: a device that is let in does not know the group's rules.
+        """
         parents = [self._graph[each] for each in edited.prev]
         newest = max((parent.manifest for parent in parents), key=lambda manifest: manifest.epoch)
         before = self._graph.state_after(parents)
         change = difference(before, GroupState.of(edited))
         renews = change.empty and edited.epoch_id == epoch_id
         begins = len(parents) > 1 or bool(change.removed) or renews
-        return replace(edited, epoch=newest.epoch + begins, epoch_id=epoch_id if begins else newest.epoch_id)
+        rules = version_for(edited)
+        if rules < min(parent.manifest.rules for parent in parents):
+            raise LocalError(
+                f"this group is judged by rules that a device which is let in does not know ({rules})",
+                hint="upgrade Covey on that device first",
+            )
+        epoch_id = epoch_id if begins else newest.epoch_id
+        return replace(edited, epoch=newest.epoch + begins, epoch_id=epoch_id, rules=rules)
 
     # -- what changes it ----------------------------------------------------------------------------------------------
 
@@ -318,7 +332,7 @@ class GroupTrust:
         ):
             raise MalformedError("the age of a member or ban never changes")
         renews = change.empty and len(parents) == 1 and manifest.epoch > parents[0].manifest.epoch
-        authorise(manifest, before, change, renews=renews)
+        self._graph.rules_after(parents).authorise(manifest, before, change, renews=renews)
         self._graph.drop(manifest.issuer, replaced)
         self._graph.add(manifest, parents, before, state, change)
         self._leading = None
@@ -390,7 +404,9 @@ class GroupTrust:
         return parents
 
     def _check_constants(self, manifest: GroupManifest, parents: Sequence[HeldManifest], change: Change) -> None:
-        """Rules 7 and 9."""
+        """Rules 7, 9 and 11."""
+        if manifest.rules < min(each.manifest.rules for each in parents):
+            raise RollbackError(f"judging rules of version {manifest.rules}, after later ones")
         parent = parents[0].manifest
         if (manifest.mode, manifest.invited) != (parent.mode, parent.invited):
             raise MalformedError("a group's mode never changes")
@@ -404,7 +420,7 @@ class GroupTrust:
             raise MalformedError("a new epoch has a new secret, and only a new one")
 
     def read(self, raw: bytes) -> GroupManifest:
-        """Read a manifest of this group (rules 1 and 2).
+        """Read a manifest of this group (rules 1, 2 and 11).
 
         Raises:
             RemoteError: the rule that failed.
@@ -412,4 +428,5 @@ class GroupTrust:
         manifest = read_manifest(raw)
         if manifest.group_id != self.group_id:
             raise GenesisError("a manifest of another group")
+        judging(manifest.rules)
         return manifest

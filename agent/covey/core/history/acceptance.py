@@ -17,7 +17,7 @@
    `LOGS_OF_ONE` logs, `LOGS_OF_ONE` forks and `MAXIMUM_AUTHOR_BYTES` of each other author. A device itself pays in
    this way for the operators that it has pinned.
    So nobody can use up what somebody else may write, and whoever lifts a limit has less left for lifting.
-10. Its body is of a kind that this device knows, and of that kind's shape.
+10. Its body is of its kind's shape. Kinds that came after version 1 are not judged by what they say (`kinds.py`).
 11. A profile, and a checkpoint, is an admin's where the mode of the group knows admins.
 13. What a person's devices say to each other is of a personal group alone, and such a group has no checkpoint.
 
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, read_manifest
 from covey.core.history.bodies import read_body
-from covey.core.history.kinds import KINDS, OperationKind, Place
+from covey.core.history.kinds import FIRST_UNJUDGED, KINDS, OperationKind, Place
 from covey.core.history.operation import Lift, Operation
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
@@ -169,6 +169,8 @@ class Acceptance:
             if previous.height >= operation.height:
                 raise MalformedError("an operation is higher than the one before it in its log")
         lift = self._lift(operation, manifest, payers) if bounded else None
+        if operation.kind >= FIRST_UNJUDGED:
+            return Accepted(manifest.version, lift)
         read_body(operation)
         kind = OperationKind(operation.kind)
         traits = KINDS[kind]

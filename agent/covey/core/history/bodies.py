@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import Any
 
 from covey.core.history.body import OperationBody
-from covey.core.history.kinds import KINDS, OperationKind
+from covey.core.history.kinds import FIRST_UNJUDGED, KINDS, OperationKind
 from covey.core.history.operation import ID_BYTES, Operation, read_operation
 from covey.core.ids import OperationId
 from covey.core.wire import cbor
-from covey.errors import MalformedError
+from covey.errors import MalformedError, RemoteError
 from covey.limits.history import (
     MAXIMUM_AVATAR_BYTES,
     MAXIMUM_DESCRIPTION_BYTES,
@@ -34,7 +34,7 @@ class Merge(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body, which is empty."""
-        return cbor.encode([])
+        return cbor.encode_growing([])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Merge:
@@ -43,7 +43,7 @@ class Merge(OperationBody):
         Raises:
             RemoteError: malformed.
         """
-        cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "merge")
+        cbor.record(cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES), "merge")
         return cls()
 
     def shown(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Note(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[mime, content, about, replaces]`."""
-        return cbor.encode([self.mime, self.content, self.about, self.replaces])
+        return cbor.encode_growing([self.mime, self.content, self.about, self.replaces])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Note:
@@ -76,7 +76,7 @@ class Note(OperationBody):
             RemoteError: malformed or beyond a bound.
         """
         mime, content, about, replaces = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
             "note",
             cbor.text(MAXIMUM_MIME_BYTES),
             cbor.octets_to(MAXIMUM_OPERATION_BODY_BYTES),
@@ -120,7 +120,7 @@ class GroupProfile(OperationBody):
     def to_wire(self) -> bytes:
         """Return the body `[title, description, [mime, content] / null]`."""
         avatar = None if self.avatar is None else [self.avatar.mime, self.avatar.content]
-        return cbor.encode([self.title, self.description, avatar])
+        return cbor.encode_growing([self.title, self.description, avatar])
 
     @classmethod
     def from_wire(cls, body: bytes) -> GroupProfile:
@@ -131,7 +131,7 @@ class GroupProfile(OperationBody):
         """
         return cls(
             *cbor.record(
-                cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+                cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
                 "group profile",
                 cbor.text(MAXIMUM_TITLE_BYTES),
                 cbor.text(MAXIMUM_DESCRIPTION_BYTES),
@@ -166,7 +166,7 @@ class Session(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[uri, started_at, ended_at / null, begun / null]`."""
-        return cbor.encode([self.uri, self.started_at_us, self.ended_at_us, self.begun])
+        return cbor.encode_growing([self.uri, self.started_at_us, self.ended_at_us, self.begun])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Session:
@@ -176,7 +176,7 @@ class Session(OperationBody):
             RemoteError: malformed or beyond a bound.
         """
         uri, started_at_us, ended_at_us, begun = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
             "session",
             cbor.text(MAXIMUM_URI_BYTES),
             cbor.uint(),
@@ -199,6 +199,28 @@ class Session(OperationBody):
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Opaque(OperationBody):
+    """What this build does not understand: an operation of a newer kind. It has no effect here."""
+
+    number: int
+    content: bytes = field(repr=False)
+
+    def to_wire(self) -> bytes:
+        """Return the body as it was signed."""
+        return self.content
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> Opaque:
+        """Keep a body as it is, of no kind."""
+        return cls(-1, body)
+
+    def shown(self) -> dict[str, Any]:
+        """Return that a newer Covey understands it, and how long it is."""
+        size = len(self.content)
+        return {"text": f"({size} bytes of kind {self.number}: a newer Covey understands them)", "bytes": size}
+
+
 @cache
 def _class_of(kind: OperationKind) -> type[OperationBody]:
     """Return the class of a kind's body; most devices never read most kinds, and spare the memory."""
@@ -208,15 +230,19 @@ def _class_of(kind: OperationKind) -> type[OperationBody]:
 
 
 def read_body(operation: Operation) -> OperationBody:
-    """Parse what an operation says.
+    """Parse what an operation says; it is `Opaque` where this build does not understand it (`kinds.py`).
 
     Raises:
-        MalformedError: of a kind that this Covey does not know, or not of its kind's shape.
-        LimitError: beyond a bound.
+        RemoteError: of a kind of version 1, and malformed, beyond a bound, or with a field that must be understood.
     """
     if operation.kind not in KINDS:
-        raise MalformedError(f"operation of kind {operation.kind}: a newer Covey?")
-    return _class_of(OperationKind(operation.kind)).from_wire(operation.body)
+        return Opaque(operation.kind, operation.body)
+    try:
+        return _class_of(OperationKind(operation.kind)).from_wire(operation.body)
+    except RemoteError:
+        if operation.kind < FIRST_UNJUDGED:
+            raise
+        return Opaque(operation.kind, operation.body)
 
 
 def hex_or_none(operation_id: OperationId | None) -> str | None:

@@ -31,7 +31,7 @@ class CheckpointPart(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[index, count, digest, content]`."""
-        return cbor.encode([self.index, self.count, self.digest, self.content])
+        return cbor.encode_growing([self.index, self.count, self.digest, self.content])
 
     @classmethod
     def from_wire(cls, body: bytes) -> CheckpointPart:
@@ -42,7 +42,7 @@ class CheckpointPart(OperationBody):
         """
         part = cls(
             *cbor.record(
-                cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+                cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
                 "checkpoint",
                 cbor.uint(CHECKPOINT_PARTS),
                 cbor.uint(CHECKPOINT_PARTS),

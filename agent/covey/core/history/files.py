@@ -93,7 +93,7 @@ class FileOffer(OperationBody):
     def to_wire(self) -> bytes:
         """Return the body `[name, file_id, epoch_id, [hash, index, nonce, size], ? sealed_secret]`."""
         fields = [self.name, self.file_id, self.epoch_id, self.content.to_wire()]
-        return cbor.encode(fields if self.sealed_secret is None else [*fields, self.sealed_secret])
+        return cbor.encode_growing(fields if self.sealed_secret is None else [*fields, self.sealed_secret])
 
     @classmethod
     def from_wire(cls, body: bytes) -> FileOffer:
@@ -102,7 +102,7 @@ class FileOffer(OperationBody):
         Raises:
             RemoteError: malformed, beyond a bound, or of a name that no file has.
         """
-        fields = cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES)
+        fields = cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES)
         readers: list[Any] = [
             cbor.text(MAXIMUM_FILE_NAME_BYTES),
             cbor.octets(FILE_ID_BYTES),

@@ -1,6 +1,12 @@
 """The kinds of operations and what each of them brings: the one table that everything else reads (docs/protocol.md,
 "History").
 
+An operation of a kind that is not in the table is *opaque*: devices keep, forward, count and show it, and others may
+follow it, but it has no effect. From `FIRST_UNJUDGED` on, a kind is opaque to builds that came before it. So what such
+an operation says is never a reason to refuse it: it would hide what follows it from newer builds alone. One whose body
+its kind does not allow is opaque as well. A change that must be understood is therefore a new kind: no even key of an
+extension map will ever be assigned in an operation.
+
 To add a kind: give it a number in `OperationKind`, a row in `KINDS`, and a body class derived from `OperationBody`
 (`body.py`), which says its wire form, its sentence for people, its table row, and whom it is for. Acceptance, the index
 of orders, checkpoints, forgetting, attempts, the history's JSON, completions and the ingest read the table and the
@@ -36,6 +42,15 @@ class OperationKind(IntEnum):
     def word(self) -> str:
         """The kind as people, programs and tables read it."""
         return self.name.lower()
+
+
+FIRST_UNJUDGED = 14
+"""The kinds below it came with version 1: every device knows them, and refuses one that breaks their rules."""
+
+
+def kind_word(kind: int) -> str:
+    """Return a kind as people read it, also one of a newer Covey."""
+    return OperationKind(kind).word if kind in KINDS else f"kind {kind}"
 
 
 class Place(Enum):

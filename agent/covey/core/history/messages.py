@@ -47,7 +47,7 @@ class OperationBundle:
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        return cbor.encode([list(self.operations), self.more])
+        return cbor.encode_growing([list(self.operations), self.more])
 
     @classmethod
     def from_wire(cls, body: bytes) -> OperationBundle:
@@ -58,7 +58,7 @@ class OperationBundle:
         """
         return cls(
             *cbor.record(
-                cbor.decode(body, _BUNDLE_BYTES),
+                cbor.decode_growing(body, _BUNDLE_BYTES),
                 "operations",
                 cbor.many(cbor.octets_to(MAXIMUM_OPERATION_BYTES), BUNDLE_OPERATIONS),
                 cbor.uint(),
@@ -124,9 +124,11 @@ class HistoryPull:
             tags = sorted(self.tagged.numbers)
             least = min(self.tagged.numbers.values(), default=0)
             numbers = [self.tagged.numbers[tag] - least for tag in tags]
-            return cbor.encode([self.tagged.salt, self.only, b"".join(tags), least, numbers, sorted(self.wanted)])
+            return cbor.encode_growing(
+                [self.tagged.salt, self.only, b"".join(tags), least, numbers, sorted(self.wanted)]
+            )
         ends = sorted((log.author, log.incarnation, number) for log, number in self.ends.items())
-        return cbor.encode([[list(end) for end in ends], sorted(self.wanted)])
+        return cbor.encode_growing([[list(end) for end in ends], sorted(self.wanted)])
 
     @classmethod
     def from_wire(cls, body: bytes) -> HistoryPull:
@@ -135,7 +137,7 @@ class HistoryPull:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        fields = cbor.decode(body, _PULL_BYTES)
+        fields = cbor.decode_growing(body, _PULL_BYTES)
         if isinstance(fields, list) and len(fields) > _FIELDS:
             return _with_tags(fields)
         ends, wanted = cbor.record(

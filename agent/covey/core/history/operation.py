@@ -53,9 +53,9 @@ class Log:
 class Operation:
     """One operation; `raw` is the exact signed bytes.
 
-    `previous` is the operation before it in its log. `height` is one more than the highest among the parents',
-    `made_at_us` what the author's wall clock said: informational. `kind` is a number of `bodies.OperationKind`, or of a
-    newer Covey.
+        `previous` is the operation before it in its log. `height` is one more than the highest among the parents',
+    is a number of `kinds.OperationKind`, or of a
+        newer Covey.
     """
 
     group_id: GroupId
@@ -86,7 +86,7 @@ def operation_id(raw: bytes) -> OperationId:
     return OperationId(crypto.digest(_ID_DOMAIN, raw))
 
 
-_SHAPE = shapes.shape(rb"\x82\x58\x40.{64}(?:%(octets)b)\x8c" % {b"octets": shapes.OCTETS})
+_SHAPE = shapes.shape(rb"\x82\x58\x40.{64}(?:%(octets)b)[\x8c\x8d]" % {b"octets": shapes.OCTETS})
 
 
 def is_operation(raw: bytes) -> bool:
@@ -105,7 +105,7 @@ def next_log(group_id: GroupId, incarnation: Incarnation) -> Incarnation:
 def sign_operation(operation: Operation, identity: Identity) -> Operation:
     """Return the operation signed by its author, which `identity` is."""
     assert operation.author == identity.signing_public, "everybody signs its own"
-    document = cbor.encode(
+    document = cbor.encode_growing(
         [
             _VERSION,
             operation.group_id,
@@ -167,7 +167,9 @@ def read_operation(raw: bytes, *, verify: bool = True) -> Operation:
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_OPERATION_BYTES),
     )
-    fields: list[Any] = cbor.record(cbor.decode(document, MAXIMUM_OPERATION_BYTES), "signed operation", *_READERS)
+    fields: list[Any] = cbor.record(
+        cbor.decode_growing(document, MAXIMUM_OPERATION_BYTES), "signed operation", *_READERS
+    )
     version, group_id, author, incarnation, number, previous, parents, height, manifest, made_at_us, kind, body = fields
     if version != _VERSION:
         raise MalformedError(f"operation version {version}: a newer Covey?")

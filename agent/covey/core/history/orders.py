@@ -54,7 +54,7 @@ class OperatorChange(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[key, label, added]`."""
-        return cbor.encode([self.key, self.label, self.added])
+        return cbor.encode_growing([self.key, self.label, self.added])
 
     @classmethod
     def from_wire(cls, body: bytes) -> OperatorChange:
@@ -65,7 +65,7 @@ class OperatorChange(OperationBody):
         """
         return cls(
             *cbor.record(
-                cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+                cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
                 "operator",
                 cbor.octets(KEY_BYTES),
                 cbor.text(MAXIMUM_LABEL_BYTES),
@@ -98,7 +98,7 @@ class SettingOrder(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[selector, key, value / null, sealed / null]`."""
-        return cbor.encode([self.selector.to_wire(), self.key, self.value, self.sealed])
+        return cbor.encode_growing([self.selector.to_wire(), self.key, self.value, self.sealed])
 
     @classmethod
     def from_wire(cls, body: bytes) -> SettingOrder:
@@ -108,7 +108,7 @@ class SettingOrder(OperationBody):
             RemoteError: malformed or beyond a bound.
         """
         selector, key, value, sealed = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
             "setting",
             Selector.from_wire,
             cbor.text(MAXIMUM_SETTING_KEY_BYTES),
@@ -179,7 +179,7 @@ class CommandOrder(OperationBody):
     def to_wire(self) -> bytes:
         """Return the body `[selector, action, {name: value}, once, deadline / null, sealed / null, ? roll-out]`."""
         fields = [self.selector.to_wire(), self.action, dict(self.arguments), self.once, self.deadline_us, self.sealed]
-        return cbor.encode([*fields, *([] if self.roll_out is None else [self.roll_out.to_wire()])])
+        return cbor.encode_growing([*fields, *([] if self.roll_out is None else [self.roll_out.to_wire()])])
 
     @property
     def plan_id(self) -> bytes | None:
@@ -196,7 +196,7 @@ class CommandOrder(OperationBody):
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        value = cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES)
+        value = cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES)
         in_waves = isinstance(value, list) and len(value) > _COMMAND_FIELDS
         fields: list[Any] = cbor.record(
             value,
@@ -276,7 +276,7 @@ class Approval(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[order]`."""
-        return cbor.encode([self.order])
+        return cbor.encode_growing([self.order])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Approval:
@@ -285,7 +285,9 @@ class Approval(OperationBody):
         Raises:
             RemoteError: malformed.
         """
-        return cls(*cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "approval", cbor.octets(ID_BYTES)))
+        return cls(
+            *cbor.record(cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES), "approval", cbor.octets(ID_BYTES))
+        )
 
     def shown(self) -> dict[str, Any]:
         """Return the order that is approved."""
@@ -308,7 +310,7 @@ class Obeying(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body, which is empty."""
-        return cbor.encode([])
+        return cbor.encode_growing([])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Obeying:
@@ -317,7 +319,7 @@ class Obeying(OperationBody):
         Raises:
             RemoteError: malformed.
         """
-        cbor.record(cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES), "obeying")
+        cbor.record(cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES), "obeying")
         return cls()
 
     def shown(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class OwnGroup(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[group_id, holding, title]`."""
-        return cbor.encode([self.group_id, int(self.holding), self.title])
+        return cbor.encode_growing([self.group_id, int(self.holding), self.title])
 
     @classmethod
     def from_wire(cls, body: bytes) -> OwnGroup:
@@ -44,7 +44,7 @@ class OwnGroup(OperationBody):
             RemoteError: malformed or beyond a bound.
         """
         group_id, holding, title = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
             "own group",
             cbor.octets(GROUP_ID_BYTES),
             cbor.uint(),
@@ -71,7 +71,7 @@ class Preference(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body `[group_id / null, key, value / null]`."""
-        return cbor.encode([self.group_id, self.key, self.value])
+        return cbor.encode_growing([self.group_id, self.key, self.value])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Preference:
@@ -81,7 +81,7 @@ class Preference(OperationBody):
             RemoteError: malformed or beyond a bound.
         """
         group_id, key, value = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
             "preference",
             cbor.optional(cbor.octets(GROUP_ID_BYTES)),
             cbor.text(MAXIMUM_PREFERENCE_KEY_BYTES),

@@ -47,7 +47,7 @@ class ReleaseChange(OperationBody):
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        return cbor.encode([self.once, int(self.state), self.why, list(self.accepted), self.stop_percent])
+        return cbor.encode_growing([self.once, int(self.state), self.why, list(self.accepted), self.stop_percent])
 
     @classmethod
     def from_wire(cls, body: bytes) -> ReleaseChange:
@@ -57,7 +57,7 @@ class ReleaseChange(OperationBody):
             RemoteError: malformed or beyond a bound.
         """
         once, state, why, accepted, stop_percent = cbor.record(
-            cbor.decode(body, MAXIMUM_OPERATION_BODY_BYTES),
+            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
             "release",
             cbor.octets(ONCE_BYTES),
             cbor.uint(max(ReleaseState)),

@@ -67,7 +67,8 @@ class Imprints:
                 imprints[number] = self._imprint(author, incarnation, number, highest)
         imprints = {number: imprint for number, imprint in imprints.items() if number in received}
         refused = {number: imprint for number, imprint in link.refused.items() if number not in received}
-        return Acknowledgement(incarnation, received, imprints | refused)
+        unsupported = tuple(sorted(number for number in link.unsupported if number in received))
+        return Acknowledgement(incarnation, received, imprints | refused, unsupported)
 
     def _imprint(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq, highest: LinkSeq) -> bytes:
         held = self._records.of(author, incarnation, number)

@@ -63,7 +63,7 @@ class LinkKey:
 
     def to_wire(self) -> bytes:
         """Return the body `[tag, key]`."""
-        return cbor.encode([self.tag, self.key.reveal()])
+        return cbor.encode_growing([self.tag, self.key.reveal()])
 
     @classmethod
     def from_wire(cls, author: DeviceKey, body: bytes) -> LinkKey:
@@ -72,7 +72,9 @@ class LinkKey:
         Raises:
             RemoteError: malformed.
         """
-        tag, key = cbor.record(cbor.decode(body, _LINK_BYTES), "link", cbor.octets(TAG_BYTES), cbor.octets(KEY_BYTES))
+        tag, key = cbor.record(
+            cbor.decode_growing(body, _LINK_BYTES), "link", cbor.octets(TAG_BYTES), cbor.octets(KEY_BYTES)
+        )
         return cls(author, tag, Secret(key))
 
 

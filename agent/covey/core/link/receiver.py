@@ -39,6 +39,7 @@ from covey.limits.link import (
     INCARNATIONS,
     MAXIMUM_RECEIVED_RANGES,
     MAXIMUM_SEQUENCE_GAP,
+    MAXIMUM_UNSUPPORTED,
     RETRY_US_MAX,
     RETURNED_US,
 )
@@ -84,6 +85,8 @@ class ReceiveLink:
         self.unlanded = unlanded
         self.refused: dict[int, bytes] = {}
         """Imprints of rivals that were refused since the last acknowledgement (`imprints.py`)."""
+        self.unsupported: set[LinkSeq] = set()
+        """Numbers of messages set aside since then, as this build does not know what they need."""
         self._unacknowledged = 0
         self._to_name: set[LinkSeq] = set()
         self._deadline_us: int | None = None
@@ -137,6 +140,11 @@ class ReceiveLink:
         if len(self.refused) < ACKNOWLEDGE_EVERY_MESSAGES:
             self.refused[link_seq] = imprint
 
+    def cannot_use(self, link_seq: LinkSeq) -> None:
+        """Have the next acknowledgement say that a message is set aside; of too many, it names some."""
+        if len(self.unsupported) < MAXIMUM_UNSUPPORTED:
+            self.unsupported.add(link_seq)
+
     def answer_soon(self, now_us: int, *link_seqs: LinkSeq) -> None:
         """Ask for an acknowledgement (rule 4) that names these numbers."""
         self._to_name.update(link_seqs)
@@ -171,6 +179,7 @@ class ReceiveLink:
         self._deadline_us = None
         self._to_name.clear()
         self.refused.clear()
+        self.unsupported.clear()
 
 
 @dataclass(slots=True)

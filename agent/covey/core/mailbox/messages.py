@@ -84,7 +84,7 @@ class _Body:
 
     def to_wire(self) -> bytes:
         """Return the body `[number, ...]`."""
-        return cbor.encode([int(self.number), *(_plain(each) for each in astuple(self))])
+        return cbor.encode_growing([int(self.number), *(_plain(each) for each in astuple(self))])
 
 
 def _plain(value: Any) -> Any:
@@ -308,7 +308,7 @@ def read_mailbox_message(body: bytes) -> MailboxMessage:
         LimitError: a field beyond its bound, or of another version.
         MalformedError: no message of 002 that a mailbox knows, or not of its shape.
     """
-    fields = cbor.decode(body, MAXIMUM_MESSAGE_BYTES)
+    fields = cbor.decode_growing(body, MAXIMUM_MESSAGE_BYTES)
     if not isinstance(fields, list) or not fields or type(fields[0]) is not int or fields[0] not in _NUMBERED:
         raise MalformedError("a message to a mailbox of an unknown number: a newer Covey?")
     make, readers = _NUMBERED[fields[0]]

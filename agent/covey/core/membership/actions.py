@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
+from covey.core.features import own_announcement
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, read_vote
@@ -61,7 +62,7 @@ class GroupActions:
         """
         self._joining.begin_join(invite, now.wall_us)
         self._records.requests.reconsider(invite.group_id)
-        request = JoinRequest(invite.secret, self._identity.noise_public, label)
+        request = JoinRequest(invite.secret, self._identity.noise_public, label, own_announcement())
         self._queue.queue(invite.inviter.signing_public, MessageType.JOIN, invite.group_id, request.to_wire(), now)
 
     def request_visit(self, uri: GroupUri, label: str, now: Now) -> None:
@@ -72,7 +73,7 @@ class GroupActions:
         """
         self._joining.begin_visit(uri, label, now.wall_us)
         self._records.requests.reconsider(uri.group_id)
-        request = JoinRequest(NO_INVITE, self._identity.noise_public, label)
+        request = JoinRequest(NO_INVITE, self._identity.noise_public, label, own_announcement())
         for contact in uri.contacts:
             self._queue.queue(contact.signing_public, MessageType.JOIN, uri.group_id, request.to_wire(), now)
 

@@ -34,7 +34,10 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
             check_visit(membership.groups.group(message.group_id), message.author, request)
             return None
         return membership.invitations.find(message, now_us)
-    if message.type is MessageType.GROUP_INVITE:
+    if message.type is MessageType.UNKNOWN and message.group_id == NO_GROUP:
+        if not membership.groups.hears(message.author):
+            raise NotAMemberError("a message of an unknown type by a stranger")
+    elif message.type is MessageType.GROUP_INVITE:
         may_invite(membership.groups, message.author)
     elif message.type in _OF_LINKS or not (message.link_seq or message.type in UNANSWERED):
         stranger = not membership.groups.hears(message.author)

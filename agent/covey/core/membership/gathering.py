@@ -142,4 +142,4 @@ def _newcomer(invite: OpenInvite) -> Member:
     assert invite.request is not None
     request = JoinRequest.from_wire(invite.request)
     keys = DeviceKeys(invite.bound_to, request.noise_public)
-    return Member(keys, request.label, capabilities=invite.capabilities)
+    return Member(keys, request.label, capabilities=invite.capabilities, extensions=request.extensions)

@@ -115,7 +115,7 @@ class Joining:
             InviteError: the group is full, or one of the keys stands in it already.
         """
         request = JoinRequest.from_wire(message.body)
-        member = Member(DeviceKeys(message.author, request.noise_public), request.label)
+        member = Member(DeviceKeys(message.author, request.noise_public), request.label, extensions=request.extensions)
         return self.let_in(invite, member, now_us)
 
     def let_in(self, invite: OpenInvite, newcomer: Member, now_us: int) -> list[GroupSend]:

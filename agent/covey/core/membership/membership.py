@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
+from covey.core.features import own_announcement
 from covey.core.group.manifest import (
     GroupManifest,
     Member,
@@ -105,7 +106,12 @@ class Membership:
         """
         if len(self.groups) >= MAXIMUM_GROUPS:
             raise LocalError(f"this device is in {MAXIMUM_GROUPS} groups already")
-        creator = Member(self._identity.keys, label, capabilities=check_capabilities(capabilities))
+        creator = Member(
+            self._identity.keys,
+            label,
+            capabilities=check_capabilities(capabilities),
+            extensions=own_announcement(),
+        )
         group_id, secret = GroupId(self._rng(GROUP_ID_BYTES)), self._rng(SECRET_BYTES)
         manifest = sign_manifest(genesis(group_id, creator, secret_id(secret), mode, invited), self._identity)
         trust = GroupTrust(group_id, None)
@@ -259,7 +265,10 @@ class Membership:
         Raises:
             RemoteError: it is no such group's, or does not let this device in.
         """
-        group_id, own = pending.group_id, Member(self._identity.keys, pending.label or "")
+        group_id, own = (
+            pending.group_id,
+            Member(self._identity.keys, pending.label or "", extensions=own_announcement()),
+        )
         trust = GroupTrust(group_id, None)
         visited = trust.visit(bundle.manifests, pending.inviter.signing_public)
         present = visited.member(self._own)

@@ -47,7 +47,7 @@ class GroupInvite:
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        return cbor.encode([self.secret, self.noise_public, self.expires_at_us, self.preview.to_wire()])
+        return cbor.encode_growing([self.secret, self.noise_public, self.expires_at_us, self.preview.to_wire()])
 
     @classmethod
     def from_wire(cls, body: bytes) -> GroupInvite:
@@ -57,7 +57,7 @@ class GroupInvite:
             RemoteError: malformed or beyond a bound.
         """
         secret, noise_public, expires_at_us, preview = cbor.record(
-            cbor.decode(body, _INVITE_BYTES),
+            cbor.decode_growing(body, _INVITE_BYTES),
             "group invite",
             cbor.octets(SECRET_BYTES),
             cbor.octets(KEY_BYTES),

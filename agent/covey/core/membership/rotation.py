@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity, digest
+from covey.core.features import own_announcement
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
 from covey.core.ids import GroupId, NoisePublic
@@ -53,7 +54,7 @@ def outdated(groups: Groups, identity: Identity) -> list[GroupId]:
 
 
 def announce(membership: Membership, identity: Identity, group_id: GroupId, now_us: int) -> list[GroupSend]:
-    """Tell a group the current noise key (rule 1).
+    """Tell a group the current noise key (rule 1), and what this build supports.
 
     Raises:
         LocalError: another member uses that key: only another rotation helps.
@@ -61,7 +62,8 @@ def announce(membership: Membership, identity: Identity, group_id: GroupId, now_
     """
     own = membership.groups.group(group_id).member(identity.signing_public)
     assert own is not None
-    return membership.change(group_id, lambda draft, _: draft.changing(replace(own, keys=identity.keys)), now_us)
+    record = replace(own, keys=identity.keys, extensions=own_announcement())
+    return membership.change(group_id, lambda draft, _: draft.changing(record), now_us)
 
 
 def announce_everywhere(membership: Membership, identity: Identity, records: Records, now_us: int) -> list[GroupSend]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import announced, check_announcement
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.pairing.preview import read_operators
 from covey.core.pairing.uri import read_uri, write_uri
@@ -74,7 +75,7 @@ class Invite:
         more: list[object] = [each for each in (self.rendezvous, self.enrolment) if each is not None]
         if self.operators:
             more = [self.rendezvous, self.enrolment, list(self.operators)]
-        return cbor.encode([1, self.group_id, *keys, self.secret, self.expires_at_us, self.relay_url, *more])
+        return cbor.encode_growing([1, self.group_id, *keys, self.secret, self.expires_at_us, self.relay_url, *more])
 
     @classmethod
     def from_uri(cls, uri: str) -> Invite:
@@ -97,7 +98,7 @@ class Invite:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        item = cbor.decode(raw, MAXIMUM_INVITE_BYTES)
+        item = cbor.decode_growing(raw, MAXIMUM_INVITE_BYTES)
         more: tuple[cbor.Read[Any], ...] = (cbor.uint(RENDEZVOUS_NUMBERS), cbor.text(MAXIMUM_ENROLMENT_PASSWORD_BYTES))
         if isinstance(item, list) and len(item) > _FIELDS + len(more):
             more = (*map(cbor.optional, more), read_operators)
@@ -168,10 +169,12 @@ class JoinRequest:
     secret: bytes = field(repr=False)
     noise_public: NoisePublic
     label: str
+    extensions: bytes = b""
+    """What the device announces of its build (`core/features.py`), as its member record will have it."""
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        return cbor.encode([self.secret, self.noise_public, self.label])
+        return cbor.encode_growing([self.secret, self.noise_public, self.label], announced(self.extensions))
 
     @classmethod
     def from_wire(cls, body: bytes) -> JoinRequest:
@@ -180,12 +183,14 @@ class JoinRequest:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
+        fields, extensions = cbor.read_growing(body, 512)
+        check_announcement(extensions)
         secret, noise_public, label = cbor.record(
-            cbor.decode(body, 512),
+            fields,
             "join",
             cbor.octets(SECRET_BYTES),
             cbor.octets(KEY_BYTES),
             cbor.text(MAXIMUM_LABEL_BYTES),
         )
         crypto.check_noise_key(noise_public)
-        return cls(secret, noise_public, label)
+        return cls(secret, noise_public, label, cbor.encode(extensions) if extensions else b"")

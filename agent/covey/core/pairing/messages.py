@@ -168,7 +168,7 @@ def from_wire(raw: bytes) -> RendezvousMessage:
     Raises:
         RemoteError: malformed or beyond a bound.
     """
-    item = cbor.decode(raw, MAXIMUM_RENDEZVOUS_BYTES)
+    item = cbor.decode_growing(raw, MAXIMUM_RENDEZVOUS_BYTES)
     if not isinstance(item, list) or len(item) < 2 or item[0] != _VERSION or type(item[1]) is not int:
         raise MalformedError("no rendezvous message of this version")
     if item[1] not in _SHAPES:
@@ -231,7 +231,7 @@ class CeremonyKeys:
             RemoteError: it does not open, or is malformed.
         """
         introduction, signature = cbor.record(
-            cbor.decode(self.open(side, kind, sealed), _INTRODUCTION_BYTES + 512),
+            cbor.decode_growing(self.open(side, kind, sealed), _INTRODUCTION_BYTES + 512),
             "introduction",
             cbor.octets_to(_INTRODUCTION_BYTES),
             cbor.octets(SIGNATURE_BYTES),
@@ -275,7 +275,7 @@ class JoinerIntroduction:
     def to_wire(self) -> bytes:
         """Return the content of a proof."""
         keys = self.keys
-        return cbor.encode([keys.signing_public, keys.noise_public, self.label, self.needs_credential])
+        return cbor.encode_growing([keys.signing_public, keys.noise_public, self.label, self.needs_credential])
 
     @classmethod
     def from_wire(cls, raw: bytes) -> JoinerIntroduction:
@@ -285,7 +285,7 @@ class JoinerIntroduction:
             RemoteError: malformed or beyond a bound.
         """
         signing, noise, label, needs = cbor.record(
-            cbor.decode(raw, 512),
+            cbor.decode_growing(raw, 512),
             "joiner",
             cbor.octets(KEY_BYTES),
             cbor.octets(KEY_BYTES),
@@ -312,7 +312,7 @@ class InviterIntroduction:
         """Return the content of a welcome."""
         keys, operators = [self.keys.signing_public, self.keys.noise_public], [list(self.operators)]
         named = operators if self.operators else []
-        return cbor.encode([*keys, self.label, self.group_id, self.preview.to_wire(), *named])
+        return cbor.encode_growing([*keys, self.label, self.group_id, self.preview.to_wire(), *named])
 
     @classmethod
     def from_wire(cls, raw: bytes) -> InviterIntroduction:
@@ -321,7 +321,7 @@ class InviterIntroduction:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        fields = cbor.decode(raw, _INTRODUCTION_BYTES)
+        fields = cbor.decode_growing(raw, _INTRODUCTION_BYTES)
         named = (read_operators,) if isinstance(fields, list) and len(fields) > _INVITER_FIELDS else ()
         signing, noise, label, group_id, preview, *operators = cbor.record(
             fields,
@@ -348,7 +348,7 @@ class Admission:
 
     def to_wire(self) -> bytes:
         """Return the content of an outcome."""
-        return cbor.encode([0, self.relay_url, self.certificates, self.credential, self.invite.to_wire()])
+        return cbor.encode_growing([0, self.relay_url, self.certificates, self.credential, self.invite.to_wire()])
 
 
 def refused(reason: Reason) -> bytes:
@@ -362,7 +362,7 @@ def read_outcome(raw: bytes) -> Admission | Reason:
     Raises:
         RemoteError: malformed or beyond a bound.
     """
-    item = cbor.decode(raw, MAXIMUM_RENDEZVOUS_BYTES)
+    item = cbor.decode_growing(raw, MAXIMUM_RENDEZVOUS_BYTES)
     if isinstance(item, list) and item[:1] == [1]:
         _, reason = cbor.record(item, "outcome", cbor.uint(1), _one_of(Reason))
         return Reason(reason)
@@ -389,5 +389,5 @@ def read_parting(raw: bytes) -> Parting:
     Raises:
         RemoteError: malformed.
     """
-    (parting,) = cbor.record(cbor.decode(raw, 16), "farewell", _one_of(Parting))
+    (parting,) = cbor.record(cbor.decode_growing(raw, 16), "farewell", _one_of(Parting))
     return Parting(parting)

@@ -77,7 +77,7 @@ class GroupUri:
     @classmethod
     def _from_wire(cls, raw: bytes) -> GroupUri:
         version, group_id, relay_url, contacts = cbor.record(
-            cbor.decode(raw, MAXIMUM_INVITE_BYTES),
+            cbor.decode_growing(raw, MAXIMUM_INVITE_BYTES),
             "group URI",
             cbor.uint(255),
             cbor.octets(GROUP_ID_BYTES),

@@ -45,7 +45,7 @@ class Presence:
 
     def to_wire(self) -> bytes:
         """Return the body `[counter, state, interval, [connection, ...]]`."""
-        return cbor.encode([self.counter, int(self.state), self.interval_s, list(self.connections)])
+        return cbor.encode_growing([self.counter, int(self.state), self.interval_s, list(self.connections)])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Presence:
@@ -55,7 +55,7 @@ class Presence:
             RemoteError: malformed or beyond a bound.
         """
         counter, state, interval_s, connections = cbor.record(
-            cbor.decode(body, _BODY_BYTES),
+            cbor.decode_growing(body, _BODY_BYTES),
             "presence",
             cbor.uint(),
             cbor.uint(max(State)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from covey.core.events import RollbackDetected
+from covey.core.events import NotUnderstood, RollbackDetected
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.receiver import ReceiveLinks
@@ -44,8 +44,10 @@ class Acknowledgements:
         """What each recipient's last acknowledgement lacked of what had left the queue."""
         self._resumptions: dict[tuple[DeviceKey, Incarnation], Resumption] = {}
 
-    def acknowledge(self, message: Message, now: Now, *, hears: bool) -> Seen | RollbackDetected | None:
-        """Free what an ACK covers; return its author where that was news, or that this state is an old copy.
+    def acknowledge(self, message: Message, now: Now, *, hears: bool) -> Seen | RollbackDetected | NotUnderstood | None:
+        """Free what an ACK covers; return its author where that was news, or what it shows.
+
+        That is that this state is an old copy, or that the author could not use messages.
 
         Only of a device that it `hears` does it believe that: one that was removed does not decide what others do.
         """
@@ -63,6 +65,7 @@ class Acknowledgements:
             held, rivals = (SequenceSet(), list(self._sender.held(author, span))) if unsure else (received, [])
         else:
             held, rivals = self._compared(author, span, received, acknowledgement.imprints, present=present)
+        unusable = self._unusable(author, span, acknowledgement) if hears else 0
         freed = self._queue.free(author, span.places(held), now)
         if freed:
             self._records.presence.seen(author, now.wall_us)
@@ -78,7 +81,14 @@ class Acknowledgements:
         self._answer_lacking(author, span, received, acknowledgement, now, hears=hears)
         if begun:
             return RollbackDetected(author)
+        if unusable:
+            self._records.counters.count("not_understood", unusable)
+            return NotUnderstood(author, unusable)
         return Seen(author, news=True) if freed else None
+
+    def _unusable(self, author: DeviceKey, span: IncarnationSpan, acknowledgement: Acknowledgement) -> int:
+        """Return how many messages that wait for a recipient it has set aside, as its build does not know them."""
+        return sum(bool(self._sender.held(author, span, number, number)) for number in acknowledgement.unsupported)
 
     def _answer_lacking(
         self,

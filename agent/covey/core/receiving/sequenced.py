@@ -22,7 +22,7 @@ from covey.core.receiving.outcome import UNFORESEEN, Delivery, Drops, Handler, H
 from covey.core.routing.forwarding import BoardRoutes
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Message, MessageType
-from covey.errors import LimitError, RemoteError, RollbackError
+from covey.errors import LimitError, RemoteError, RollbackError, UnsupportedError
 from covey.limits.history import BUNDLE_OPERATION_BYTES
 from covey.limits.rate import WORTHLESS_TOKENS
 
@@ -119,6 +119,8 @@ class SequencedMessages:
         if carrier is not None:
             self._routes.brought(message.author, carrier, new=False)
         self._records.counters.count("duplicates")
+        if message.newer:
+            link.cannot_use(message.link_seq)  # the acknowledgement that said so may have been lost
         self._distrust_link_key(delivery)
         link.answer_soon(now.monotonic_us, message.link_seq)
         self._keep_answerable(message)
@@ -166,11 +168,16 @@ class SequencedMessages:
             message = delivery.message
             self._records.quarantine.add(error.code, message.raw, now.wall_us)
             self._drops.note(error, message.author, "quarantined")
-            self._rates.spend(message.author, WORTHLESS_TOKENS, now.monotonic_us)
+            if isinstance(error, UnsupportedError):
+                delivery.link.cannot_use(message.link_seq)  # its author is newer, not hostile: it pays nothing for that
+            else:
+                self._rates.spend(message.author, WORTHLESS_TOKENS, now.monotonic_us)
             return HandlerOutcome()  # taken: an error of its author's must not hold up the link
 
     def _handle(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         """Hand a new message to its kind's handler, and carry out what that returns. Others' kinds mean nothing."""
+        if delivery.message.newer:
+            raise UnsupportedError(delivery.message.newer)
         handler = self._handlers.get(delivery.message.type)
         outcome = HandlerOutcome() if handler is None else handler(delivery, now)
         membership = self._membership

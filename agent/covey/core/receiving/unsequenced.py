@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from covey.core.content.exchange import ContentExchange
 from covey.core.ephemeral.messages import EphemeralMessages
-from covey.core.events import Event
+from covey.core.events import Event, NotUnderstood
 from covey.core.history.exchange import HistoryExchange
 from covey.core.history.heads import HeadsExchange
 from covey.core.link.send_queue import SendQueue
@@ -87,6 +87,9 @@ class UnsequencedMessages:
         self._heads.compare(message, now)
         if found is None:
             return Reception()
+        if isinstance(found, NotUnderstood):
+            self._events.append(found)
+            found = Seen(message.author, news=True)
         if isinstance(found, Seen):
             self._mailboxes.seen(message.author)
             self._history.announcing.acknowledged()

@@ -62,7 +62,7 @@ class Forward:
 
     def to_wire(self) -> bytes:
         """Return the body `[to, envelope]`."""
-        return cbor.encode([self.to, self.envelope])
+        return cbor.encode_growing([self.to, self.envelope])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Forward:
@@ -73,7 +73,7 @@ class Forward:
         """
         return cls(
             *cbor.record(
-                cbor.decode(body, MAXIMUM_BOARD_MESSAGE_BYTES + _FRAMING_BYTES),
+                cbor.decode_growing(body, MAXIMUM_BOARD_MESSAGE_BYTES + _FRAMING_BYTES),
                 "forward",
                 cbor.octets(KEY_BYTES),
                 cbor.octets_to(MAXIMUM_BOARD_MESSAGE_BYTES),

@@ -65,7 +65,7 @@ class SettingReport:
 
     def to_wire(self) -> bytes:
         """Return the body."""
-        return cbor.encode(
+        return cbor.encode_growing(
             [[each.key, each.operation, int(each.state), each.value, each.code, each.why] for each in self.settings]
         )
 
@@ -76,7 +76,7 @@ class SettingReport:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        found = cbor.many(_reported, MAXIMUM_REPORTED_SETTINGS)(cbor.decode(body, _REPORT_BYTES))
+        found = cbor.many(_reported, MAXIMUM_REPORTED_SETTINGS)(cbor.decode_growing(body, _REPORT_BYTES))
         if any(before.key >= after.key for before, after in pairwise(found)):
             raise MalformedError("the keys of a report ascend, each of them once")
         return cls(found)

@@ -86,7 +86,7 @@ def read_telemetry(body: bytes, known: KnownLayouts | None = None) -> tuple[int,
         if length(size) == len(packed) and bounded and number != b"\0":
             reading = ClockReading(boot_id, monotonic_us, wall_us, ClockKind(clock[0]))
             return uint(number), _unpack(reading, count, codec, inflated, packed, known)
-    number, value = cbor.record(cbor.decode(body, MAXIMUM_MESSAGE_BYTES), "telemetry", cbor.uint(), _as_it_is)
+    number, value = cbor.record(cbor.decode_growing(body, MAXIMUM_MESSAGE_BYTES), "telemetry", cbor.uint(), _as_it_is)
     if not number:
         raise MalformedError("telemetry: numbers begin at 1")
     return number, _checked_batch(value, known)

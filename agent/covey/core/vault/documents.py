@@ -171,7 +171,7 @@ def seal_vault_manifest(key: VaultKey, manifest: VaultManifest, identity: Identi
 
 
 def _manifest_document(manifest: VaultManifest) -> bytes:
-    return cbor.encode(
+    return cbor.encode_growing(
         [
             1,
             manifest.vault_id,
@@ -209,7 +209,7 @@ def open_vault_manifest(key: VaultKey, node: NodeId, content: bytes, floor: int 
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_VAULT_MANIFEST_BYTES),
     )
-    value = cbor.decode(document, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS)
+    value = cbor.decode_growing(document, MAXIMUM_VAULT_MANIFEST_BYTES, MAXIMUM_VAULT_ITEMS)
     version, vault_id, named_node, signing_public, *rest = cbor.record(
         value, "vault manifest document", *_MANIFEST_READERS
     )

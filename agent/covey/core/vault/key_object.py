@@ -124,7 +124,7 @@ def seal_key_object(identity: Identity, content: KeyFile, rng: Callable[[int], b
         for reader in content.readers
     }
     keys = cbor.encode([[key.key, key.since_us] for key in content.keys])
-    document = cbor.encode(
+    document = cbor.encode_growing(
         [
             1,
             content.vault_id,
@@ -154,7 +154,7 @@ def read_key_object(vault_id: VaultId, node: NodeId, content: bytes) -> KeyObjec
         cbor.octets_to(MAXIMUM_KEY_OBJECT_BYTES),
     )
     version, named_vault, named_node, signing_public, reader, key_id, ephemeral, nonce, sealed, keys = cbor.record(
-        cbor.decode(document, MAXIMUM_KEY_OBJECT_BYTES),
+        cbor.decode_growing(document, MAXIMUM_KEY_OBJECT_BYTES),
         "key object document",
         cbor.uint(255),
         cbor.octets(VAULT_ID_BYTES),

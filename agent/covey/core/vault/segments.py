@@ -197,7 +197,7 @@ def open_whole(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes)
     if not is_segment(entry, content):
         raise DecryptionError("the segment is not the one that the manifest lists")
     plaintext = open_object(SEGMENT_MAGIC, key, _binding(key.vault_id, node, entry), content, MAXIMUM_SEGMENT_BYTES)
-    value = cbor.decode(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS)
+    value = cbor.decode_growing(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS)
     opened = _read_thinned(entry, value) if entry.is_thinned else OpenedSegment(_read_whole(entry, value))
     if sum(len(part.records) for part in opened.parts) != entry.records:
         raise MalformedError("segment: a lying number of records")

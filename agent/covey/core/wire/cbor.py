@@ -7,25 +7,40 @@ Rules:
        the wire. No floats (boards cannot read half floats), no tags. The keys of one map are all of one type, a kind
        of integer or string: so its order is the same by RFC 8949 (bytewise) and by RFC 7049 (shortest first).
     3. Nesting and the number of items are bounded before the parser sees the bytes.
+    4. An array that is a whole structure (`decode_growing`) may end with an extension map of numbered fields that later
+       builds add. A reader ignores odd keys that it does not know, and refuses unknown even ones as `unsupported`. Key
+       2 is the suite of what is sealed; without it, it is suite 1.
 
 Shapes are checked by small readers that a message type composes: `wire.record(value, "ack", wire.octets(8), ...)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import cbor2
 
-from covey.errors import LimitError, MalformedError
-from covey.limits.message import MAXIMUM_CBOR_DEPTH, MAXIMUM_CBOR_ITEMS, MAXIMUM_COUNTER
+from covey.errors import LimitError, MalformedError, UnsupportedError
+from covey.limits.message import (
+    MAXIMUM_CBOR_DEPTH,
+    MAXIMUM_CBOR_ITEMS,
+    MAXIMUM_COUNTER,
+    MAXIMUM_EXTENSION_BYTES,
+    MAXIMUM_EXTENSION_KEY,
+)
 
 T = TypeVar("T")
 Read = Callable[[object], T]
+Extensions = Mapping[int, Any]
+"""The extension map of a structure, empty where it has none."""
+
+SUITE = 2
+"""The key of an extension map that names the suite by which something is sealed."""
 
 _ARRAY, _MAP, _TAG, _SIMPLE = 4, 5, 6, 7
 _ANY_KEY, _NO_KEYS = -1, -2
+_NONE: tuple[int, ...] = ()
 
 
 def encode(value: object) -> bytes:
@@ -58,6 +73,65 @@ def decode(raw: bytes, maximum: int, maximum_items: int = MAXIMUM_CBOR_ITEMS) ->
     if canonical != raw:
         raise MalformedError("not deterministic CBOR")
     return value
+
+
+def encode_growing(fields: list[Any], extensions: Extensions | None = None) -> bytes:
+    """Return the encoding of a structure that may end with an extension map."""
+    return encode([*fields, dict(extensions)] if extensions else fields)
+
+
+def decode_growing(
+    raw: bytes, maximum: int, maximum_items: int = MAXIMUM_CBOR_ITEMS, *, understood: Collection[int] = _NONE
+) -> Any:
+    """Parse a structure of at most `maximum` bytes without the extension map that may end it (rule 4).
+
+    Raises:
+        LimitError: as `decode`, or an extension map beyond its bound.
+        MalformedError: as `decode`, or no extension map.
+        UnsupportedError: an even key that is not `understood`.
+    """
+    return read_growing(raw, maximum, maximum_items, understood=understood)[0]
+
+
+def read_growing(
+    raw: bytes, maximum: int, maximum_items: int = MAXIMUM_CBOR_ITEMS, *, understood: Collection[int] = _NONE
+) -> tuple[Any, Extensions]:
+    """Return what `decode_growing` does, and the extension map.
+
+    Raises:
+        RemoteError: as `decode_growing`.
+    """
+    try:
+        value, extensions = split_extensions(decode(raw, maximum + MAXIMUM_EXTENSION_BYTES, maximum_items), understood)
+    except MalformedError:
+        if len(raw) > maximum:
+            raise LimitError(f"{len(raw)} bytes where at most {maximum} are allowed") from None
+        raise
+    if len(raw) - (len(encode(extensions)) if extensions else 0) > maximum:
+        raise LimitError(f"{len(raw)} bytes where at most {maximum} are allowed")
+    return value, extensions
+
+
+def split_extensions(value: Any, understood: Collection[int] = _NONE) -> tuple[Any, Extensions]:
+    """Return a parsed structure without its extension map, and that map.
+
+    Raises:
+        LimitError: the map is longer than `MAXIMUM_EXTENSION_BYTES`.
+        MalformedError: it is empty, or its keys are not numbers.
+        UnsupportedError: an even key that is not `understood`.
+    """
+    if type(value) is not list or not value or type(value[-1]) is not dict:
+        return value, {}
+    extensions = value[-1]
+    if not extensions or any(type(key) is not int or not 0 < key <= MAXIMUM_EXTENSION_KEY for key in extensions):
+        raise MalformedError(f"an extension map has one key at least, each from 1 to {MAXIMUM_EXTENSION_KEY}")
+    if len(encode(extensions)) > MAXIMUM_EXTENSION_BYTES:
+        raise LimitError(f"an extension map longer than {MAXIMUM_EXTENSION_BYTES} bytes")
+    for key in extensions:
+        if key % 2 == 0 and key not in understood:
+            suite = f"suite {str(extensions[key])[:8]}" if key == SUITE else f"field {key}"
+            raise UnsupportedError(f"{suite} must be understood, and this Covey does not know it: a newer one does")
+    return value[:-1], extensions
 
 
 def _check_structure(raw: bytes, maximum_items: int) -> None:

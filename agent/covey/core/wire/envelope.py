@@ -17,11 +17,13 @@ from typing import Any
 from covey.core import crypto
 from covey.core.ids import KEY_BYTES, NoisePublic
 from covey.core.wire import cbor, shapes
-from covey.errors import DecryptionError, LimitError, MalformedError
+from covey.errors import DecryptionError, LimitError, MalformedError, UnsupportedError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
 
 SEALED = 1
 LINKED = 2
+"""The forms of envelopes: the first number says how it is built and by which suite it is sealed."""
+_LAST_FORM = 255
 TAG_BYTES = 16
 _DOES_NOT_OPEN = "envelope does not open"
 _FRAMING = 1 + 1 + (2 + KEY_BYTES) + (2 + crypto.NONCE_BYTES) + 5
@@ -139,7 +141,8 @@ def read_envelope(raw: bytes) -> SealedEnvelope | LinkEnvelope:
 
     Raises:
         LimitError: larger than any envelope; nothing was parsed.
-        MalformedError: not an envelope of a known version.
+        MalformedError: no envelope.
+        UnsupportedError: of a form that this build does not know, as one sealed by another suite is.
     """
     return _read_quickly(raw) or _read_strictly(raw)
 
@@ -151,11 +154,13 @@ def _read_strictly(raw: bytes) -> SealedEnvelope | LinkEnvelope:
         return LinkEnvelope(
             *cbor.record(fields, "link envelope", cbor.uint(255), cbor.octets(TAG_BYTES), cbor.uint(), ciphertext)[1:]
         )
-    version, *sealed = cbor.record(
-        fields, "envelope", cbor.uint(255), cbor.octets(KEY_BYTES), cbor.octets(crypto.NONCE_BYTES), ciphertext
+    if isinstance(fields, list) and fields and type(fields[0]) is int and LINKED < fields[0] <= _LAST_FORM:
+        raise UnsupportedError(f"an envelope of form {fields[0]}, which this Covey does not know: a newer one does")
+    form, *sealed = cbor.record(
+        fields, "envelope", cbor.uint(SEALED), cbor.octets(KEY_BYTES), cbor.octets(crypto.NONCE_BYTES), ciphertext
     )
-    if version != SEALED:
-        raise MalformedError(f"envelope version {version}: a newer Covey?")
+    if form != SEALED:
+        raise MalformedError("no form of envelopes has the number 0")
     return SealedEnvelope(*sealed)
 
 

@@ -90,7 +90,7 @@ class HeadsReport:
         `history` stands there only where it is said, and `tags` where it is true.
         """
         tags = [True] if self.takes_tags else []
-        return cbor.encode([self.wants_answer, [_to_wire(each) for each in self.heads], *tags])
+        return cbor.encode_growing([self.wants_answer, [_to_wire(each) for each in self.heads], *tags])
 
     @classmethod
     def from_wire(cls, body: bytes) -> HeadsReport:
@@ -99,7 +99,7 @@ class HeadsReport:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        decoded = cbor.decode(body, _BODY_BYTES)
+        decoded = cbor.decode_growing(body, _BODY_BYTES)
         fields, rest = _first(decoded, 2), decoded[2:] if isinstance(decoded, list) else []
         wants_answer, heads = cbor.record(fields, "heads", cbor.boolean, cbor.many(_head, MAXIMUM_GROUPS))
         if len({each.group_id for each in heads}) != len(heads):

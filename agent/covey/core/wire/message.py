@@ -22,8 +22,8 @@ from covey.core.crypto import Identity
 from covey.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.wire import cbor, imprints, shapes
 from covey.core.wire.sequences import Range, SequenceSet
-from covey.errors import MalformedError
-from covey.limits.link import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES
+from covey.errors import MalformedError, UnsupportedError
+from covey.limits.link import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES, MAXIMUM_UNSUPPORTED
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
 
 _DOMAIN = b"covey/1 message"
@@ -63,6 +63,9 @@ class MessageType(IntEnum):
     CONTENT_PART = 0x73
     MAILBOX = 0x80
 
+    UNKNOWN = 0x100
+    """A type of a newer Covey, or a message with a field that must be understood; no number on the wire."""
+
 
 _UNSEQUENCED = frozenset(
     {
@@ -77,11 +80,15 @@ _UNSEQUENCED = frozenset(
     }
 )
 _EITHER = frozenset({MessageType.FORWARD})
+_KNOWN = frozenset(MessageType) - {MessageType.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One signed message, parsed; `raw` is the exact bytes received."""
+    """One signed message, parsed; `raw` is the exact bytes received.
+
+    `newer` says what this build does not know of a sequenced message; its type is UNKNOWN then, and its body unread.
+    """
 
     type: MessageType
     author: DeviceKey
@@ -93,6 +100,7 @@ class Message:
     sent_at_us: int
     body: bytes
     raw: bytes
+    newer: str = ""
 
 
 def write_message(
@@ -107,7 +115,7 @@ def write_message(
     body: bytes,
 ) -> bytes:
     """Sign and return a message's bytes."""
-    signed = cbor.encode(
+    signed = cbor.encode_growing(
         [
             _VERSION,
             int(message_type),
@@ -148,34 +156,42 @@ def read_message(
 
     Raises:
         LimitError: longer than a message may be; nothing was parsed.
-        MalformedError: not a message, or of an unknown version or type.
+        MalformedError: not a message, or of an unknown version.
         SignatureError: not signed by the author it names.
+        UnsupportedError: an unsequenced message of an unknown type, or with an unknown field that must be understood.
     """
-    signature, signed, fields = _read_quickly(raw) or _read_strictly(raw)
+    signature, signed, fields, newer = _read_quickly(raw) or _read_strictly(raw)
     version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body = fields
     if version != _VERSION:
         raise MalformedError(f"message version {version}: a newer Covey?")
-    try:
-        message_type = MessageType(kind)
-    except ValueError as error:
-        raise MalformedError(f"message type {kind:#04x}: a newer Covey?") from error
-    unsequenced = link_seq == 0 if message_type in _EITHER else message_type in _UNSEQUENCED
+    if not newer and kind not in _KNOWN:
+        newer = f"messages of type {kind:#04x} are unknown to this Covey: a newer one knows them"
+    message_type = MessageType.UNKNOWN if newer else MessageType(kind)
+    either = bool(newer) or message_type in _EITHER
+    unsequenced = link_seq == 0 if either else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
         raise MalformedError(f"a {message_type.name} with the sequences of another type")
     if verify:
         admit(author)
         crypto.verify(_DOMAIN, signed, signature, author)
-    return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw)
+    if newer and not link_seq:
+        raise UnsupportedError(newer)
+    return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw, newer)
 
 
-def _read_strictly(raw: bytes) -> tuple[bytes, bytes, list[Any]]:
+def _read_strictly(raw: bytes) -> tuple[bytes, bytes, list[Any], str]:
     signature, signed = cbor.record(
         cbor.decode(raw, MAXIMUM_MESSAGE_BYTES),
         "message",
         cbor.octets(crypto.SIGNATURE_BYTES),
         cbor.octets_to(MAXIMUM_MESSAGE_BYTES),
     )
-    return signature, signed, cbor.record(cbor.decode(signed, MAXIMUM_MESSAGE_BYTES), "signed message", *_READERS)
+    value, newer = cbor.decode(signed, MAXIMUM_MESSAGE_BYTES), ""
+    try:
+        value, _ = cbor.split_extensions(value)
+    except UnsupportedError as error:
+        value, newer = value[:-1], str(error)
+    return signature, signed, cbor.record(value, "signed message", *_READERS), newer
 
 
 _SHAPE = shapes.shape(
@@ -185,7 +201,7 @@ _SHAPE = shapes.shape(
 )
 
 
-def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any]] | None:
+def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any], str] | None:
     """Return what `_read_strictly` does, or None where it has to judge."""
     found = _SHAPE.match(raw) if len(raw) <= MAXIMUM_MESSAGE_BYTES else None
     if found is None:
@@ -201,7 +217,11 @@ def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any]] | None:
     if max(numbers[:2]) > MAXIMUM_SEQUENCE:
         return None
     fields = [uint(version), uint(kind), author, recipient, group_id, incarnation, *numbers, body]
-    return signature, signed, fields
+    return signature, signed, fields, ""
+
+
+_UNSUPPORTED = 1
+"""The key of an acknowledgement's extension map: link sequences whose messages their recipient could not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +229,21 @@ class Acknowledgement:
     """What the recipient holds durably of one link.
 
     The sender may forget those whose `imprints` are their messages' (`core/link/imprints.py`); all of them, where None:
-    a board names no imprints.
+    a board names no imprints. `unsupported` are link sequences of messages that the recipient has set aside, as it
+    does not know their type or a field that they need: they are in `received` as well.
     """
 
     incarnation: Incarnation
     received: SequenceSet
     imprints: Mapping[int, bytes] | None = None
+    unsupported: tuple[LinkSeq, ...] = ()
 
     def to_wire(self) -> bytes:
         """Return the body `[incarnation, [upto, [[first, last], ...]]]`, imprints after it."""
         named = [] if self.imprints is None else [imprints.to_wire(self.imprints)]
-        return cbor.encode([self.incarnation, self.received.to_wire(MAXIMUM_ACKNOWLEDGED_RANGES), *named])
+        extensions = {_UNSUPPORTED: list(self.unsupported)} if self.unsupported else None
+        fields = [self.incarnation, self.received.to_wire(MAXIMUM_ACKNOWLEDGED_RANGES), *named]
+        return cbor.encode_growing(fields, extensions)
 
     @classmethod
     def from_wire(cls, body: bytes) -> Acknowledgement:
@@ -228,19 +252,23 @@ class Acknowledgement:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        fields = cbor.decode(body, _ACKNOWLEDGEMENT_BYTES)
+        fields, extensions = cbor.read_growing(body, _ACKNOWLEDGEMENT_BYTES)
         named = (imprints.from_wire,) if isinstance(fields, list) and len(fields) > 2 else ()
-        return cls(
-            *cbor.record(
-                fields,
-                "acknowledgement",
-                cbor.octets(INCARNATION_BYTES),
-                lambda value: SequenceSet.from_wire(value, MAXIMUM_ACKNOWLEDGED_RANGES),
-                *named,
-            )
+        incarnation, received, *rest = cbor.record(
+            fields,
+            "acknowledgement",
+            cbor.octets(INCARNATION_BYTES),
+            lambda value: SequenceSet.from_wire(value, MAXIMUM_ACKNOWLEDGED_RANGES),
+            *named,
         )
+        unsupported = _read_unsupported(extensions.get(_UNSUPPORTED, []))
+        if list(unsupported) != sorted(set(unsupported)) or not all(each in received for each in unsupported):
+            raise MalformedError("what a recipient cannot use has come, and is named once, in order")
+        return cls(incarnation, received, rest[0] if rest else None, unsupported)
 
 
+_read_sequence = cbor.uint(MAXIMUM_SEQUENCE)
+_read_unsupported = cbor.many(lambda value: LinkSeq(_read_sequence(value)), MAXIMUM_UNSUPPORTED)
 _ACKNOWLEDGEMENT_BYTES = 10_240
 """Ranges, runs and imprints at their longest."""
 
@@ -256,7 +284,7 @@ class Resumption:
 
     def to_wire(self) -> bytes:
         """Return the body `[[first, last], ...]`."""
-        return cbor.encode([list(span) for span in self.ranges])
+        return cbor.encode_growing([list(span) for span in self.ranges])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Resumption:
@@ -265,7 +293,7 @@ class Resumption:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        spans = cbor.many(_span, MAXIMUM_ACKNOWLEDGED_RANGES + 1)(cbor.decode(body, 2048))
+        spans = cbor.many(_span, MAXIMUM_ACKNOWLEDGED_RANGES + 1)(cbor.decode_growing(body, 2048))
         return cls(spans)
 
 
@@ -284,6 +312,18 @@ class LossReason(IntEnum):
     WITHDRAWN = 3
     DAMAGED = 4
     RECIPIENT_LOST = 5
+
+    @classmethod
+    def _missing_(cls, value: object) -> LossReason | None:
+        """Keep a reason of a newer Covey: it is text to show, and no cause to lose count of what is lost."""
+        if not isinstance(value, int) or not 0 < value <= _LAST_REASON:
+            return None
+        newer = int.__new__(cls, value)
+        newer._name_, newer._value_ = f"REASON_{value}", value
+        return newer
+
+
+_LAST_REASON = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +348,7 @@ class Loss:
         """Return the body `[reason, [[first, last], ...], [[first, last], ...]]`, an earlier incarnation after it."""
         earlier = [] if self.incarnation is None else [self.incarnation]
         places, numbers = ([list(span) for span in spans] for spans in (self.places, self.numbers))
-        return cbor.encode([int(self.reason), places, numbers, *earlier])
+        return cbor.encode_growing([int(self.reason), places, numbers, *earlier])
 
     @classmethod
     def from_wire(cls, body: bytes) -> Loss:
@@ -317,10 +357,12 @@ class Loss:
         Raises:
             RemoteError: malformed, beyond a bound, or of nothing.
         """
-        fields = cbor.decode(body, _LOSS_BYTES)
+        fields = cbor.decode_growing(body, _LOSS_BYTES)
         spans = cbor.many(_span, MAXIMUM_LOSS_RANGES)
         earlier = (cbor.octets(INCARNATION_BYTES),) if isinstance(fields, list) and len(fields) > 3 else ()
-        reason, places, numbers, *incarnation = cbor.record(fields, "loss", cbor.uint(255), spans, spans, *earlier)
+        reason, places, numbers, *incarnation = cbor.record(
+            fields, "loss", cbor.uint(_LAST_REASON), spans, spans, *earlier
+        )
         if not places or not _apart(places) or not _apart(numbers):
             raise MalformedError("the ranges of a loss record ascend and do not touch")
         try:

@@ -188,11 +188,13 @@ def test_what_breaks_a_rule_takes_nothing_else_along(make: Make) -> None:  # acc
     after = forge(ben, group_id, 3, "after it", bad)
     mine = forge(ben, group_id, 1, "another log", life=8)
     unknown = forge(ben, group_id, 2, "unknown kind", mine, life=8, kind=200)
-    body = OperationBundle((*(each.raw for each in (good, bad, after, mine, unknown)), b"\x00")).to_wire()
+    later = forge(ben, group_id, 3, "after the unknown kind", unknown, life=8)
+    body = OperationBundle((*(each.raw for each in (good, bad, after, mine, unknown, later)), b"\x00")).to_wire()
     send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, body)
-    assert sorted(read_notes(ann, group_id)) == ["another log", "good"]
+    assert sorted(read_notes(ann, group_id)) == ["after the unknown kind", "another log", "good"]
+    assert ann.store.operations.raw(group_id, unknown.id) == unknown.raw
     dropped = [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)]
-    assert dropped == ["malformed"] * 3
+    assert dropped == ["malformed"] * 2
     assert ann.store.quarantine.entries() == []
 
 
