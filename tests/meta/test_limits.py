@@ -177,6 +177,7 @@ _OUR_OWN = {
     "MAXIMUM_UNREADABLE_DEVICES": "what a person is shown",
     "MESSAGES_AHEAD": "this machine's disk",
     "MESSAGES_AHEAD_OF_ONE": "this machine's disk",
+    "REMEMBERED_ANNOUNCEMENTS": "this machine's memory",
     "REMEMBERED_MANIFESTS": "this machine's memory",
     "REMEMBERED_MANIFEST_BYTES": "this machine's memory",
     "STEPS_AT_ONCE": "this device's rhythm",

@@ -28,23 +28,19 @@ from covey.core import crypto
 from covey.core.crypto import DeviceKeys, Identity
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, EpochId, GroupId, ManifestHash, device_name
 from covey.core.wire import cbor
+from covey.core.wire.announcement import FEATURES, KNOWN_RULES, announced, check_announcement, read_rules_version
 from covey.errors import LimitError, LocalError, MalformedError
 from covey.limits.group import (
-    MAXIMUM_ANNOUNCEMENT_BYTES,
     MAXIMUM_CAPABILITIES,
     MAXIMUM_CAPABILITY_BYTES,
-    MAXIMUM_FEATURE,
-    MAXIMUM_FEATURES,
     MAXIMUM_HEADS,
     MAXIMUM_LABEL_BYTES,
     MAXIMUM_LISTED_BYTES,
     MAXIMUM_MANIFEST_BYTES,
     MAXIMUM_MEMBERS,
-    REMEMBERED_ANNOUNCEMENTS,
     REMEMBERED_MANIFEST_BYTES,
     REMEMBERED_MANIFESTS,
 )
-from covey.limits.message import MAXIMUM_EXTENSION_BYTES
 
 _DOMAIN = b"covey/1 group manifest"
 _HASH_DOMAIN = b"covey/1 gm hash"
@@ -67,12 +63,6 @@ BOARD = "board"
 RULES = 4
 """The key of a document's extension map that names the version of the rules by which what follows it is judged; without
 it, that is version 1."""
-
-FEATURES = 1
-"""The key of a member's extension map that lists the numbers of the protocol features it supports."""
-
-KNOWN_RULES = 3
-"""The key of a member's extension map with the highest version of judging rules that it knows; else it is 1."""
 
 
 class Mode(IntEnum):
@@ -111,7 +101,7 @@ class Member:
 
     @property
     def features(self) -> frozenset[int] | None:
-        """The protocol features that the device announces (`core/features.py`); None where it announces none."""
+        """The protocol features that the device announces (`core/group/features.py`); None where it announces none."""
         said = announced(self.extensions).get(FEATURES)
         return None if said is None else frozenset(said)
 
@@ -177,30 +167,6 @@ class Member:
         return cls(DeviceKeys(signing_public, noise_public), label, Role(role), capabilities, since, said)
 
 
-@lru_cache(REMEMBERED_ANNOUNCEMENTS)
-def announced(extensions: bytes) -> cbor.Extensions:
-    """Return a member's extension map, which was checked before."""
-    return cbor.decode(extensions, MAXIMUM_EXTENSION_BYTES) if extensions else {}
-
-
-def check_announcement(extensions: cbor.Extensions) -> None:
-    """Check what a device says of itself.
-
-    Raises:
-        LimitError: it is longer than a group keeps of each member.
-        MalformedError: features that are no ascending list of numbers, or no version of rules above 1.
-    """
-    if extensions and len(cbor.encode(extensions)) > MAXIMUM_ANNOUNCEMENT_BYTES:
-        raise LimitError(f"a member's extension map longer than {MAXIMUM_ANNOUNCEMENT_BYTES} bytes")
-    features = _read_features(extensions.get(FEATURES, []))
-    if list(features) != sorted(set(features)):
-        raise MalformedError("announced features must be sorted and distinct")
-    if _read_rules(extensions.get(KNOWN_RULES, 2)) < 2:
-        raise MalformedError("version 1 of the judging rules is announced by announcing none")
-
-
-_read_features = cbor.many(cbor.uint(MAXIMUM_FEATURE), MAXIMUM_FEATURES)
-_read_rules = cbor.uint(255)
 _MEMBER_READERS = (
     cbor.octets(KEY_BYTES),
     cbor.octets(KEY_BYTES),
@@ -470,7 +436,7 @@ def _parsed(raw: bytes) -> tuple[bytes, bytes, GroupManifest]:
     group_id, version, prev, mode, invited, members, banned, epoch, epoch_id, votes, issuer = fields
     if mode not in Mode.__members__.values():
         raise MalformedError(f"group mode {mode}: a newer Covey?")
-    rules = _read_rules(extensions.get(RULES, 1))
+    rules = read_rules_version(extensions.get(RULES, 1))
     if (RULES in extensions) != (rules > 1):
         raise MalformedError("version 1 of the judging rules is named by naming none")
     manifest = GroupManifest(

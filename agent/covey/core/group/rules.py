@@ -50,4 +50,4 @@ def judging(version: int) -> JudgingRules:
 
 def version_for(manifest: GroupManifest) -> int:
     """Return the version that a manifest is to name: the highest that this build and all members that it lists know."""
-    return min(max(JUDGING), *(member.known_rules for member in manifest.members))
+    return min([max(JUDGING), *(member.known_rules for member in manifest.members)])

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
-from covey.core.features import own_announcement
+from covey.core.group.features import own_announcement
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import GroupSend
 from covey.core.group.policy import Action, read_vote

@@ -34,7 +34,7 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
             check_visit(membership.groups.group(message.group_id), message.author, request)
             return None
         return membership.invitations.find(message, now_us)
-    if message.type is MessageType.UNKNOWN and message.group_id == NO_GROUP:
+    if message.newer and message.group_id == NO_GROUP:
         if not membership.groups.hears(message.author):
             raise NotAMemberError("a message of an unknown type by a stranger")
     elif message.type is MessageType.GROUP_INVITE:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
-from covey.core.features import own_announcement
+from covey.core.group.features import own_announcement
 from covey.core.group.manifest import (
     GroupManifest,
     Member,

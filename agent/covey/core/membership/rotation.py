@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity, digest
-from covey.core.features import own_announcement
+from covey.core.group.features import own_announcement
 from covey.core.group.manifest import COLLECTOR
 from covey.core.group.messages import GroupSend
 from covey.core.ids import GroupId, NoisePublic

@@ -15,11 +15,11 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
-from covey.core.group.manifest import announced, check_announcement
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, NoisePublic
 from covey.core.pairing.preview import read_operators
 from covey.core.pairing.uri import read_uri, write_uri
 from covey.core.wire import cbor
+from covey.core.wire.announcement import announced, check_announcement
 from covey.errors import LocalError, MalformedError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import (
@@ -170,7 +170,7 @@ class JoinRequest:
     noise_public: NoisePublic
     label: str
     extensions: bytes = b""
-    """What the device announces of its build (`core/features.py`), as its member record will have it."""
+    """What the device announces of its build (`core/group/features.py`), as its member record will have it."""
 
     def to_wire(self) -> bytes:
         """Return the body."""

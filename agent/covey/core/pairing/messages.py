@@ -54,6 +54,11 @@ class Reason(IntEnum):
     DECLINED = 5
     FAILED = 6
 
+    @classmethod
+    def _missing_(cls, value: object) -> Reason | None:
+        """Take a reason that only a newer Covey knows as FAILED: the ceremony is over all the same."""
+        return cls.FAILED if isinstance(value, int) and value > cls.FAILED else None
+
 
 class Parting(IntEnum):
     """Why the joiner ends it."""

@@ -63,8 +63,14 @@ class MessageType(IntEnum):
     CONTENT_PART = 0x73
     MAILBOX = 0x80
 
-    UNKNOWN = 0x100
-    """A type of a newer Covey, or a message with a field that must be understood; no number on the wire."""
+    @classmethod
+    def _missing_(cls, value: object) -> MessageType | None:
+        """Make `UNKNOWN_TYPE`, which has no number on the wire."""
+        if value != _UNKNOWN:
+            return None
+        unknown = int.__new__(cls, _UNKNOWN)
+        unknown._name_, unknown._value_ = "UNKNOWN", _UNKNOWN
+        return unknown
 
 
 _UNSEQUENCED = frozenset(
@@ -79,15 +85,19 @@ _UNSEQUENCED = frozenset(
         MessageType.MAILBOX,
     }
 )
+_UNKNOWN = 0x100
+UNKNOWN_TYPE = MessageType(_UNKNOWN)
+"""What a message is that this build cannot use: of a newer Covey's type, or with a field that must be understood."""
+
 _EITHER = frozenset({MessageType.FORWARD})
-_KNOWN = frozenset(MessageType) - {MessageType.UNKNOWN}
+_KNOWN = frozenset(MessageType)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One signed message, parsed; `raw` is the exact bytes received.
 
-    `newer` says what this build does not know of a sequenced message; its type is UNKNOWN then, and its body unread.
+    `newer` says what this build does not know of a sequenced message, whose type is `UNKNOWN_TYPE` then.
     """
 
     type: MessageType
@@ -166,7 +176,7 @@ def read_message(
         raise MalformedError(f"message version {version}: a newer Covey?")
     if not newer and kind not in _KNOWN:
         newer = f"messages of type {kind:#04x} are unknown to this Covey: a newer one knows them"
-    message_type = MessageType.UNKNOWN if newer else MessageType(kind)
+    message_type = UNKNOWN_TYPE if newer else MessageType(kind)
     either = bool(newer) or message_type in _EITHER
     unsequenced = link_seq == 0 if either else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from covey.core.group.manifest import FEATURES, KNOWN_RULES, Member
+from covey.core.group.manifest import Member
 from covey.core.group.rules import NEWEST_RULES
 from covey.core.wire import cbor
+from covey.core.wire.announcement import FEATURES, KNOWN_RULES
 
 
 class Feature(IntEnum):

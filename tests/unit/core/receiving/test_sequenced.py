@@ -9,7 +9,7 @@ from covey.core.events import EnvelopeDropped, NotUnderstood
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link import send_queue
 from covey.core.wire.envelope import seal
-from covey.core.wire.message import NO_GROUP, MessageType, read_message
+from covey.core.wire.message import NO_GROUP, UNKNOWN_TYPE, MessageType, read_message
 from tests.fleet import Device, Make, carry, found
 
 _NEWER = 0x40
@@ -45,7 +45,7 @@ def test_a_message_of_an_unknown_type_is_acknowledged_as_unsupported(make: Make)
     ann.blob(group_id, b"what this build knows")
     carry(ann, ben)
     assert [(each.code, read_message(each.message).type) for each in ben.store.quarantine.entries()] == [
-        ("unsupported", MessageType.UNKNOWN)
+        ("unsupported", UNKNOWN_TYPE)
     ] * 2
     assert ben.inbox() == [b"what this build knows"], "nothing waits for it"
     assert NotUnderstood(ben.key, 2) in ann.events()
