@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import cbor2
 
 from covey.core.crypto import sign
 from covey.core.events import EnvelopeDropped, NotUnderstood
 from covey.core.ids import DeviceKey, GroupId
-from covey.core.link import send_queue
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, UNKNOWN_TYPE, MessageType, read_message
 from tests.fleet import Device, Make, carry, found
@@ -23,13 +24,8 @@ def _send(author: Device, recipient: Device, group_id: GroupId, kind: int = _NEW
         signed = cbor2.dumps([1, kind, author.key, *fields, *grown], canonical=True)
         return cbor2.dumps([sign(b"covey/1 message", signed, author.identity), signed], canonical=True)
 
-    known = send_queue.write_message
-    send_queue.write_message = write  # type: ignore[assignment]
-    try:
-        with author.store.transaction():
-            author.node._queue.queue(recipient.key, MessageType.BLOB, group_id, b"news", author.now)
-    finally:
-        send_queue.write_message = known
+    with patch("covey.core.link.send_queue.write_message", write), author.store.transaction():
+        author.node._queue.queue(recipient.key, MessageType.BLOB, group_id, b"news", author.now)
 
 
 def _waiting(author: Device, recipient: DeviceKey) -> int:
