@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from covey.core.actions.definition import Invocation
     from covey.core.presence.heartbeat import LastWill
     from covey.core.telemetry.drops import Drop
-    from covey.core.telemetry.senml import Reading
+    from covey.core.telemetry.reading import Reading
 
 
 class Clock(Protocol):

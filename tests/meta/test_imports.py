@@ -180,7 +180,7 @@ _SOLE_IMPORTERS = {
         "covey.adapters.sqlite.file.salvage_source",
         "covey_ingest.tables.seen_orders",
     ),
-    "psutil": ("covey.adapters.sensors.host", "covey.adapters.own_addresses"),
+    "psutil": ("covey.adapters.own_addresses",),
     "serial": ("covey_boards.serial_link",),
     "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
     "blake3": ("covey.core.crypto",),

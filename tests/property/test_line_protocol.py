@@ -10,7 +10,7 @@ from influxdb_client.client.write.point import Point
 
 from covey.core.telemetry.line_protocol import read_lines
 from covey.core.telemetry.names import below, name_of, segment, shown
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 
 _SENML_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9\-:./_]*")
 

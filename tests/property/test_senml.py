@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covey.core.telemetry import senml
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.errors import ReadingError
 
 FIRST_US = 2**28 * 1_000_000

@@ -13,7 +13,6 @@ is no such bound.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -29,6 +28,8 @@ _WANTED = {signal.SIGTERM, signal.SIGCHLD}
 
 def run(agent: int, limits: tuple[int, int, int, int], argv: list[str]) -> int:
     """Run a program to its end; return the code to exit with, or below 0 the signal that ended it."""
+    import ctypes  # the agent, which starts this by its path, spares 0.2 MiB
+
     signal.pthread_sigmask(signal.SIG_BLOCK, _WANTED)
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

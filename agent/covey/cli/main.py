@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TextIO
 
+import covey.cli.lean_start  # noqa: F401 - it changes how the others are loaded
 from covey.cli.grammar import Parser, state_options
 from covey.errors import CoveyError, hint_of_errno
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from covey.config.sensors import SensorKind
 from covey.config.tables import option
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.ports import Measurement, SensorOpening
 
 _NEW_MOON_S = 947_182_440  # 2000-01-06 18:14 UTC

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from covey.adapters.sensors.register_values import ModbusRequest, requests_for, values
 from covey.core.telemetry.drops import Drop
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.errors import MissingPackageError, SensorError
 from covey.limits.sensors import SENSOR_LOOK_SECONDS
 from covey.ports import Measurement

@@ -47,7 +47,7 @@ from covey.ports import Measurement
 
 if TYPE_CHECKING:
     from covey.config.sensors import Mqtt
-    from covey.core.telemetry.senml import Reading
+    from covey.core.telemetry.reading import Reading
     from covey.ports import SensorOpening
 
 _KEEPALIVE_S = 30

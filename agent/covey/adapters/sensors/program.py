@@ -21,7 +21,8 @@ from typing import IO, TYPE_CHECKING
 from covey.adapters import program_guard
 from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.line_protocol import read_lines
-from covey.core.telemetry.senml import Reading, readings_from_line
+from covey.core.telemetry.reading import Reading
+from covey.core.telemetry.senml import readings_from_line
 from covey.errors import ReadingError, SensorError
 from covey.limits.sensors import MAXIMUM_SENSOR_LINE_BYTES, MAXIMUM_SENSOR_OUTPUT_BYTES, SENSOR_READ_SECONDS
 from covey.limits.units import MIB

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.names import segment
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.errors import SensorError
 from covey.limits.sensors import MAXIMUM_SENSOR_VALUES
 from covey.ports import Measurement

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from covey.core.now import ABSOLUTE_US
 from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.names import segment
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.core.telemetry.times import LATEST_US, UNUSABLE_US
 from covey.core.telemetry.topic_filters import covers
 from covey.limits.sensors import MAXIMUM_SENSOR_SERIES, MAXIMUM_SERIES_READINGS_PER_MINUTE

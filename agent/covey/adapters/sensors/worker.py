@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from covey.core.ids import printable
 from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.names import NO_READING_YET, below
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.core.telemetry.times import is_believable
 from covey.errors import ReadingError
 from covey.limits.sensors import (

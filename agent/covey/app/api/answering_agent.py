@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
     from covey.app.history.documents import HistoryEntry
     from covey.app.history.pages import HistoryQuery
-    from covey.core.telemetry.senml import Reading
+    from covey.core.telemetry.reading import Reading
 
 _LOOK_S = 0.25
 _REQUEST_BYTES = 500_000

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from covey.app.history.pages import HistoryQuery
     from covey.app.relays.documents import HandedOver, Outbox
     from covey.app.telemetry.doors import DoorStatus
-    from covey.core.telemetry.senml import Reading
+    from covey.core.telemetry.reading import Reading
 
 
 _DIGEST_BYTES = 16

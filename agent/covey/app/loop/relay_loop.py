@@ -21,6 +21,7 @@ from covey.errors import GroupDestroyedError
 if TYPE_CHECKING:
     from covey.adapters.systemd import Systemd
     from covey.app.device.device import Device
+    from covey.app.loop.pairing_host import PairingHost
     from covey.app.loop.runtime import AgentRole
 
 _POLL_S = 0.1
@@ -96,7 +97,7 @@ def speak_with_relay(
     from covey.app.loop.group_teardown import GroupTeardown
     from covey.app.loop.key_reload import KeyReload
     from covey.app.loop.key_rotation import KeyRotation
-    from covey.app.loop.pairing_host import PairingHost, host_facts
+    from covey.app.loop.pairing_role import PairingWhenInvited
     from covey.app.loop.relays import Relays
     from covey.app.loop.runtime import Runtime
 
@@ -104,7 +105,13 @@ def speak_with_relay(
     patience = (_FRESH_REFUSED_S,) if device.fresh_account else ()
     relays = Relays(make_relays(device.folder, device.config, device.node.identity, *patience))
     teardown = GroupTeardown(device.store)
-    host = PairingHost(device.store, relays, host_facts(device.folder, device.config), secrets.token_bytes, report)
+
+    def pairing_host() -> PairingHost:
+        from covey.app.loop.pairing_host import PairingHost, host_facts
+
+        return PairingHost(device.store, relays, host_facts(device.folder, device.config), secrets.token_bytes, report)
+
+    pairing = PairingWhenInvited(device.store, pairing_host)
     own_roles: list[AgentRole] = [KeyReload(device.folder.noise_keys, device.store, report)]
     if supervisor is not None:
         interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
@@ -117,10 +124,10 @@ def speak_with_relay(
         lambda state: device.make_node(
             lands_telemetry=lands_telemetry, presence_us=presence_us, state=state, pins=partial(pins, device)
         ),
-        [*roles, *own_roles, host, teardown],
+        [*roles, *own_roles, pairing, teardown],
         report,
         supervisor,
-        host.receive,
+        pairing.receive,
         fresh_account=device.fresh_account,
     )
     device.waking.follow(runtime.wake)

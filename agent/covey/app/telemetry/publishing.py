@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, Protocol
 
 from covey.app.wording import count
-from covey.core.telemetry.senml import Reading, readings_from_cbor, readings_from_json, readings_from_line
+from covey.core.telemetry.reading import Reading
+from covey.core.telemetry.senml import readings_from_cbor, readings_from_json, readings_from_line
 from covey.errors import ReadingError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 

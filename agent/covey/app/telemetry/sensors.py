@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
     from covey.app.telemetry.documents import SensorStatus
     from covey.config.sensors import SensorEntry
-    from covey.core.telemetry.senml import Reading
+    from covey.core.telemetry.reading import Reading
     from covey.ports import Measurement
 
 

@@ -1,5 +1,5 @@
 """Batches of readings: packed tightly, numbered, read by whoever collects them.
 
-Read `batch.py` (writing), `decoding.py` (reading), `senml.py` (what programs hand in); then `doors.py`
+Read `reading.py`, `batch.py` (writing), `decoding.py` (reading), `senml.py` (what programs hand in); then `doors.py`
 (what is sent on to other systems).
 """

@@ -31,7 +31,7 @@ from typing import NamedTuple
 from covey.core.now import ABSOLUTE_US
 from covey.core.telemetry.batch import EXACT, WHOLE
 from covey.core.telemetry.names import name_of, segment
-from covey.core.telemetry.senml import Reading, Value
+from covey.core.telemetry.reading import Reading, Value
 from covey.core.telemetry.times import UNUSABLE_US
 from covey.errors import ReadingError
 from covey.limits.telemetry import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES

@@ -28,30 +28,16 @@ import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from io import BytesIO
 from typing import Any, NoReturn, cast
 
 from covey.core.now import ABSOLUTE_US
 from covey.core.telemetry.batch import EXACT, WHOLE
+from covey.core.telemetry.reading import Reading, Value
 from covey.core.telemetry.times import UNUSABLE_US
 from covey.errors import ReadingError
 from covey.limits.telemetry import MAXIMUM_NAME_BYTES, MAXIMUM_TEXT_VALUE_BYTES, MAXIMUM_UNIT_BYTES
-
-Value = float | bool | str | bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One value of one sensor; `unit` is "" where there is none, `time_us` None where nobody knew the time."""
-
-    name: str
-    unit: str
-    time_us: int | None
-    """Unix microseconds; below `now.ABSOLUTE_US` this device's monotonic clock; `times.UNUSABLE_US`."""
-    value: Value
-
 
 _VERSION = 10
 _END_US = 253_402_300_800 * 1_000_000  # the year 10000: datetime, and with it many a table, ends before it

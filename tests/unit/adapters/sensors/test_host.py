@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from covey.adapters.sensors.host import MAXIMUM_SAMPLES, HostSensors
-from covey.core.telemetry.senml import Reading, readings_from_json
+from covey.core.telemetry.reading import Reading
+from covey.core.telemetry.senml import readings_from_json
 
 REGISTERED = {"s", "count", "/", "B", "Cel"}  # primary units of RFC 8428 section 12.1 and RFC 8798
 
@@ -62,11 +62,14 @@ def test_a_sensor_that_fails_is_left_out_and_reported_until_it_recovers(tmp_path
     assert "disk" not in sensors.failures
 
 
-@pytest.mark.processes
-def test_psutil_is_loaded_only_by_sampling() -> None:
-    program = (
-        "import sys; from pathlib import Path; from covey.adapters.sensors.host import HostSensors; "
-        "sensors = HostSensors(Path('/')); assert 'psutil' not in sys.modules; "
-        "sensors.sample(); assert 'psutil' in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[4])
+def test_it_says_of_memory_disk_and_traffic_what_psutil_says(tmp_path: Path) -> None:
+    found = {name: value for name, _, value in HostSensors(tmp_path).sample()}
+    memory, disk, loads = psutil.virtual_memory(), psutil.disk_usage(str(tmp_path)), psutil.getloadavg()
+    assert found["memory/available"] == pytest.approx(memory.available, rel=0.1)
+    assert found["memory/use"] == pytest.approx((memory.total - memory.available) / memory.total, abs=0.1)
+    assert found["disk/use"] == pytest.approx(disk.percent / 100, abs=0.01)
+    assert found["disk/free"] == pytest.approx(disk.free, rel=0.1)
+    assert found["load/15m"] == pytest.approx(loads[2], abs=0.5)
+    received = {name: counters.bytes_recv for name, counters in psutil.net_io_counters(pernic=True).items()}
+    for name in [name for name in received if f"net/{name}/received" in found]:
+        assert found[f"net/{name}/received"] == pytest.approx(received[name], rel=0.1, abs=1_000_000)

@@ -10,7 +10,7 @@ import pytest
 from covey.adapters.clock import SystemClock
 from covey.adapters.sensors.worker import SensorWorker
 from covey.core.telemetry.drops import Drop
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.core.telemetry.times import UNUSABLE_US
 from covey.limits.sensors import SENSOR_QUEUE_READINGS
 from covey.ports import Measurement

@@ -1,4 +1,4 @@
-"""`covey.app.loop.pairing_host`: codes in a real store, and what becomes of them."""
+"""`covey.app.loop.pairing_host`, as `pairing_role` loads it: codes in a real store, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from covey.app.loop.pairing_host import HostFacts, PairingHost
+from covey.app.loop.pairing_role import PairingWhenInvited
 from covey.core.group.manifest import Member
 from covey.core.now import Now
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet, RefusalReceived
@@ -134,7 +135,9 @@ class Inn:
 
         self.wire.topics = frozenset()
         facts = HostFacts("ann", "mqtts://relay.example", "PEM", credentials, lambda: self.authority.in_force)
-        self.host = PairingHost(self.ann.store, self.wire, facts, self.ann.rng, self.report)
+        self.host = PairingWhenInvited(
+            self.ann.store, lambda: PairingHost(self.ann.store, self.wire, facts, self.ann.rng, self.report)
+        )
         self.turn()
 
     def report(self, level: str, line: str) -> None:
@@ -215,6 +218,18 @@ def ask(inn: Inn, joiner: Device) -> None:
     with joiner.store.transaction():
         joiner.node.actions.request_join(inn.invite, joiner.name, joiner.now)
     carry(inn.ann, joiner)
+
+
+def test_there_is_no_host_before_there_is_a_code(tmp_path: Path) -> None:
+    ann = Device("ann", tmp_path)
+
+    def make_host() -> PairingHost:
+        raise AssertionError("nobody was invited")
+
+    role = PairingWhenInvited(ann.store, make_host)
+    assert role.turn(ann.node, START) is None
+    role.receive(OURS, b"a stranger")
+    role.stop(ann.node, START)
 
 
 def test_a_file_outlives_a_ceremony_that_breaks_off(posted: Inn) -> None:

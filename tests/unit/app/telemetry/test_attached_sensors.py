@@ -9,7 +9,7 @@ import pytest
 from covey.app.telemetry.attached_sensors import AttachedSensors
 from covey.app.telemetry.publisher import Outflow, Publisher, telemetry_group
 from covey.core.telemetry.drops import Drop
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.fleet import Device, found
 

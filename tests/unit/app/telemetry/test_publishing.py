@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from covey.app.api.answering_agent import record_of
 from covey.app.telemetry.publishing import readings_of_lines
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 
 _NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9\-:./_]{0,30}", fullmatch=True)
 _VALUES = st.one_of(

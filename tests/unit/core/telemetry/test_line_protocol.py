@@ -6,7 +6,7 @@ import pytest
 
 from covey.core.telemetry.line_protocol import read_lines
 from covey.core.telemetry.names import shown
-from covey.core.telemetry.senml import Reading, Value
+from covey.core.telemetry.reading import Reading, Value
 from covey.core.telemetry.times import UNUSABLE_US
 from covey.errors import ReadingError
 

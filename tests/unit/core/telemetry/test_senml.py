@@ -11,7 +11,7 @@ import cbor2
 import pytest
 
 from covey.core.telemetry import senml
-from covey.core.telemetry.senml import Reading
+from covey.core.telemetry.reading import Reading
 from covey.errors import ReadingError
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "senml.json").read_text())

@@ -134,6 +134,11 @@ class Pairings:
             for row in rows
         ]
 
+    def any_to_look_after(self) -> bool:
+        """Say whether a code is open, or one that is over has left an account at the relay."""
+        found = "SELECT 1 FROM pairing WHERE ended IS NULL OR minted OR prepared"
+        return bool(self._database.one(f"SELECT EXISTS ({found})"))
+
     def open(self, pairing: Pairing, now_us: int) -> None:
         self._database.run(
             "DELETE FROM pairing WHERE ended IS NOT NULL AND minted = 0 AND prepared = 0 AND expires_at < ?",

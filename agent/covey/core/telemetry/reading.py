@@ -1,0 +1,18 @@
+"""A reading: what every source of them gives, whatever form it came in (`senml.py`, `line_protocol.py`, sensors)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Value = float | bool | str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value of one sensor; `unit` is "" where there is none, `time_us` None where nobody knew the time."""
+
+    name: str
+    unit: str
+    time_us: int | None
+    """Unix microseconds; below `now.ABSOLUTE_US` this device's monotonic clock; `times.UNUSABLE_US`."""
+    value: Value
