@@ -100,8 +100,10 @@ def test_secrets_planted_everywhere_stay_out(tmp_path: Path, new_gateway: Callab
 def test_a_file_of_nothing_but_a_secret(tmp_path: Path, name: str) -> None:
     """However wrong a file is, what stands in it is not repeated; the bundle is made all the same."""
     gateway = Gateway(tmp_path, "alone")
-    (gateway.state / name).write_text(f"{MARK} = {MARK}\n[{MARK}]\n", encoding="utf-8")
-    (gateway.state / name).chmod(0o600)
+    for each in (gateway.state / name, gateway.state / f"{name}.copy"):
+        if each.exists():
+            each.write_text(f"{MARK} = {MARK}\n[{MARK}]\n", encoding="utf-8")
+            each.chmod(0o600)
     parts = _bundle(gateway, tmp_path / "x.tar.gz", "--offline")
     assert MARK not in json.dumps(parts)
     assert parts["about"]["covey"]

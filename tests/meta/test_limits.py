@@ -153,6 +153,7 @@ _OUR_OWN = {
     "HIGH_WATER_RECIPIENTS": "this machine's disk",
     "HIGH_WATER_AHEAD": "this machine's disk",
     "LOOKED_THROUGH_BYTES": "this machine's disk",
+    "GROUPS_COPY_BYTES": "this machine's disk",
     "BROKER_DATA_BYTES": "this machine's broker",
     "HANG_UPS": "a sender's choice; its loss records name what went",
     "REFUSED_SIZE_US": "a sender's choice; its loss records name what went",

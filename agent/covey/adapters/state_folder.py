@@ -1,7 +1,7 @@
 """The state folder of one device: identity, configuration, database, and the lock that one agent holds.
 
 identity.key     the signing seed, mode 0600     config.toml      settings, mode 0600
-noise.keys       the noise secrets, mode 0600
+noise.keys       the noise secrets, mode 0600     *.copy           of both, should a disk damage them
 state.sqlite     everything durable              relay.password   the broker's credential, mode 0600
 vault.key        a collector's vault key         agent.lock       held while an agent runs
 relay-ca.pem     whom to trust at the broker, where an inviter told
@@ -15,8 +15,10 @@ state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  w
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,10 +30,19 @@ from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
     find_passphrase,
     plain_file,
+    read_noise,
     read_seed,
     sealed_file,
 )
-from covey.adapters.keys.key_file import private_folder, read_credential, read_secret, write_secret
+from covey.adapters.keys.key_file import (
+    copy_of,
+    private_folder,
+    read_credential,
+    read_secret,
+    read_secret_twice,
+    write_secret,
+    write_secret_twice,
+)
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.process_locks import ProcessLocks
@@ -45,6 +56,8 @@ from covey.errors import ConfigurationError, LocalError, StorageError
 if TYPE_CHECKING:
     from covey.adapters.sqlite.file.state_file import Report
 
+_log = logging.getLogger(__name__)
+
 MACHINE_CONFIG = Path("/etc/covey")
 """What root says of the machine's own agent."""
 
@@ -52,7 +65,15 @@ ACTION_SOCKET = Path("/run/covey-action.socket")
 """Where systemd listens for it (`covey-action.socket`)."""
 
 _MAXIMUM_PASSWORD_BYTES = 1024
-_SECRETS = ("identity.key", "noise.keys", "relay.password", "relay.pem", "ordered.json")
+_SECRETS = (
+    "identity.key",
+    "identity.key.copy",
+    "noise.keys",
+    "noise.keys.copy",
+    "relay.password",
+    "relay.pem",
+    "ordered.json",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +104,7 @@ class StateFolder:
             StorageError: it cannot be written.
         """
         private_folder(self.path)
-        if self._identity_path.exists():
+        if self._has_identity():
             raise LocalError(f"{self.path} holds a device already", hint="'covey status' shows it")
         if not self.configuration.path.exists():
             self.configuration.create(values)
@@ -125,7 +146,8 @@ class StateFolder:
         identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
         seed = identity.signing_seed
         self.noise_keys.write(seed, identity.noise.keys)
-        write_secret(self._identity_path, plain_file(seed) if passphrase is None else sealed_file(seed, passphrase))
+        content = plain_file(seed) if passphrase is None else sealed_file(seed, passphrase)
+        write_secret_twice(self._identity_path, content)
         if passphrase is not None:
             wipe(passphrase)
         return identity
@@ -146,7 +168,7 @@ class StateFolder:
             ) from error
         if wiped:
             self._renew()
-        if not self._identity_path.exists():
+        if not self._has_identity():
             if self.path != SYSTEM_STATE and SYSTEM_STATE.is_dir():  # the package's; its content is not everybody's
                 raise ConfigurationError(
                     f"there is no device in {self.path}; this machine's own is in {SYSTEM_STATE}",
@@ -156,19 +178,44 @@ class StateFolder:
             raise ConfigurationError(
                 f"there is no device in {self.path}", hint="run 'covey init' first, or name --state"
             )
-        raw = read_secret(self._identity_path, MAXIMUM_FILE_BYTES)
-        stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
-        wipe(raw)
-        seed = stored.reveal()
-        identity = Identity.with_noise(seed, self.noise_keys.read(seed))
-        stored.wipe()
-        return identity
+        return self._read_identity()
+
+    def _has_identity(self) -> bool:
+        return any(path.exists() for path in (self._identity_path, copy_of(self._identity_path)))
+
+    def _read_identity(self) -> Identity:
+        """Read the identity from its files or, where a disk has damaged these, from their copies, and mend the files.
+
+        A signing seed is right if it opens the noise keys: only the device's own seed does (docs/protocol.md, 14).
+        """
+        problem: ConfigurationError | None = None
+        noise_files = read_secret_twice(self.noise_keys.path, MAXIMUM_FILE_BYTES)
+        for raw in read_secret_twice(self._identity_path, MAXIMUM_FILE_BYTES):
+            try:
+                stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
+            except ConfigurationError as error:
+                problem = problem or error
+                continue
+            seed = stored.reveal()
+            for noise in noise_files:
+                try:
+                    identity = Identity.with_noise(seed, read_noise(noise, self.noise_keys.path, seed))
+                except ConfigurationError as error:
+                    problem = problem or error
+                    continue
+                stored.wipe()
+                _mend(self._identity_path, raw)
+                _mend(self.noise_keys.path, noise)
+                wipe(raw)
+                return identity
+        assert problem is not None
+        raise problem
 
     @property
     def is_new(self) -> bool:
         """Whether no device was ever made here."""
         try:
-            return not any(path.exists() for path in (self._identity_path, self._wiped_path))
+            return not (self._has_identity() or self._wiped_path.exists())
         except PermissionError:  # another user's, as whoever opens it is told
             return False
 
@@ -275,3 +322,15 @@ class StateFolder:
     @property
     def _identity_path(self) -> Path:
         return self.path / "identity.key"
+
+
+def _mend(path: Path, content: bytearray) -> None:
+    """Write a file and its copy anew where they do not hold this content."""
+    for each in (path, copy_of(path)):
+        with suppress(ConfigurationError, StorageError):  # the disk may be read-only: the next start mends it
+            if each.exists() and read_secret(each, MAXIMUM_FILE_BYTES) == content:
+                continue
+        with suppress(StorageError):
+            write_secret(each, content)
+            if each == path:
+                _log.warning("%s was missing or damaged: restored from its second copy", path)

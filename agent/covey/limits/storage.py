@@ -30,6 +30,9 @@ and may be written again. With 128 KiB a dozen acknowledgements came through (me
 LOOKED_THROUGH_BYTES = 4 * MIB
 """A state database up to here is looked through at every start, in a fraction of a second on a Pi."""
 
+GROUPS_COPY_BYTES = 64 * KIB
+"""The second copy of manifests and secrets: a group of some 450 members, and written anew with each change of one."""
+
 HIGH_WATER_RECIPIENTS = 4_096
 """Recipients of whose queues a file says how far they had come: it has 256 KiB then, and is read at each start."""
 

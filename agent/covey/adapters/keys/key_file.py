@@ -10,10 +10,11 @@ import errno
 import os
 import shlex
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from covey.adapters.files import open_regular, replace_durably, storage_error, synchronise
-from covey.errors import ConfigurationError
+from covey.errors import ConfigurationError, StorageError
 
 _SHARED = stat.S_IRWXG | stat.S_IRWXO
 
@@ -56,6 +57,45 @@ def read_secret(path: Path, maximum: int) -> bytearray:
     if len(content) > maximum:
         raise ConfigurationError(f"{path} is longer than {maximum} bytes", hint="restore the right file from a backup")
     return content
+
+
+def write_secret_twice(path: Path, content: bytes | bytearray) -> None:
+    """Replace a secret and the copy beside it, from which `read_secret_twice` restores it.
+
+    Raises:
+        DiskFullError: no room left.
+        StorageError: the disk refused otherwise.
+    """
+    write_secret(path, content)
+    write_secret(copy_of(path), content)
+
+
+def read_secret_twice(path: Path, maximum: int) -> list[bytearray]:
+    """Read a secret that was written twice: what the file holds, and what its copy holds if that differs.
+
+    Raises:
+        ConfigurationError: the file is there and not as it should be, or neither is there; as of `read_secret`.
+        StorageError: neither can be read.
+    """
+    found: list[bytearray] = []
+    copy = copy_of(path)
+    try:
+        found.append(read_secret(path, maximum))
+    except (ConfigurationError, StorageError) as error:
+        is_lost = isinstance(error, StorageError) or not path.exists()
+        if not (is_lost and copy.exists()):
+            raise
+        return [read_secret(copy, maximum)]
+    with suppress(ConfigurationError, StorageError):
+        second = read_secret(copy, maximum)
+        if second != found[0]:
+            found.append(second)
+    return found
+
+
+def copy_of(path: Path) -> Path:
+    """Return where the copy of a secret is."""
+    return path.with_name(f"{path.name}.copy")
 
 
 def read_credential(name: str, maximum: int) -> bytearray | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.keys.identity_file import MAXIMUM_FILE_BYTES, noise_file, read_noise
-from covey.adapters.keys.key_file import read_secret, write_secret
+from covey.adapters.keys.key_file import read_secret, write_secret_twice
 from covey.core.crypto import Identity, NoiseKey
 from covey.errors import LocalError
 from covey.limits.key import RETIRED_NOISE_KEYS
@@ -34,7 +34,7 @@ class NoiseKeyFile:
         Raises:
             StorageError: it cannot be written; then nothing has changed.
         """
-        write_secret(self.path, noise_file(seed, keys))
+        write_secret_twice(self.path, noise_file(seed, keys))
 
     def stamp(self) -> tuple[int, int]:
         """Return what changes whenever the file does, without reading it."""

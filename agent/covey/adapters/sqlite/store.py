@@ -24,6 +24,7 @@ from covey.adapters.sqlite.content import ContentTable
 from covey.adapters.sqlite.counters import Conditions, Counters, DeviceRow, Idempotency, SensorPositions
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.events import EventTable
+from covey.adapters.sqlite.file.groups_copy import GroupsCopy
 from covey.adapters.sqlite.file.high_water import HighWater
 from covey.adapters.sqlite.file.high_water_file import HighWaterFile
 from covey.adapters.sqlite.file.inspection import read_only
@@ -95,6 +96,7 @@ class SqliteStore:
         reserved: ReservedSpace | None = None,
         moves: Callable[[], None] | None = None,
         high_water: HighWaterFile | None = None,
+        groups_copy: GroupsCopy | None = None,
         *,
         reads_only: bool = False,
     ) -> None:
@@ -110,6 +112,7 @@ class SqliteStore:
             self._open_to_write(path, new_incarnation, reserved, moves)
         self._seen_version = self.data_version()
         self._hold_tables(outbox_bytes, high_water, ContentFiles(content_folder(path)))
+        self.groups.copy = groups_copy
         if not reads_only:
             with translated(), moving(self.database.connection, moves):
                 self.operations.complete_index()

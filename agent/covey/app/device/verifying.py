@@ -29,7 +29,9 @@ class Verified:
 
     def saved(self) -> list[str]:
         """Return each earlier repair as a line for people."""
-        return [SalvageReport(each["aside"], each["saved"], each["lost"]).line() for each in self.salvages]
+        return [
+            SalvageReport(each["aside"], each["saved"], each["lost"], each["restored"]).line() for each in self.salvages
+        ]
 
 
 def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair: bool) -> Verified:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.keys.key_file import private_folder, read_secret, write_secret
+from covey.adapters.state_folder import StateFolder
 from covey.errors import ConfigurationError, StorageError
 
 SECRET = bytes(range(64))
@@ -144,3 +145,49 @@ def test_a_file_in_the_folders_place_is_refused(tmp_path: Path) -> None:
         private_folder(tmp_path / "state")
     with pytest.raises(StorageError, match="cannot make"):
         private_folder(tmp_path / "state" / "deeper")
+
+
+def _folder(tmp_path: Path) -> StateFolder:
+    folder = StateFolder.at(tmp_path / "state")
+    folder.create({})
+    return folder
+
+
+@pytest.mark.parametrize("name", ["identity.key", "identity.key.copy", "noise.keys", "noise.keys.copy"])
+def test_a_damaged_key_file_is_restored_from_its_copy(tmp_path: Path, name: str) -> None:
+    folder = _folder(tmp_path)
+    keys, path = folder.identity().keys, folder.path / name
+    content = path.read_bytes()
+    damaged = [content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :] for place in range(len(content))]
+    for each in (*damaged, b"", content[:9], bytes(len(content))):
+        path.write_bytes(each)
+        assert folder.identity().keys == keys
+        assert path.read_bytes() == content
+    path.unlink()
+    assert folder.identity().keys == keys
+    assert path.read_bytes() == content
+
+
+def test_what_is_damaged_twice_is_refused(tmp_path: Path) -> None:
+    folder = _folder(tmp_path)
+    for name in ("identity.key", "identity.key.copy"):
+        (folder.path / name).write_bytes(bytes(35))
+    with pytest.raises(ConfigurationError, match=r"identity\.key is damaged"):
+        folder.identity()
+
+
+def test_a_copy_is_no_way_around_a_mode_that_is_too_lax(tmp_path: Path) -> None:
+    folder = _folder(tmp_path)
+    (folder.path / "identity.key").chmod(0o644)
+    with pytest.raises(ConfigurationError, match="open to other users"):
+        folder.identity()
+
+
+def test_a_key_that_was_put_in_place_of_another_counts(tmp_path: Path) -> None:
+    one, other = _folder(tmp_path / "one"), _folder(tmp_path / "other")
+    for name in ("identity.key", "noise.keys"):
+        (one.path / name).write_bytes((other.path / name).read_bytes())
+    assert one.identity().keys == other.identity().keys
+    assert (one.path / "identity.key.copy").read_bytes() == (other.path / "identity.key").read_bytes()
+    one.wipe()
+    assert not [each for each in one.path.iterdir() if ".key" in each.name]

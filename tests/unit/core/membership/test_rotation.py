@@ -131,7 +131,7 @@ def test_a_power_cut_at_any_step_leaves_a_device_that_works(
 
     with monkeypatch.context() as patch, suppress(StorageError):
         if crash == "before the file":
-            patch.setattr("covey.adapters.keys.noise_key_file.write_secret", cut)
+            patch.setattr("covey.adapters.keys.noise_key_file.write_secret_twice", cut)
         elif crash == "after the file":
             patch.setattr(GroupActions, "rotate_noise_key", cut)
         ann.rotate()

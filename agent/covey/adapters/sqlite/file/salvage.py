@@ -14,12 +14,13 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from covey.adapters.files import remove_durably, storage_errors, synchronise
+from covey.adapters.sqlite.file.groups_copy import GROUPS_COPY, GroupsCopy
 from covey.adapters.sqlite.file.inspection import UNREADABLE
 from covey.adapters.sqlite.file.salvage_queue import Queue
 from covey.adapters.sqlite.file.salvage_report import COMPLETE, SalvageReport
@@ -90,10 +91,12 @@ def _build(
             if there:
                 with closing(Source(path)) as source, moving(target, moves):
                     _fill(source, target, identity, report)
-                store.operations.rebuild()
-                store.mailbox.recount()
             else:
                 report.lost["everything"] = None
+            restored = _restore_groups(GroupsCopy(path.with_name(path.name + GROUPS_COPY)), target, now_ns // 1000)
+            report = replace(report, restored=restored)
+            store.operations.rebuild()
+            store.mailbox.recount()
             target.execute("INSERT INTO salvage (salvaged_at, report) VALUES (?, ?)", (now_ns // 1000, _json(report)))
             target.execute("INSERT INTO counter VALUES ('salvages', 1) ON CONFLICT DO UPDATE SET value = value + 1")
         store.fold()
@@ -296,6 +299,29 @@ def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report
     report.saved["outbox"] = queue.messages
     if (missing := queue.missing) is not None:
         report.lost["outbox"] = missing
+
+
+def _restore_groups(copy: GroupsCopy, target: sqlite3.Connection, now_us: int) -> int:
+    """Add what the second copy has of groups and the damaged database had no more; return of how many groups."""
+    restored = 0
+    for group in copy.read():
+        before = target.total_changes
+        for raw in group.manifests:
+            with suppress(*_KEPT_OUT):
+                manifest = read_manifest(raw)
+                if manifest.group_id == group.group_id:
+                    target.execute(
+                        "INSERT OR IGNORE INTO group_manifest VALUES (?, ?, ?, 0, ?, ?)",
+                        (manifest.group_id, manifest.version, manifest.hash, raw, now_us),
+                    )
+        for epoch_id, secret in group.secrets:
+            if secret_id(secret) == epoch_id:
+                target.execute(
+                    "INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)",
+                    (group.group_id, epoch_id, secret, now_us),
+                )
+        restored += target.total_changes > before
+    return restored
 
 
 class _Transfer:

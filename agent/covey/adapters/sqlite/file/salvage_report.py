@@ -15,13 +15,18 @@ class SalvageReport:
     aside: str
     saved: dict[str, int] = field(default_factory=dict)
     lost: dict[str, int | None] = field(default_factory=dict)
+    restored: int = 0
+    """Groups of which something was taken from the second copy (`groups_copy.py`)."""
 
     def line(self) -> str:
         """Return it for people."""
         parts = [f"{count} {name}" for name, count in self.saved.items() if count]
         lost = [f"{'unknown' if count is None else count} {name}" for name, count in self.lost.items() if count != 0]
+        copied = (
+            f"; from the second copy: {self.restored} group{'' if self.restored == 1 else 's'}" if self.restored else ""
+        )
         kept = f"; the damaged file is kept as {self.aside}" if self.aside else ""
         return (
             f"the state database was damaged; saved: {', '.join(parts) or 'nothing'}; "
-            f"lost: {', '.join(lost) or 'nothing'}{kept}"
+            f"lost: {', '.join(lost) or 'nothing'}{copied}{kept}"
         )

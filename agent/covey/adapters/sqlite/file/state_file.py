@@ -25,6 +25,7 @@ from pathlib import Path
 from covey.adapters.files import is_read_only, remove_durably, storage_error
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.sqlite.file.copy_mark import CopyMark
+from covey.adapters.sqlite.file.groups_copy import GROUPS_COPY, GroupsCopy
 from covey.adapters.sqlite.file.high_water import FallBack
 from covey.adapters.sqlite.file.high_water_file import HighWaterFile, HighWaterMark
 from covey.adapters.sqlite.file.inspection import verify
@@ -117,12 +118,15 @@ class StateFile:
                 reports.append(self._salvage(identity, outbox_bytes, moves))
         written = commits(self.beside("-wal")) if alone else []
         try:
-            return self._open(outbox_bytes, written, moves, reports)
+            store = self._open(outbox_bytes, written, moves, reports)
         except DamagedStateError:
             if not alone:
                 raise
             reports.append(self._salvage(identity, outbox_bytes, moves))
-            return self._open(outbox_bytes, [], moves, reports)
+            store = self._open(outbox_bytes, [], moves, reports)
+        if alone:
+            store.groups.write_copy()
+        return store
 
     def _reserved(self) -> ReservedSpace:
         return ReservedSpace(self.beside("-reserved"))
@@ -132,7 +136,8 @@ class StateFile:
     ) -> SqliteStore:
         incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
         high_water = HighWaterFile(self.beside("-high-water"))
-        store = SqliteStore(self.path, incarnation, outbox_bytes, self._reserved(), moves, high_water)
+        groups_copy = GroupsCopy(self.beside(GROUPS_COPY))
+        store = SqliteStore(self.path, incarnation, outbox_bytes, self._reserved(), moves, high_water, groups_copy)
         try:
             unread = sum(frame > store.frames_read for frame in written)
             try:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.file.groups_copy import COPIED_SECRETS, CopiedGroup, GroupsCopy
 from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.ids import DeviceKey, EpochId, GroupId, ManifestHash, NoisePublic
 from covey.core.wire.message import Message
@@ -36,6 +37,38 @@ class GroupTables:
         self._database = database
         self._families = tuple(families)
         self._agreed = agreed
+        self.copy: GroupsCopy | None = None
+        """Where manifests and secrets are written a second time."""
+        self._has_changed = False
+        database.remember(self._forget_change)
+
+    # -- the second copy (file/groups_copy.py) -------------------------------------------------------------------------
+
+    def write_copy(self) -> None:
+        """Have the second copy say what is committed."""
+        self._forget_change()
+        if self.copy is None:
+            return
+        groups = {group_id: list[bytes]() for group_id, _, _ in self.manifests()}
+        for group_id, _, raw in self.manifests():
+            groups[group_id].append(raw)
+        self.copy.write([CopiedGroup(each, tuple(groups[each]), self._newest_secrets(each)) for each in groups])
+
+    def _newest_secrets(self, group_id: GroupId) -> tuple[tuple[bytes, bytes], ...]:
+        newest = (
+            "SELECT epoch_id, secret FROM epoch_secret WHERE group_id = ? ORDER BY stored_at DESC, epoch_id LIMIT ?"
+        )
+        return tuple(self._database.run(newest, (group_id, COPIED_SECRETS)))
+
+    def _change(self) -> None:
+        if not self._has_changed and self.copy is not None:
+            self._has_changed = True
+            self._database.after_commit(self.write_copy)
+
+    def _forget_change(self) -> None:
+        self._has_changed = False
+
+    # -- manifests and secrets -----------------------------------------------------------------------------------------
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is open, by group, version and hash."""
@@ -87,6 +120,7 @@ class GroupTables:
     def save_manifest(
         self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
     ) -> None:
+        self._change()
         self._database.run(
             "INSERT INTO group_manifest VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT DO UPDATE SET state = excluded.state, stored_at = excluded.stored_at",
@@ -94,6 +128,7 @@ class GroupTables:
         )
 
     def drop_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
+        self._change()
         self._database.run("DELETE FROM group_manifest WHERE group_id = ? AND hash = ?", (group_id, manifest_hash))
 
     def lowest_version(self, group_id: GroupId) -> int:
@@ -115,12 +150,14 @@ class GroupTables:
         )
 
     def settle_manifests(self, group_id: GroupId, version: int) -> None:
+        self._change()
         self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version < ? AND state = ?",
             (_SETTLED, group_id, version, _OPEN),
         )
 
     def reopen_manifests(self, group_id: GroupId, version: int) -> None:
+        self._change()
         self._database.run(
             "UPDATE group_manifest SET state = ? WHERE group_id = ? AND version >= ? AND state = ?",
             (_OPEN, group_id, version, _SETTLED),
@@ -157,6 +194,7 @@ class GroupTables:
         )
 
     def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
+        self._change()
         self._database.run(
             "INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", (group_id, epoch_id, secret, now_us)
         )
@@ -173,12 +211,14 @@ class GroupTables:
         self.forget_before_joining(group_id)
 
     def forget_before_joining(self, group_id: GroupId) -> None:
+        self._change()
         with self._database.overwriting():
             self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
         self.erase_content(group_id)
 
     def erase_content(self, group_id: GroupId) -> None:
         """Forget a group's secrets and history, and overwrite them; its manifests stay."""
+        self._change()
         with self._database.overwriting():
             for table in ("epoch_secret", "vote", "message_ahead"):
                 self._database.run(f"DELETE FROM {table} WHERE group_id = ?", (group_id,))  # noqa: S608 - our names

@@ -16,7 +16,7 @@ from covey.adapters.sqlite.file.salvage_report import SalvageReport
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.core.ids import GroupId
 from tests.durable import DurableDevice
-from tests.fleet import admit, carry, found
+from tests.fleet import carry, found
 from tests.small_disk import anywhere, save_on_a_nearly_full_disk
 
 _PAGE = 1024
@@ -113,8 +113,7 @@ def _live_on(folder: Path, group_id: GroupId, case: int) -> list[str]:
     ben = DurableDevice("ben", folder)
     ann = DurableDevice.after_damage("ann", folder)
     waiting = ann.store.outbox.totals()[0]
-    if not ann.node.groups.joined():
-        admit(ben, ann, group_id)
+    assert [each.group_id for each in ann.node.groups.joined()] == [group_id], "the second copy has it, if need be"
     for content in (b"after", b"wards"):
         ann.blob(group_id, content)
     for _ in range(8):

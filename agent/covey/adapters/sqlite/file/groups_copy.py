@@ -1,0 +1,122 @@
+"""A second copy of what makes a device a member: its groups' manifests and secrets, in a file beside the database.
+
+Damage to the database's first page, or to the page of a manifest, would else leave the device in no group, although
+all that it needs to fetch the rest from other members is a few kilobytes. Rules:
+
+    1. The file is replaced durably after each commit that changed a group, and compared at each start: a crash between
+       the commit and the file leaves a file that the next start corrects.
+    2. It has at most `GROUPS_COPY_BYTES`. Small groups come first; of a group that does not fit, nothing is kept.
+    3. What a salvage takes from it is verified like every other row: a manifest by its signatures, a secret by its id.
+    4. A group that is left or destroyed goes from the file with the same commit; the file is wiped with the device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.files import read_regular, replace_durably
+from covey.core.wire import cbor
+from covey.errors import MalformedError, RemoteError, StorageError
+from covey.limits.storage import GROUPS_COPY_BYTES
+
+if TYPE_CHECKING:
+    from covey.core.ids import GroupId
+
+GROUPS_COPY = "-groups"
+"""Ends the file's name, which begins with the database's."""
+
+_FORMAT = 1
+_CHECKSUM_BYTES = 16
+COPIED_SECRETS = 16
+"""Of each group, the newest: older ones open history that the group still has, and that members send anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedGroup:
+    """A group's open manifests and its newest epochs as (epoch id, secret), both as they were stored."""
+
+    group_id: GroupId
+    manifests: tuple[bytes, ...]
+    secrets: tuple[tuple[bytes, bytes], ...]
+
+    def to_wire(self) -> list[object]:
+        """Return the CBOR item."""
+        return [self.group_id, list(self.manifests), [list(each) for each in self.secrets[:COPIED_SECRETS]]]
+
+
+class GroupsCopy:
+    """The file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written = b""
+
+    def write(self, groups: list[CopiedGroup]) -> None:
+        """Replace the file if it does not say this already; a disk that refuses leaves the old one."""
+        items, size = [], 16
+        for item in sorted((each.to_wire() for each in groups), key=lambda item: len(cbor.encode(item))):
+            size += len(cbor.encode(item))
+            if size > GROUPS_COPY_BYTES:
+                break
+            items.append(item)
+        body = cbor.encode([_FORMAT, items])
+        content = body + _checksum(body)
+        if content == self._written:
+            return
+        with suppress(StorageError):
+            if not self._written and content == self._stored():
+                self._written = content
+                return
+            replace_durably(self._path, content, mode=0o600)
+            self._written = content
+
+    def read(self) -> list[CopiedGroup]:
+        """Return what the file says; nothing where it is missing or damaged."""
+        stored = self._stored()
+        body, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
+        if not body or checksum != _checksum(body):
+            return []
+        try:
+            return _groups(cbor.decode(body, GROUPS_COPY_BYTES))
+        except RemoteError:  # another Covey's
+            return []
+
+    def _stored(self) -> bytes:
+        try:
+            return read_regular(self._path, GROUPS_COPY_BYTES + _CHECKSUM_BYTES)[1]
+        except OSError:
+            return b""
+
+
+def _groups(content: object) -> list[CopiedGroup]:
+    groups: tuple[CopiedGroup, ...]
+    version, groups = cbor.record(content, "copy of groups", cbor.uint(255), cbor.many(_group, GROUPS_COPY_BYTES))
+    if version != _FORMAT:
+        raise MalformedError("a copy of groups in another form")
+    return list(groups)
+
+
+def _group(value: object) -> CopiedGroup:
+    group_id, manifests, secrets = cbor.record(
+        value,
+        "copied group",
+        cbor.octets_to(GROUPS_COPY_BYTES),
+        cbor.many(cbor.octets_to(GROUPS_COPY_BYTES), GROUPS_COPY_BYTES),
+        cbor.many(_secret, COPIED_SECRETS),
+    )
+    return CopiedGroup(group_id, tuple(manifests), tuple(secrets))
+
+
+def _secret(value: object) -> tuple[bytes, bytes]:
+    epoch_id, secret = cbor.record(
+        value, "copied secret", cbor.octets_to(GROUPS_COPY_BYTES), cbor.octets_to(GROUPS_COPY_BYTES)
+    )
+    return epoch_id, secret
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_CHECKSUM_BYTES, person=b"covey/1 groups").digest()
