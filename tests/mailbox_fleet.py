@@ -88,7 +88,7 @@ class MailboxFleet:
         with self.post.store.transaction():
             for number in range(first, first + count):
                 push = Push(number.to_bytes(16), b"x", 0, recipient.key)
-                self.post.store.mailbox.put((sender or self.ann).key, push, 10**12, 0, 2**40)
+                self.post.store.mailbox.put((sender or self.ann).key, push, 10**12, 0, 2**40, 2)
 
     def carry(self, keep: Callable[[Outgoing], bool] = lambda _: True) -> int:
         """Carry what there is between who is awake, until nobody has any; `keep` says what the relay does not lose."""

@@ -55,7 +55,7 @@ MESSAGES_AHEAD = 64
 again."""
 
 MESSAGES_AHEAD_OF_ONE = 8
-"""The same of one author, so that nobody keeps others out."""
+"""The same of one author. Beyond those of all, each author may have one more, so that nobody keeps others out."""
 
 MAXIMUM_REVOKE_BYTES = 64 * KIB
 """A Revoke that names 1,000 members."""

@@ -51,9 +51,6 @@ INBOX_BLOBS = 10_000
 INBOX_BYTES_KEPT = 256 * MIB
 """...and their bytes: a night of pictures, and no disk full of them."""
 
-SENDER_SHARE = 2
-"""One sender may fill an inbox to this part of it, a half: one hostile member leaves room for the others."""
-
 PUSHES_PER_SECOND = 500
 """Blobs that a mailbox takes in a second for ever, of all senders (002.35, SR-001): half of a small machine's disk."""
 
@@ -68,6 +65,9 @@ INBOX_PUSHES_SAVED = 10_000
 
 ANSWERS_WAITING = 1_024
 """Answers that a mailbox owes at once; of more, the oldest goes, and is asked for again."""
+
+ANSWERS_OF_ONE = 64
+"""The same of one device, so that nobody's questions push out the answers to others."""
 
 NOTIFY_US = 1_000_000
 """Between two NOTIFYs to one device: one speaks for all that came meanwhile."""

@@ -105,7 +105,7 @@ MAXIMUM_GROUP_REQUESTS = 64
 """Invitations to further groups that wait for a person..."""
 
 MAXIMUM_GROUP_REQUESTS_OF_ONE = 8
-"""...and from one member: it must not use up the room of all others."""
+"""...and from one member; beyond those of all, each member may have one more, so that nobody uses up others' room."""
 
 MAXIMUM_DECLINED_GROUPS = 1_024
 """Groups that a person has declined, one by one: more than anybody answers in a device's life."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from covey.limits.group import MAXIMUM_MEMBERS
 from covey.limits.units import KIB, MIB
 
 OUTBOX_BYTES = 512 * MIB
@@ -40,10 +41,32 @@ HIGH_WATER_AHEAD = 2**28
 """Numbers that a database may lack of what that file says: eight years' at one a second. What says more is no good."""
 
 INBOX_BYTES = 256 * MIB
-"""Messages stored for the application before further ones stay at the relay."""
+"""Messages stored for the application before further ones stay with their senders."""
+
+INBOX_SHARE_BYTES = INBOX_BYTES // 2 // MAXIMUM_MEMBERS
+"""What each of 1,000 senders may have in the inbox however much others have: half of it is for these shares."""
 
 LANDING_BYTES = 64 * MIB
 """Telemetry that a collector holds while its vault refuses writes, before the relay has to keep it."""
+
+LANDING_SHARE_BYTES = LANDING_BYTES // 2 // MAXIMUM_MEMBERS
+"""What each of 1,000 senders may have in the landing however much others have: half of it is for these shares."""
+
+SMALLEST_MESSAGE_BYTES = 128
+"""No message takes less: its signature alone has 64 bytes. So many bytes bound how many rows a share has."""
+
+SCARCE_PART = 10
+"""A vault's disk is nearly full when less than this part of it is free: a tenth, which other work needs, too."""
+
+SCARCE_LOOK_US = 10_000_000
+"""Between two looks at how much is free: at 5 MB/s a tenth of the smallest card lasts for minutes."""
+
+SCARCE_BYTES_PER_SECOND = 64
+"""What one sender may land in a second, for ever, while the vault's disk is nearly full: 5 MB a day, more than an
+ordinary device sends, and of 1,000 devices 5 GB..."""
+
+SCARCE_BYTES = 256 * KIB
+"""...and at once: some hundred messages of readings."""
 
 EVENTS_KEPT = 1_024
 """Events beside operations that programs can still be told of: years of a group's changes; with `EVENT_MEMBERS` in each
@@ -59,4 +82,5 @@ IDEMPOTENCY_KEY_LENGTH = 128
 """Characters of such a key: a UUID, a path with a number."""
 
 QUARANTINED_MESSAGES = 1_000
-"""Authentic messages that could not be used, kept for a person to look at; the oldest go first."""
+"""Authentic messages that could not be used, kept for a person to look at; of more, the oldest of the device with the
+most goes."""

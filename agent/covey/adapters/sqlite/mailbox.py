@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, PLACE_BITS
 from covey.core.ids import DeviceKey, Place
+from covey.core.link.shares import has_room
 from covey.core.mailbox.messages import BlobEntry, BlobRefusal, Hook, InboxState, Kept, Push, WakeHook
 from covey.core.wire.sequences import Range
+from covey.limits.group import MAXIMUM_MEMBERS
 from covey.limits.mailbox import (
     EXPIRED_BLOBS_AT_ONCE,
     INBOX_BLOBS,
     INBOX_BYTES_KEPT,
-    SENDER_SHARE,
     WAKE_HOOKS,
 )
 
@@ -55,17 +56,25 @@ class MailboxInboxes:
         """Return the incarnation of this state, in hex: a restored one begins another."""
         return self._database.first("SELECT hex(incarnation) FROM device")[0].lower()  # type: ignore[no-any-return]
 
-    def put(self, sender: DeviceKey, push: Push, ttl_us: int, now_us: int, maximum_bytes: int) -> Kept | BlobRefusal:
+    def put(
+        self,
+        sender: DeviceKey,
+        push: Push,
+        ttl_us: int,
+        now_us: int,
+        maximum_bytes: int,
+        senders: int = MAXIMUM_MEMBERS,
+    ) -> Kept | BlobRefusal:
         run, size = self._database.run, len(push.payload)
         inbox = self._number("mailbox_inbox", "(device, next_cursor, blobs, bytes) VALUES (?, 1, 0, 0)", push.recipient)
-        author = self._number("mailbox_sender", "(device) VALUES (?)", sender)
+        author = self._number("mailbox_sender", "(device, bytes) VALUES (?, 0)", sender)
         known = self._database.first(
             f"SELECT id & {LAST_PLACE} FROM mailbox_blob WHERE blob_id = ? AND sender = ? AND id >> {PLACE_BITS} = ?",  # noqa: S608
             (push.blob_id, author, inbox),
         )
         if known is not None:
             return Kept(known[0], is_new=False)
-        refusal = self._refusal(inbox, author, size, maximum_bytes)
+        refusal = self._refusal(inbox, author, size, maximum_bytes, senders)
         if refusal is not None:
             return refusal
         cursor = self._database.one(
@@ -78,6 +87,7 @@ class MailboxInboxes:
             "bytes = bytes + excluded.bytes",
             (inbox, author, size),
         )
+        run("UPDATE mailbox_sender SET bytes = bytes + ? WHERE id = ?", (size, author))
         run(
             "INSERT INTO mailbox_blob VALUES (?, ?, ?, (SELECT age FROM device) + ?, ?, ?, ?)",
             (inbox << PLACE_BITS | cursor, push.blob_id, author, ttl_us, now_us, size, push.payload),
@@ -88,16 +98,31 @@ class MailboxInboxes:
         row = self._database.first(f"SELECT id FROM {table} WHERE device = ?", (device,))  # noqa: S608 - our names
         return row[0] if row else self._database.one(f"INSERT INTO {table} {new} RETURNING id", device)
 
-    def _refusal(self, inbox: int, sender: int, size: int, maximum_bytes: int) -> BlobRefusal | None:
-        blobs, held = self._database.first("SELECT blobs, bytes FROM mailbox_inbox WHERE id = ?", (inbox,))
-        if blobs >= INBOX_BLOBS or held + size > INBOX_BYTES_KEPT:
-            return BlobRefusal.INBOX_FULL
-        share = self._database.first(
+    def _refusal(self, inbox: int, sender: int, size: int, maximum_bytes: int, senders: int) -> BlobRefusal | None:
+        """Return why a sender has no room in an inbox, or in the whole mailbox (`core/link/shares.py`)."""
+        one = self._database.one
+        blobs, held = self._database.first(
             "SELECT blobs, bytes FROM mailbox_share WHERE inbox = ? AND sender = ?", (inbox, sender)
-        )
-        if share and (share[0] >= INBOX_BLOBS // SENDER_SHARE or share[1] + size > INBOX_BYTES_KEPT // SENDER_SHARE):
-            return BlobRefusal.SENDER_FULL
-        return BlobRefusal.FULL if self.totals()[1] + size > maximum_bytes else None
+        ) or (0, 0)
+        in_all = one("SELECT bytes FROM mailbox_sender WHERE id = ?", sender)
+        beyond = "SELECT coalesce(sum(max(0, {} - ?)), 0) FROM mailbox_{}"
+        of_inbox = f"{beyond} WHERE inbox = ?"
+
+        def blobs_beyond(share: int) -> int:
+            return one(of_inbox.format("blobs", "share"), share, inbox)
+
+        def bytes_beyond(share: int) -> int:
+            return one(of_inbox.format("bytes", "share"), share, inbox)
+
+        if not has_room(INBOX_BLOBS, senders, blobs, 1, blobs_beyond):
+            return BlobRefusal.INBOX_FULL
+        if not has_room(INBOX_BYTES_KEPT, senders, held, size, bytes_beyond):
+            return BlobRefusal.INBOX_FULL
+        if not has_room(
+            maximum_bytes, senders, in_all, size, lambda share: one(beyond.format("bytes", "sender"), share)
+        ):
+            return BlobRefusal.FULL
+        return None
 
     def totals(self) -> tuple[int, int]:
         """Return (blobs, bytes) of all inboxes."""
@@ -144,6 +169,7 @@ class MailboxInboxes:
             counted[key >> PLACE_BITS, sender] = blobs + 1, held + size
             self._database.run("DELETE FROM mailbox_blob WHERE id = ?", (key,))
         for (inbox, sender), (blobs, held) in counted.items():
+            self._database.run("UPDATE mailbox_sender SET bytes = bytes - ? WHERE id = ?", (held, sender))
             self._database.run(
                 "UPDATE mailbox_inbox SET blobs = blobs - ?, bytes = bytes - ? WHERE id = ?", (blobs, held, inbox)
             )
@@ -191,6 +217,10 @@ class MailboxInboxes:
             f"UPDATE mailbox_inbox SET blobs = (SELECT count(*) {held}), "  # noqa: S608 - our names
             f"bytes = (SELECT coalesce(sum(size), 0) {held}), next_cursor = max(next_cursor, "
             f"1 + coalesce((SELECT max(mailbox_blob.id & {LAST_PLACE}) {held}), 0))"
+        )
+        run(
+            "UPDATE mailbox_sender SET bytes = "
+            "(SELECT coalesce(sum(size), 0) FROM mailbox_blob WHERE sender = mailbox_sender.id)"
         )
         run("DELETE FROM mailbox_share")
         run(

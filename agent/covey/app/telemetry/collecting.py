@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.adapters.objects.location import absolute_location
+from covey.limits.storage import SCARCE_PART
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
@@ -51,6 +53,15 @@ def open_vault_place(device: Device, vault: str | None) -> PiecewiseStore:
     return objects
 
 
+def _is_nearly_full(location: str, folder: Path) -> bool:
+    """Say whether the disk of a vault in a directory is nearly full; an object store has room."""
+    path = folder / location
+    if "://" in location or not path.exists():
+        return False
+    usage = shutil.disk_usage(path)
+    return usage.free * SCARCE_PART < usage.total
+
+
 def collector_role(device: Device, vault: str | None) -> Collector:
     """Return the collector, which says where it lands telemetry: a place that a person names, or the configured one."""
     from covey.app.telemetry.collector import Collector
@@ -67,6 +78,7 @@ def collector_role(device: Device, vault: str | None) -> Collector:
         secrets.token_bytes,
         int(device.config.vault.segment_seconds * 1e6),
         report,
+        lambda: _is_nearly_full(location, device.folder.path),
     )
     note_vault_place(device, vault)
     report("info", f"landing telemetry in {location}; the ingest needs {key_file.path}")

@@ -36,6 +36,7 @@ from covey.core.vault.keys import VaultKey
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.errors import ConflictError, StorageError
+from covey.limits.storage import SCARCE_LOOK_US
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 from covey.ports import ObjectStore, Report
 
@@ -70,9 +71,11 @@ class Collector:
         rng: Callable[[int], bytes],
         segment_us: int,
         report: Report,
+        is_scarce: Callable[[], bool] = lambda: False,
     ) -> None:
         """Take up the node's vault where it stands, and what it knows that the database has lost (`recall.py`).
 
+        `is_scarce` says whether the vault's disk is nearly full: then each device lands only its share.
         The keys are asked for every segment: they may be rotated.
 
         Raises:
@@ -86,6 +89,9 @@ class Collector:
         self._rng = rng
         self._segment_us = segment_us
         self._report = report
+        self._is_scarce = is_scarce
+        self._looked_at_us: int | None = None
+        """When the room on the vault's disk was looked at last."""
         self._failing = False
         self._has_shown_itself = False
         self._deadline_us: int | None = None
@@ -100,6 +106,7 @@ class Collector:
             self._has_shown_itself = True
             with suppress(StorageError):  # asked again before anything lands
                 self._vault.keys.prepare(node.groups.joined(), now)  # others share later keys with who has this one
+        self._look_for_room(now)
         self._stage_orders(node)
         waiting = self._store.landing.size()
         if not waiting:
@@ -110,6 +117,18 @@ class Collector:
         if now.monotonic_us >= self._deadline_us or (waiting >= SEGMENT_BYTES and not self._failing):
             self._deadline_us = self._try_to_land(node, now)
         return self._deadline_us
+
+    def _look_for_room(self, now: Now) -> None:
+        """See whether the vault's disk is nearly full, now and then."""
+        if self._looked_at_us is not None and now.monotonic_us < self._looked_at_us + SCARCE_LOOK_US:
+            return
+        self._looked_at_us, landing = now.monotonic_us, self._store.landing
+        scarce = self._is_scarce()
+        if scarce and not landing.scarce:
+            self._report("warning", "the vault's disk is nearly full: each device lands no more than its share")
+        elif landing.scarce and not scarce:
+            self._report("notice", "the vault's disk has room again")
+        landing.scarce = scarce
 
     def _stage_orders(self, node: Node) -> None:
         """Put orders of the groups that this device collects for into the landing; what finds no room, the next time.

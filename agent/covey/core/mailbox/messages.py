@@ -322,7 +322,6 @@ class BlobRefusal(Enum):
     """Why a mailbox does not keep a blob."""
 
     INBOX_FULL = "the inbox is full"
-    SENDER_FULL = "one sender has filled its share of the inbox"
     FULL = "the mailbox is full"
 
 

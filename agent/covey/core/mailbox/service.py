@@ -7,7 +7,9 @@
    the next cursor of its recipient's inbox. The PUSH_ACK goes out when that is committed.
 3. Cursors of an inbox have no gap and order alone; no clock decides anything. A blob ends after its time, counted while
    the mailbox runs.
-4. An inbox, one sender's part of it, the whole mailbox and the rate of pushes, for one inbox and for all, are bounded.
+4. An inbox, the whole mailbox, and the rate of pushes, for one inbox and for all, are bounded. Of each, every member
+   that may push has a guaranteed share, and the rest goes to whoever comes first (`core/link/shares.py`): whatever one
+   sender pushes, every other one can push, too. Of what a mailbox owes answers to, one device has so many at most.
 5. Only who an inbox is for is given its blobs, and deletes them.
 6. Who was removed from the last group that it shared with the mailbox has no inbox, and is not heard.
 7. A NOTIFY tells who has a session that something waits; a wake hook calls who has none, or has said nothing for
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.rates import TokenBucket
+from covey.core.link.shares import share_of
 from covey.core.mailbox.messages import (
     VERSION,
     BlobRefusal,
@@ -50,6 +53,7 @@ from covey.core.now import Now
 from covey.core.wire.message import Message
 from covey.errors import LimitError, MailboxSessionError, NotAMemberError, RateError
 from covey.limits.mailbox import (
+    ANSWERS_OF_ONE,
     ANSWERS_WAITING,
     BLOB_TTL_S,
     HELLO_US,
@@ -108,17 +112,27 @@ class _Calls:
 
 @dataclass(slots=True)
 class MailboxRates:
-    """How fast blobs may come: for each inbox, and in all (rule 4)."""
+    """How fast blobs may come: for each inbox, and in all; each sender has tokens that nobody else uses (rule 4)."""
 
     all: TokenBucket = field(default_factory=lambda: TokenBucket(PUSHES_PER_SECOND, PUSHES_SAVED))
     inboxes: dict[DeviceKey, TokenBucket] = field(default_factory=dict)
+    senders: dict[DeviceKey, TokenBucket] = field(default_factory=dict)
 
-    def spend(self, recipient: DeviceKey, now_us: int) -> None:
-        """Let one blob in.
+    def spend(self, sender: DeviceKey, recipient: DeviceKey, senders: int, now_us: int) -> None:
+        """Let one blob in; `senders` is how many may push.
 
         Raises:
             RateError: too many come.
         """
+        own = self.senders.get(sender)
+        if own is None:
+            self.senders = {key: each for key, each in self.senders.items() if not each.is_full(now_us)}
+            own = self.senders[sender] = TokenBucket(
+                max(1, share_of(PUSHES_PER_SECOND, senders)), max(1, share_of(INBOX_PUSHES_SAVED, senders))
+            )
+        if not own.wait_us(now_us):
+            own.spend(1, now_us)
+            return
         bucket = self.inboxes.get(recipient)
         if bucket is None:
             self.inboxes = {key: each for key, each in self.inboxes.items() if not each.is_full(now_us)}
@@ -153,6 +167,8 @@ class MailboxService:
         self._sessions: dict[DeviceKey, _Session] = {}
         self._answers: deque[_Answer] = deque(maxlen=ANSWERS_WAITING)
         self.rates = MailboxRates()
+        self._senders_of = -1, 0
+        """How many members may push, and in which generation of the groups that was counted."""
         self._calls: dict[DeviceKey, _Calls] = {}
 
     @property
@@ -190,7 +206,17 @@ class MailboxService:
             self._hook(message.author, said)
         return True
 
+    def _senders(self) -> int:
+        """Return how many members may push here."""
+        if self._senders_of[0] != self._groups.generation:
+            members = {member.keys.signing_public for group in self._groups.joined() for member in group.members}
+            self._senders_of = self._groups.generation, len(members - {self._own})
+        return self._senders_of[1]
+
     def _answer(self, message: Message, said: MailboxMessage) -> None:
+        own = [each for each in self._answers if each[0] == message.author]
+        if len(own) >= ANSWERS_OF_ONE:
+            self._answers.remove(own[0])
         self._answers.append((message.author, message.group_id, said))
 
     def _greet(self, message: Message, now: Now) -> None:
@@ -229,9 +255,10 @@ class MailboxService:
             raise NotAMemberError("a blob for nobody whom this mailbox keeps anything for")
         if not fits_relay(len(push.payload), self._carriage.maximum_payload):
             raise LimitError("a blob that no relay of this mailbox would carry on")
-        self.rates.spend(push.recipient, now.monotonic_us)
+        senders = self._senders()
+        self.rates.spend(message.author, push.recipient, senders, now.monotonic_us)
         ttl_us = min(push.ttl or BLOB_TTL_S, MAXIMUM_BLOB_TTL_S) * 1_000_000
-        kept = self._records.put(message.author, push, ttl_us, now.wall_us, self._maximum_bytes)
+        kept = self._records.put(message.author, push, ttl_us, now.wall_us, self._maximum_bytes, senders)
         if isinstance(kept, BlobRefusal):
             raise LimitError(kept.value)
         self._answer(message, PushAck(push.blob_id, kept.cursor, now.wall_us))

@@ -139,7 +139,10 @@ def receive_group_invite(groups: Groups, records: RequestRecords, message: Messa
             records.drop(each.group_id, each.inviter.signing_public)
         elif not same and each.group_id not in declined:
             waiting.append(each.inviter.signing_public)
-    if len(waiting) >= MAXIMUM_GROUP_REQUESTS or waiting.count(message.author) >= MAXIMUM_GROUP_REQUESTS_OF_ONE:
+    most = (
+        MAXIMUM_GROUP_REQUESTS_OF_ONE if len(waiting) < MAXIMUM_GROUP_REQUESTS else 1
+    )  # one is there for every member
+    if waiting.count(message.author) >= most:
         raise LimitError("too many invitations wait for a person")
     inviter = DeviceKeys(message.author, found.noise_public)
     expires_at_us = min(found.expires_at_us, now_us + GROUP_REQUEST_US)

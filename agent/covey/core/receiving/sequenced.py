@@ -98,7 +98,7 @@ class SequencedMessages:
         link = self._links.of(message.author, message.incarnation)
         if link.classify(message.link_seq, overtakes=_overtakes(message, None)) is not Arrival.NEW:
             return False
-        self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us)
+        self._records.quarantine.add(UNFORESEEN, message.raw, now.wall_us, message.author)
         self._records.counters.count(f"quarantined_{UNFORESEEN}")
         link.take(message.link_seq)
         self._imprints.note(message, link)
@@ -166,7 +166,7 @@ class SequencedMessages:
             return self._handle(delivery, now)
         except RemoteError as error:
             message = delivery.message
-            self._records.quarantine.add(error.code, message.raw, now.wall_us)
+            self._records.quarantine.add(error.code, message.raw, now.wall_us, message.author)
             self._drops.note(error, message.author, "quarantined")
             if isinstance(error, UnsupportedError):
                 delivery.link.cannot_use(message.link_seq)  # its author is newer, not hostile: it pays nothing for that

@@ -75,7 +75,9 @@ class MailboxRecords(Protocol):
     def relay_id(self) -> str:
         """Return by what devices know this state of the mailbox: another one when it was restored."""
 
-    def put(self, sender: DeviceKey, push: Push, ttl_us: int, now_us: int, maximum_bytes: int) -> Kept | BlobRefusal:
+    def put(
+        self, sender: DeviceKey, push: Push, ttl_us: int, now_us: int, maximum_bytes: int, senders: int
+    ) -> Kept | BlobRefusal:
         """Keep a blob under the next cursor of its recipient's inbox; one that is there keeps its own."""
 
     def state(self, device: DeviceKey) -> InboxState:

@@ -230,8 +230,11 @@ class InboxRecords(Protocol):
 class QuarantineRecords(Protocol):
     """Messages that were set aside."""
 
-    def add(self, code: str, message: bytes, now_us: int, recipient: DeviceKey | None = None) -> None:
-        """Keep an authentic message that could not be used, or sent to a recipient, for a person to look at."""
+    def add(self, code: str, message: bytes, now_us: int, party: DeviceKey, recipient: DeviceKey | None = None) -> None:
+        """Keep an authentic message that could not be used, or sent to a recipient, for a person to look at.
+
+        `party` is its author, or its recipient: no device's messages push out another's.
+        """
 
 
 class LinkKeyRecords(Protocol):

@@ -10,7 +10,6 @@ import pytest
 from covey.adapters.sqlite.file.salvage import finish, salvage
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.mailbox.messages import BlobRefusal, Hook, Kept, Push, WakeHook
-from covey.limits.mailbox import SENDER_SHARE
 from covey.limits.storage import OUTBOX_BYTES
 from tests.fleet import identity, open_store
 
@@ -63,24 +62,40 @@ _SENDERS = (_ANN, _POST, *(identity(name).signing_public for name in ("cid", "da
 def test_an_inbox_is_bounded_and_each_senders_part_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    """In blobs, and in bytes: eight for an inbox, half of them by one sender; another inbox has room."""
+    """In blobs, and in bytes: eight for an inbox; each of four senders is guaranteed one, and four are common."""
     monkeypatch.setattr(f"covey.adapters.sqlite.mailbox.{bound}", most)
     with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store, store.transaction():
 
         def put(sender: DeviceKey, number: int, recipient: DeviceKey = _BEN) -> Kept | BlobRefusal:
-            return store.mailbox.put(sender, _push(number, recipient), 10**12, 7, 10**9)
+            return store.mailbox.put(sender, _push(number, recipient), 10**12, 7, 10**9, len(_SENDERS))
 
-        for number in range(8 // SENDER_SHARE):
+        for number in range(5):
             assert isinstance(put(_ANN, number), Kept)
-        assert put(_ANN, 9) is BlobRefusal.SENDER_FULL
+        assert put(_ANN, 9) is BlobRefusal.INBOX_FULL
         for number, sender in enumerate(_SENDERS[1:]):
-            assert isinstance(put(sender, number), Kept)
-        assert isinstance(put(_POST, 8), Kept)
-        assert put(_POST, 9) is BlobRefusal.INBOX_FULL, "this sender's part has room"
+            assert isinstance(put(sender, number), Kept), "each has its own share"
+        assert put(_POST, 9) is BlobRefusal.INBOX_FULL, "the common half is used up"
         assert isinstance(put(_ANN, 0), Kept), "what is kept is kept once"
         assert isinstance(put(_ANN, 1, _POST), Kept)
         store.mailbox.delete(_BEN, (1, 1))
         assert isinstance(put(_POST, 9), Kept)
+
+
+def test_one_sender_that_fills_the_mailbox_keeps_no_other_one_out(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "state", Incarnation(bytes(8)))) as store, store.transaction():
+
+        def put(sender: DeviceKey, number: int, recipient: DeviceKey) -> Kept | BlobRefusal:
+            push = Push(number.to_bytes(16), bytes(10), 0, recipient)
+            return store.mailbox.put(sender, push, 10**12, 7, 80, len(_SENDERS))
+
+        inboxes = [identity(f"device {number}").signing_public for number in range(9)]
+        outcomes = [put(_ANN, number, inbox) for number, inbox in enumerate(inboxes)]
+        assert [isinstance(each, Kept) for each in outcomes] == [True] * 5 + [False] * 4
+        assert outcomes[-1] is BlobRefusal.FULL
+        for number, sender in enumerate(_SENDERS[1:]):
+            assert isinstance(put(sender, 100 + number, _BEN), Kept)
+        store.mailbox.empty(inboxes[0])
+        assert isinstance(put(_ANN, 9, inboxes[0]), Kept), "what is deleted makes room"
 
 
 def test_what_is_forgotten_leaves_nothing(tmp_path: Path) -> None:

@@ -307,10 +307,20 @@ def test_the_landing_is_bounded_and_forgotten_when_it_has_landed(
 def test_quarantine_keeps_the_newest(store: SqliteStore) -> None:
     with store.transaction():
         for number in range(QUARANTINED_MESSAGES + 5):
-            store.quarantine.add("malformed", b"%d" % number, 7)
+            store.quarantine.add("malformed", b"%d" % number, 7, BEN)
     kept = store.connection.execute("SELECT message FROM quarantine ORDER BY id").fetchall()
     assert len(kept) == QUARANTINED_MESSAGES
     assert kept[0] == (b"5",)
+
+
+def test_one_devices_bad_messages_hide_nobody_elses(store: SqliteStore) -> None:
+    with store.transaction():
+        store.quarantine.add("malformed", b"the one of cat", 7, CAT)
+        for number in range(QUARANTINED_MESSAGES + 5):
+            store.quarantine.add("malformed", b"%d" % number, 7, BEN)
+    kept = [each.message for each in store.quarantine.entries()]
+    assert len(kept) == QUARANTINED_MESSAGES
+    assert kept[0] == b"the one of cat"
 
 
 def test_the_counters_count(store: SqliteStore) -> None:

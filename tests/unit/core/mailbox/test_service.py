@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ from covey.core.mailbox.messages import (
     WakeHook,
 )
 from covey.core.mailbox.pushing import blob_id_of
+from covey.errors import RateError
 from covey.limits.mailbox import (
+    ANSWERS_WAITING,
     BLOB_TTL_S,
     GREETING_US,
     HELLO_US,
@@ -41,7 +44,6 @@ from covey.limits.mailbox import (
     PULL_BLOBS,
     PULL_BYTES,
     PUSHES_SAVED,
-    SENDER_SHARE,
     SESSION_US,
     WAKE_HOOKS,
     WAKE_US,
@@ -156,18 +158,37 @@ def test_blobs_end_by_the_time_that_the_mailbox_runs(fleet: MailboxFleet) -> Non
 
 
 @pytest.mark.slow
-def test_an_inbox_and_a_senders_share_of_it_are_bounded(fleet: MailboxFleet) -> None:
-    for device in (fleet.ann, fleet.post):
-        assert fleet.post.store.mailbox.state(device.key).blobs == 0
+def test_one_sender_that_fills_an_inbox_keeps_no_other_one_out(fleet: MailboxFleet) -> None:
     _greet(fleet, fleet.ann)
-    fleet.fill(fleet.ben, INBOX_BLOBS // SENDER_SHARE)
+    _greet(fleet, fleet.ben)
+    fleet.fill(fleet.ben, INBOX_BLOBS // 2 + INBOX_BLOBS // 4)  # the common half, and its own half of the other
     refused = _push(fleet, fleet.ann, fleet.ben, 10**6)
     assert isinstance(refused, Error)
     assert (refused.code, refused.blob_id) == ("limit", (10**6).to_bytes(16))
-    fleet.fill(fleet.ben, INBOX_BLOBS // SENDER_SHARE, fleet.post, 10**7)
-    _greet(fleet, fleet.ben)
-    assert fleet.post.store.mailbox.state(fleet.ben.key).blobs == INBOX_BLOBS
+    assert isinstance(_push(fleet, fleet.ben, fleet.ben, 10**7), PushAck)
     assert getattr(_push(fleet, fleet.ben, fleet.ann, 5), "cursor", 0) == 1, "another inbox has room"
+
+
+def test_one_sender_that_pushes_all_the_time_keeps_no_other_one_out(fleet: MailboxFleet) -> None:
+    _greet(fleet, fleet.ann)
+    _greet(fleet, fleet.ben)
+    service = fleet.serve(fleet.post)
+    pushed = 0
+    with suppress(RateError):
+        while pushed < 2 * PUSHES_SAVED:
+            service.rates.spend(fleet.ann.key, fleet.ben.key, 2, fleet.post.now.monotonic_us)
+            pushed += 1
+    assert pushed < 2 * PUSHES_SAVED
+    assert isinstance(_push(fleet, fleet.ben, fleet.ann, 1), PushAck)
+
+
+def test_one_devices_questions_push_out_no_answers_to_others(fleet: MailboxFleet) -> None:
+    _greet(fleet, fleet.ann)
+    _greet(fleet, fleet.ben)
+    fleet.say(fleet.ben, fleet.post, Pull(0, 0))
+    for _ in range(ANSWERS_WAITING + 1):
+        fleet.say(fleet.ann, fleet.post, Pull(0, 0))
+    assert [each for each in fleet.answers(fleet.post, to=fleet.ben) if isinstance(each, PullResponse)]
 
 
 def test_the_whole_mailbox_is_bounded_in_bytes(fleet: MailboxFleet) -> None:
@@ -216,8 +237,8 @@ def test_blobs_for_one_inbox_come_only_so_fast(fleet: MailboxFleet) -> None:  # 
     """With a code that has the sender come back later."""
     _greet(fleet, fleet.ann)
     service = fleet.serve(fleet.post)
-    for _ in range(INBOX_PUSHES_SAVED):
-        service.rates.spend(fleet.ben.key, fleet.post.now.monotonic_us)
+    for _ in range(INBOX_PUSHES_SAVED + INBOX_PUSHES_SAVED // 2 // 2):  # the common part, and ann's own
+        service.rates.spend(fleet.ann.key, fleet.ben.key, 2, fleet.post.now.monotonic_us)
     refused = _push(fleet, fleet.ann, fleet.ben, 1)
     assert isinstance(refused, Error)
     assert refused.code == "rate"
@@ -229,9 +250,9 @@ def test_blobs_for_one_inbox_come_only_so_fast(fleet: MailboxFleet) -> None:  # 
 def test_blobs_come_only_so_fast_in_all_however_many_inboxes_they_are_for(fleet: MailboxFleet) -> None:
     _greet(fleet, fleet.ann)
     service = fleet.serve(fleet.post)
-    for number in range(PUSHES_SAVED):
+    for number in range(PUSHES_SAVED + INBOX_PUSHES_SAVED // 2 // 2):
         inbox = DeviceKey((number // INBOX_PUSHES_SAVED).to_bytes(32))
-        service.rates.spend(inbox, fleet.post.now.monotonic_us)
+        service.rates.spend(fleet.ann.key, inbox, 2, fleet.post.now.monotonic_us)
     refused = _push(fleet, fleet.ann, fleet.ben, 1)
     assert isinstance(refused, Error)
     assert refused.code == "rate"

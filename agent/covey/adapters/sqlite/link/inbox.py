@@ -10,18 +10,24 @@ from covey.adapters.sqlite.rows import check_digest, digest, take_room
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.receiver import ready_in_order
 from covey.core.wire.message import Message
-from covey.limits.storage import INBOX_BYTES
+from covey.limits.storage import INBOX_BYTES, INBOX_SHARE_BYTES, SMALLEST_MESSAGE_BYTES
 
 
 class Inbox:
-    """What came for the application, bounded in bytes."""
+    """What came for the application, bounded in bytes.
+
+    Once it is half full, an author may add only what fits its guaranteed share, or one message: whoever sends much that
+    nobody reads keeps nobody else out.
+    """
 
     def __init__(self, database: Database, received: Received) -> None:
         self._database = database
         self._received = received
 
     def deliver(self, message: Message, now_us: int) -> bool:
-        if self._database.lean or not take_room(self._database, "inbox_bytes", len(message.body), INBOX_BYTES):
+        if self._database.lean or not self._is_within_share(message):
+            return False
+        if not take_room(self._database, "inbox_bytes", len(message.body), INBOX_BYTES):
             return False
         self._database.run(
             "INSERT INTO inbox (group_id, author, incarnation, link_seq, seq, sent_at, received_at, body, digest) "
@@ -39,6 +45,15 @@ class Inbox:
             ),
         )
         return True
+
+    def _is_within_share(self, message: Message) -> bool:
+        if self._database.one("SELECT inbox_bytes FROM device") + len(message.body) <= INBOX_BYTES // 2:
+            return True
+        held = self._database.one(
+            "SELECT coalesce(sum(length), 0) FROM (SELECT length(body) AS length FROM inbox WHERE author = ? LIMIT ?)",
+            *(message.author, INBOX_SHARE_BYTES // SMALLEST_MESSAGE_BYTES),
+        )
+        return held == 0 or held + len(message.body) <= INBOX_SHARE_BYTES
 
     def arrived(self, limit: int, after: int = 0) -> list[tuple[int, GroupId, DeviceKey, int, int, bytes]]:
         """Return the oldest (id, group_id, author, sent_at_us, received_at_us, body) of the inbox, after an id."""

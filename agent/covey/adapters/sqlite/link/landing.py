@@ -10,9 +10,17 @@ from covey.adapters.sqlite.rows import digest
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.operation import Operation, operation_id
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
+from covey.core.link.rates import TokenBucket
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
-from covey.limits.storage import LANDING_BYTES
+from covey.limits.rate import RATED_AUTHORS
+from covey.limits.storage import (
+    LANDING_BYTES,
+    LANDING_SHARE_BYTES,
+    SCARCE_BYTES,
+    SCARCE_BYTES_PER_SECOND,
+    SMALLEST_MESSAGE_BYTES,
+)
 
 _INSERT = (
     "INSERT INTO landing (author, incarnation, link_seq, received_at, size, message, recipient, place, digest) "
@@ -22,10 +30,20 @@ _NO_INCARNATION = Incarnation(bytes(8))
 
 
 class Landing:
-    """What has come for the vault, in order of arrival, bounded in bytes."""
+    """What has come for the vault, in order of arrival, bounded in bytes.
+
+    1. Once it is half full, an author may add only what fits its guaranteed share, or one message: so whoever sends
+       much while the vault refuses writes keeps nobody else out.
+    2. While `scarce` (the vault's disk is nearly full), each author lands only so much in a time. What is beyond that
+       stays with its sender, and the room that is left is there for everybody.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.scarce = False
+        """Whether the vault has little room left (rule 2)."""
+        self._allowances: dict[DeviceKey, TokenBucket] = {}
+        """What authors may still land while it has."""
         self._unwritten: list[tuple[object, ...]] = []
         self._of_link: dict[tuple[DeviceKey, Incarnation], set[LinkSeq]] = {}
         """Of what is not written yet, the link sequences of each link."""
@@ -106,6 +124,10 @@ class Landing:
         waiting = self.size() + len(raw)
         if self._database.lean or waiting > LANDING_BYTES:
             return False
+        if waiting > LANDING_BYTES // 2 and not self._is_within_share(author, len(raw)):
+            return False
+        if self.scarce and not self._is_allowed(author, len(raw), now_us):
+            return False
         link = author, incarnation
         self._bytes = waiting
         self._of_link.setdefault(link, set()).add(link_seq)
@@ -115,6 +137,26 @@ class Landing:
         if not self._database.within:
             self._flush()
             self._bytes = None
+        return True
+
+    def _is_within_share(self, author: DeviceKey, more: int) -> bool:
+        """Say whether an author may add to a landing that is half full (rule 1)."""
+        self._flush()
+        held = self._database.one(
+            "SELECT coalesce(sum(size), 0) FROM (SELECT size FROM landing WHERE author = ? LIMIT ?)",
+            *(author, LANDING_SHARE_BYTES // SMALLEST_MESSAGE_BYTES),
+        )
+        return held == 0 or held + more <= LANDING_SHARE_BYTES
+
+    def _is_allowed(self, author: DeviceKey, more: int, now_us: int) -> bool:
+        """Spend what an author may land on a disk that is nearly full (rule 2)."""
+        bucket = self._allowances.pop(author, None) or TokenBucket(SCARCE_BYTES_PER_SECOND, SCARCE_BYTES)
+        self._allowances[author] = bucket  # the one that was heard last
+        if len(self._allowances) > RATED_AUTHORS:
+            del self._allowances[next(iter(self._allowances))]
+        if bucket.wait_us(now_us):
+            return False
+        bucket.spend(more, now_us)
         return True
 
     def unlanded(self, author: DeviceKey, incarnation: Incarnation) -> set[LinkSeq]:

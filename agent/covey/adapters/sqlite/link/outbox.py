@@ -255,7 +255,7 @@ class Outbox:
         found = self.queued(recipient, Place(place - 1), 1, 1)
         if not found or found[0][0] != place:
             return False
-        self._quarantine.add(code, found[0][1], now_us, recipient)
+        self._quarantine.add(code, found[0][1], now_us, recipient, recipient)
         if reason is not None:
             key, _ = self._places(recipient, place, place)
             number = self._database.first("SELECT number FROM outbox WHERE id = ?", (key,))[0]

@@ -14,15 +14,21 @@ class Quarantine:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(self, code: str, message: bytes, now_us: int, recipient: DeviceKey | None = None) -> None:
-        """Keep a message that could not be used, or sent to a recipient; the oldest go when there are too many."""
+    def add(self, code: str, message: bytes, now_us: int, party: DeviceKey, recipient: DeviceKey | None = None) -> None:
+        """Keep a message that could not be used, or sent to a recipient.
+
+        `party` is its author, or its recipient. When there are too many, the oldest of the device with the most goes:
+        no device hides what others have sent.
+        """
         self._database.run(
-            "INSERT INTO quarantine (code, stored_at, message, recipient) VALUES (?, ?, ?, ?)",
-            (code, now_us, message, recipient),
+            "INSERT INTO quarantine (code, stored_at, message, recipient, party) VALUES (?, ?, ?, ?, ?)",
+            (code, now_us, message, recipient, party),
         )
-        self._database.run(
-            "DELETE FROM quarantine WHERE id <= (SELECT max(id) FROM quarantine) - ?", (QUARANTINED_MESSAGES,)
-        )
+        if self._database.one("SELECT count(*) FROM quarantine") > QUARANTINED_MESSAGES:
+            self._database.run(
+                "DELETE FROM quarantine WHERE id = (SELECT min(id) FROM quarantine GROUP BY party "
+                "ORDER BY count(*) DESC, min(id) LIMIT 1)"
+            )
 
     def entries(self) -> list[Quarantined]:
         """Return what is in quarantine, oldest first."""

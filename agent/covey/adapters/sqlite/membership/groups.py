@@ -278,7 +278,7 @@ class MessagesAhead:
         waiting, of_author = self._database.run(
             "SELECT count(*), coalesce(sum(author = ?), 0) FROM message_ahead", (message.author,)
         )[0]
-        if waiting >= MESSAGES_AHEAD or of_author >= MESSAGES_AHEAD_OF_ONE:
+        if of_author >= (MESSAGES_AHEAD_OF_ONE if waiting < MESSAGES_AHEAD else 1):  # one is there for every author
             return False
         self._database.run(
             "INSERT INTO message_ahead (group_id, author, message) VALUES (?, ?, ?)",

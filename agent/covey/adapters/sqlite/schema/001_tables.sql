@@ -206,6 +206,7 @@ CREATE TABLE inbox (
     digest            BLOB    NOT NULL,
     body              BLOB    NOT NULL                -- last, so that ordering the inbox reads no bodies
 ) STRICT;
+CREATE INDEX inbox_by_author ON inbox (author);
 
 -- Messages that depend on a group manifest that has not come yet.
 CREATE TABLE message_ahead (
@@ -220,7 +221,8 @@ CREATE TABLE quarantine (
     code              TEXT    NOT NULL,
     stored_at         INTEGER NOT NULL,
     message           BLOB    NOT NULL,
-    recipient         BLOB                            -- of a message of this device that its recipient refused
+    recipient         BLOB,                           -- of a message of this device that its recipient refused
+    party             BLOB    NOT NULL                -- its recipient, or else its author
 ) STRICT;
 
 -- The gateway of each board that this device sends to.
@@ -732,7 +734,8 @@ CREATE TABLE mailbox_inbox (
 
 CREATE TABLE mailbox_sender (
     id                INTEGER PRIMARY KEY,
-    device            BLOB    NOT NULL UNIQUE
+    device            BLOB    NOT NULL UNIQUE,
+    bytes             INTEGER NOT NULL                -- of its blobs in all inboxes
 ) STRICT;
 
 CREATE TABLE mailbox_share (

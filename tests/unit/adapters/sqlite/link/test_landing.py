@@ -24,9 +24,9 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
         yield opened
 
 
-def _message(number: int) -> Message:
+def _message(number: int, author: DeviceKey = BEN) -> Message:
     link_seq, group_id = LinkSeq(number), GroupId(b"g" * 32)
-    return Message(MessageType.TELEMETRY, BEN, CAT, group_id, THEIRS, number, link_seq, 1, b"body", b"raw" * number)
+    return Message(MessageType.TELEMETRY, author, CAT, group_id, THEIRS, number, link_seq, 1, b"body", b"raw" * number)
 
 
 def test_what_has_come_counts_within_its_transaction(store: SqliteStore) -> None:
@@ -94,3 +94,32 @@ def test_what_was_rolled_back_leaves_what_waits_known(store: SqliteStore) -> Non
         store.landing.finish(plan, 1)
         raise DiskFullError("no room")
     assert store.landing.unlanded(BEN, THEIRS) == {1}
+
+
+def test_one_sender_that_fills_the_landing_keeps_no_other_one_out(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while the vault refuses writes."""
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_BYTES", 60)
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_SHARE_BYTES", 6)
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.SMALLEST_MESSAGE_BYTES", 1)
+    with store.transaction():
+        outcomes = [store.landing.land(_message(number), 5) for number in (5, 5, 1)]
+        assert outcomes == [True, True, False]
+        assert [store.landing.land(_message(1, CAT), 5) for _ in range(3)] == [True, True, False]
+        assert store.landing.land(_message(8, DeviceKey(b"d" * 32)), 5), "one message of any size"
+        assert not store.landing.land(_message(1), 5)
+
+
+def test_on_a_disk_that_is_nearly_full_one_sender_lands_its_share_and_others_theirs(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One member once filled a hub's disk at 5 MB/s."""
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.SCARCE_BYTES", 9)
+    monkeypatch.setattr("covey.adapters.sqlite.link.landing.SCARCE_BYTES_PER_SECOND", 1)
+    with store.transaction():
+        assert all(store.landing.land(_message(1), 5) for _ in range(20)), "while there is room"
+        store.landing.scarce = True
+        assert [store.landing.land(_message(1), 5) for _ in range(5)] == [True] * 3 + [False] * 2
+        assert store.landing.land(_message(1, CAT), 5)
+        assert store.landing.land(_message(1), 5_000_000), "it has saved up a message"

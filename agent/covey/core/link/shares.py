@@ -1,0 +1,30 @@
+"""Room that several parties share: each has a guaranteed share, and the rest is for whoever comes first.
+
+Half of the room is divided into equal shares, one for each party that may use it. Nobody but its party uses a share,
+so no party, and no number of them, can keep another one out. The other half is common: it is used by what parties hold
+beyond their shares. A share returns when its party is no longer counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_GUARANTEED_PART = 2
+"""The part of the room that is divided into shares: one half."""
+
+
+def share_of(room: int, parties: int) -> int:
+    """Return how much of some room each party is guaranteed."""
+    return room // _GUARANTEED_PART // max(1, parties)
+
+
+def has_room(room: int, parties: int, held: int, more: int, beyond_share: Callable[[int], int]) -> bool:
+    """Say whether a party that holds so much may add `more`.
+
+    `beyond_share(share)` returns how much all parties hold beyond a share each; it is asked only where that matters.
+    """
+    share = share_of(room, parties)
+    if held + more <= share:
+        return True
+    added = held + more - max(held, share)
+    return beyond_share(share) + added <= room - share * max(1, parties)

@@ -1,0 +1,148 @@
+"""What members share, who can fill it, and what the others can do then: each answer names the test that shows it.
+
+A new bound on what several members use together belongs here, with the test in which one of them, or all but one of
+them, fill it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_TESTS = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """One thing that members share."""
+
+    limit: str
+    filled_by: str
+    then: str
+    test: str
+
+
+_SHARED = (
+    _Shared(
+        "history.LOGS_OF_ONE",
+        "any member, with incarnations that it makes up; an accomplice pays for as many again",
+        "every other member has its own logs; a newcomer writes",
+        "unit/core/history/test_history_shares.py::test_two_members_that_lift_each_others_limits_take_no_room_from_a_newcomer",
+    ),
+    _Shared(
+        "history.LOGS_OF_ONE",
+        "a liar that shows each member other logs",
+        "what an honest member follows is taken by everybody: that member pays",
+        "unit/core/history/test_history_shares.py::test_what_an_honest_member_follows_is_taken_though_liars_can_lift_no_more",
+    ),
+    _Shared(
+        "history.COMMON_HISTORY_BYTES",
+        "members with more than their shares",
+        "every other member has its share",
+        "unit/core/history/test_acceptance.py::test_beyond_its_share_an_author_uses_the_common_room_which_nobody_else_needs",
+    ),
+    _Shared(
+        "history.COMMON_HISTORY_BYTES",
+        "members that have left",
+        "the present members have all of it",
+        "unit/core/history/test_acceptance.py::test_a_member_that_has_left_gives_its_part_of_the_common_room_back",
+    ),
+    _Shared(
+        "history.FORKS_OF_ONE",
+        "an author under one of its own numbers, with an accomplice that follows each of them",
+        "the accomplice pays until it has nothing left",
+        "unit/core/history/test_acceptance.py::test_whoever_follows_a_third_rival_pays_for_it",
+    ),
+    _Shared(
+        "history.HEADS_AT_ONCE",
+        "any member, with heads that nobody has followed",
+        "one note costs nine operations at most, and joins each other author's head first",
+        "unit/core/history/test_history_shares.py::test_of_too_many_heads_each_authors_highest_is_joined_first",
+    ),
+    _Shared(
+        "mailbox.INBOX_BLOBS",
+        "one sender",
+        "every other sender has its share of the inbox",
+        "unit/core/mailbox/test_service.py::test_one_sender_that_fills_an_inbox_keeps_no_other_one_out",
+    ),
+    _Shared(
+        "mailbox.INBOX_BYTES_KEPT",
+        "one sender",
+        "every other sender has its share of the mailbox",
+        "unit/adapters/sqlite/test_mailbox.py::test_one_sender_that_fills_the_mailbox_keeps_no_other_one_out",
+    ),
+    _Shared(
+        "mailbox.PUSHES_PER_SECOND",
+        "one sender",
+        "every other sender pushes at its own rate",
+        "unit/core/mailbox/test_service.py::test_one_sender_that_pushes_all_the_time_keeps_no_other_one_out",
+    ),
+    _Shared(
+        "mailbox.ANSWERS_WAITING",
+        "one device that asks all the time",
+        "others are answered",
+        "unit/core/mailbox/test_service.py::test_one_devices_questions_push_out_no_answers_to_others",
+    ),
+    _Shared(
+        "storage.LANDING_BYTES",
+        "one sender of telemetry while the vault refuses writes",
+        "every other sender lands its share",
+        "unit/adapters/sqlite/link/test_landing.py::test_one_sender_that_fills_the_landing_keeps_no_other_one_out",
+    ),
+    _Shared(
+        "storage.SCARCE_BYTES_PER_SECOND",
+        "one sender of telemetry that fills the vault's disk",
+        "from a tenth of free space on, every sender lands its share",
+        "unit/adapters/sqlite/link/test_landing.py::test_on_a_disk_that_is_nearly_full_one_sender_lands_its_share_and_others_theirs",
+    ),
+    _Shared(
+        "storage.INBOX_BYTES",
+        "one sender of blobs that no program takes",
+        "every other sender has its share",
+        "unit/adapters/sqlite/link/test_inbox.py::test_one_sender_that_fills_the_inbox_keeps_no_other_one_out",
+    ),
+    _Shared(
+        "storage.QUARANTINED_MESSAGES",
+        "one device with messages that nobody can use",
+        "what others have sent stays to be looked at",
+        "unit/adapters/sqlite/test_store.py::test_one_devices_bad_messages_hide_nobody_elses",
+    ),
+    _Shared(
+        "group.MESSAGES_AHEAD",
+        "members that send messages of manifests that never come",
+        "one message of each other member waits",
+        "unit/adapters/sqlite/membership/test_groups.py::test_what_comes_too_early_is_bounded_for_each_author_and_in_all",
+    ),
+    _Shared(
+        "pairing.MAXIMUM_GROUP_REQUESTS",
+        "members that invite this device all the time",
+        "one invitation of each other member waits for a person",
+        "unit/core/membership/test_requests.py::test_nor_can_many",
+    ),
+    _Shared(
+        "pairing.PAIRING_TRY_US",
+        "a stranger with wrong proofs",
+        "an honest joiner is delayed by seconds",
+        "unit/core/pairing/test_ceremony_strangers.py::test_a_stranger_that_guesses_all_the_time_does_not_keep_the_joiner_out",
+    ),
+    _Shared(
+        "rate.ALL_TOKENS",
+        "one author with worthless envelopes",
+        "its own tokens end first",
+        "unit/core/link/test_rates.py::test_worthless_envelopes_end_an_authors_tokens_and_nobody_elses",
+    ),
+)
+
+
+@pytest.mark.parametrize("shared", _SHARED, ids=lambda each: each.test.rpartition("::")[2])
+def test_what_is_shared_names_a_limit_and_a_test_of_what_happens_to_others(shared: _Shared) -> None:
+    module, _, name = shared.limit.partition(".")
+    assert isinstance(getattr(importlib.import_module(f"covey.limits.{module}"), name), int)
+    assert shared.filled_by
+    assert shared.then
+    path, _, test = shared.test.partition("::")
+    assert re.search(rf"^def {test}\(", (_TESTS / path).read_text(), re.MULTILINE), "there is no such test"

@@ -1,0 +1,35 @@
+"""`covey.adapters.sqlite.link.inbox`: what came for the application, and how much of it each sender may have there."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.sqlite.store import SqliteStore
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
+from covey.core.wire.message import Message, MessageType
+
+
+def test_one_sender_that_fills_the_inbox_keeps_no_other_one_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covey.adapters.sqlite.link.inbox.INBOX_BYTES", 60)
+    monkeypatch.setattr("covey.adapters.sqlite.link.inbox.INBOX_SHARE_BYTES", 6)
+    monkeypatch.setattr("covey.adapters.sqlite.link.inbox.SMALLEST_MESSAGE_BYTES", 1)
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as store, store.transaction():
+
+        def deliver(author: bytes, size: int) -> bool:
+            key, group_id, number = DeviceKey(author * 32), GroupId(b"g" * 32), LinkSeq(1)
+            blob = Message(
+                MessageType.BLOB, key, key, group_id, Incarnation(bytes(8)), 1, number, 1, bytes(size), b"raw"
+            )
+            return store.inbox.deliver(blob, 7)
+
+        assert [deliver(b"a", 10) for _ in range(5)] == [True] * 3 + [False] * 2
+        assert [deliver(b"b", 3) for _ in range(3)] == [True, True, False]
+        assert deliver(b"c", 20), "one message of any size"
+        assert not deliver(b"d", 9), "all of it is full"
+        store.inbox.consume(1)
+        assert deliver(b"d", 9)
