@@ -75,7 +75,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", choices=[*BENCHES, []], metavar="NAME", help="default: all")
-    parser.add_argument("--short", action="store_true", help="size: look for seconds, not for half an hour")
+    parser.add_argument("--short", action="store_true", help="size, footprint: only what takes seconds")
     parser.add_argument("--smoke", action="store_true", help="show that they run: small sizes, no figures to quote")
     options = parser.parse_args()
     worst = 0
@@ -83,7 +83,7 @@ def main() -> int:
         print(f"\n== {name}: {BENCHES[name]}", flush=True)
         module = bench(name)
         arguments = shrink(name, module) if options.smoke else {}
-        if options.short and name == "size":
+        if options.short and name in {"size", "footprint"}:
             arguments = {"short": True}
         worst = max(worst, module.main(**arguments) or 0)
     return worst

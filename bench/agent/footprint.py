@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from demo.device import COVEY, Device
 from demo.fleet import Fleet
 
+_AGENT = "covey.cli.main, covey.cli.cmd_run, covey.app.loop.runtime, covey.adapters.mqtt.relay"
 _QUEUED = 200_000
 _LOOKS = 10
 _LOOK_S = 0.25
@@ -48,16 +49,13 @@ url = "http://127.0.0.1:9/"
 """
 
 
-def main() -> None:
-    """Print the figures, each beside its peer."""
+def main(*, short: bool = False) -> None:
+    """Print the figures, each beside its peer; in short, only the start and the idle agent."""
     start = [_seconds([sys.executable, "-m", "covey.cli.main", "--help"]) for _ in range(7)]
     bare = [_seconds([sys.executable, "-c", "pass"]) for _ in range(7)]
     print(f"covey --help, ms (bare interpreter {1000 * median(bare):.0f})              {1000 * median(start):>8.0f}")
     paho = [_seconds([sys.executable, "-c", "import paho.mqtt.client"]) for _ in range(5)]
-    agent = [
-        _seconds([sys.executable, "-c", "import covey.cli.cmd_run, covey.app.loop.runtime, covey.adapters.mqtt.relay"])
-        for _ in range(5)
-    ]
+    agent = [_seconds([sys.executable, "-c", f"import {_AGENT}"]) for _ in range(5)]
     print(f"import of the agent, ms (paho-mqtt alone {1000 * median(paho):.0f})       {1000 * median(agent):>8.0f}")
     with TemporaryDirectory() as folder:
         fleet = Fleet(Path(folder), agents=1)
@@ -65,8 +63,10 @@ def main() -> None:
             fleet.set_up(batch_seconds=60, interval_seconds=10)
             fleet.collector.end()
             idle_rss, idle_pss = _memory_of(fleet.agents[0])
-            peer_rss, peer_pss = _memory_of_paho(fleet)
             print(f"idle agent, MiB RSS / PSS                            {idle_rss:>8.1f} / {idle_pss:.1f}")
+            if short:
+                return
+            peer_rss, peer_pss = _memory_of_paho(fleet)
             print(f"  a paho client that only subscribes                 {peer_rss:>8.1f} / {peer_pss:.1f}")
             _print_doors_in(fleet, idle_rss)
             _print_page_and_doors_out(fleet)

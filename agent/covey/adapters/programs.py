@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.adapters import program_guard
 from covey.core.actions.definition import Invocation, ProgramBounds
@@ -26,6 +26,9 @@ from covey.core.actions.results import NOT_STARTED
 from covey.errors import ActionError
 from covey.limits.actions import ACTION_READ_BYTES, MAXIMUM_ACTION_TASKS
 from covey.ports import ProgramEnd
+
+if TYPE_CHECKING:
+    import subprocess
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
 _GUARD = (sys.executable, "-I", "-S", program_guard.__file__)
@@ -50,6 +53,8 @@ class ChildPrograms:
         Raises:
             ActionError: it is not there, or the machine has no room for one more process.
         """
+        import subprocess  # 0.3 MiB, which an agent that does no action is spared
+
         argv, bounds = invocation.argv, invocation.bounds
         if not (Path(argv[0]).is_file() and os.access(argv[0], os.X_OK)):
             raise ActionError(f"{argv[0]} is no program that can be run", NOT_STARTED)
@@ -125,6 +130,8 @@ class ChildProgram:
 
     def stop(self) -> ProgramEnd:
         """End it now."""
+        import subprocess
+
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE_US / 1e6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import covey.cli.lean_start  # noqa: F401 # isort: skip - before the others, because it changes how they are loaded
+
 import argparse
 import os
 import sys
@@ -9,7 +11,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TextIO
 
-import covey.cli.lean_start  # noqa: F401 - it changes how the others are loaded
 from covey.cli.grammar import Parser, state_options
 from covey.errors import CoveyError, hint_of_errno
 
