@@ -1,4 +1,4 @@
-"""What the one rollback rule costs (docs/adr/0031): a node made anew from its store, after a commit that failed.
+"""What the one rollback rule costs (ADR 4): a node made anew from its store, after a commit that failed.
 
 With a group of so many members and so many messages queued for one of them. The peer is an empty state's node. What is
 in flight is taken along, as the runtime does.

@@ -1,44 +1,73 @@
-"""Each decision in `docs/adr` has a status, and stands in the index as it calls itself; missing ones are explained."""
+"""Each decision record has the same parts and a row in the index, and every reference leads to a record that exists."""
 
 import re
+from functools import cache
 from pathlib import Path
 
-from tests.meta.source_tree import ROOT
+import pytest
+
+from tests.meta.source_tree import PRODUCT, ROOT
 
 _FOLDER = ROOT / "docs" / "adr"
 _ROW = re.compile(
     r"^\| (?P<number>\d+) \| (?:\[(?P<title>.*)\]\((?P<file>.*)\)|\(none\)) \| (?P<status>.+) \|$", re.MULTILINE
 )
-_STATUS = re.compile(
-    r"(?:accepted|proposed|superseded by ADR \d+), \d{4}-\d\d-\d\d(?:; extended by ADR \d+(?:, \d+)*)?"
+_STATUS = re.compile(r"Status: (?P<status>(?:accepted|proposed), \d{4}-\d\d-\d\d)\.")
+_SECTIONS = ["Context", "Decision", "Rejected options", "Consequences"]
+_GONE = re.compile(
+    r"never used|part of ADR (?P<number>\d+)|moved to (?:`(?P<path>[^`]+)`|\[[^]]+\]\((?P<link>[^)]+)\))"
 )
+_REFERENCE = re.compile(r"\bADRs? (\d+)|\badr/(\d{4})\b")
+_REFERRING = (*PRODUCT, "tests", "docs", "deb")
+_TEXTS = {"", ".md", ".pml", ".py", ".sh", ".sql", ".toml"}
+_RECORDS = sorted(_FOLDER.glob("[0-9]*.md"))
 
 
-def _records() -> list[Path]:
-    return sorted(_FOLDER.glob("[0-9]*.md"))
+@cache
+def _rows() -> list[re.Match[str]]:
+    return list(_ROW.finditer((_FOLDER / "README.md").read_text(encoding="utf-8")))
 
 
-def test_each_record_opens_with_its_number_its_title_and_its_status() -> None:
-    for path in _records():
-        title, blank, status, *_ = path.read_text(encoding="utf-8").splitlines()
-        assert title.startswith(f"# {int(path.name[:4])}. "), path.name
-        assert blank == "", path.name
-        stated = re.fullmatch(r"Status: (.*)\.", status)
-        assert stated, f"{path.name}: the third line says `Status: accepted, YYYY-MM-DD.`"
-        assert _STATUS.fullmatch(stated[1]), f"{path.name}: {status}"
+@pytest.mark.parametrize("path", _RECORDS, ids=lambda path: path.name[:4])
+def test_a_record_has_a_number_a_title_a_status_and_four_sections(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    title, blank, status, *_ = text.splitlines()
+    number = int(path.name[:4])
+    assert title.startswith(f"# {number}. ")
+    assert blank == ""
+    assert _STATUS.fullmatch(status), "the third line says `Status: accepted, YYYY-MM-DD.`"
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == _SECTIONS
+    words = title.removeprefix(f"# {number}. ").lower().replace("'", "")
+    assert path.stem == f"{number:04d}-" + re.sub(r"[^a-z0-9]+", "-", words).strip("-"), "named after its title"
 
 
-def test_the_index_says_of_each_record_what_it_says_of_itself() -> None:
-    rows = {row["file"]: row for row in _ROW.finditer((_FOLDER / "README.md").read_text(encoding="utf-8"))}
-    for path in _records():
-        assert path.name in rows, f"docs/adr/README.md has no row for {path.name}"
+def test_the_index_and_the_records_agree() -> None:
+    stated = {row["file"]: (f"# {row['number']}. {row['title']}", row["status"]) for row in _rows() if row["file"]}
+    found = {}
+    for path in _RECORDS:
         title, _, status, *_ = path.read_text(encoding="utf-8").splitlines()
-        row = rows[path.name]
-        assert f"# {row['number']}. {row['title']}" == title, path.name
-        assert f"Status: {row['status']}." == status, path.name
-    assert {name for name in rows if name} == {path.name for path in _records()}
+        found[path.name] = (title, status.removeprefix("Status: ").rstrip("."))
+    assert stated == found
 
 
-def test_a_number_is_used_once_and_a_missing_one_explained() -> None:
-    numbers = [int(row["number"]) for row in _ROW.finditer((_FOLDER / "README.md").read_text(encoding="utf-8"))]
-    assert numbers == [*range(1, len(numbers) + 1)], "in order, each once, none left out"
+def test_the_index_lists_every_number_once_and_explains_missing_ones() -> None:
+    numbers = [int(row["number"]) for row in _rows()]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    kept = {int(path.name[:4]) for path in _RECORDS}
+    for row in _rows():
+        if not row["file"]:
+            gone = _GONE.fullmatch(row["status"])
+            assert gone, row[0]
+            assert gone["number"] is None or int(gone["number"]) in kept, row[0]
+            assert gone["path"] is None or (ROOT / gone["path"]).exists(), row[0]
+
+
+def test_every_reference_leads_to_a_record() -> None:
+    kept = {int(path.name[:4]) for path in _RECORDS}
+    folders = (file for folder in _REFERRING for file in (ROOT / folder).rglob("*"))
+    wrong = []
+    for path in (*ROOT.glob("*.md"), ROOT / "dev", *folders):
+        if path.suffix in _TEXTS and path.is_file():
+            found = {int(one or other) for one, other in _REFERENCE.findall(path.read_text(encoding="utf-8"))}
+            wrong += [f"{path.relative_to(ROOT)}: ADR {number}" for number in sorted(found - kept)]
+    assert not wrong

@@ -1,4 +1,6 @@
-"""Plots of the report as inline SVG, in the colours of the fleet's page: no script, no font, no other file (ADR 73).
+"""Plots of the report as inline SVG, in the colours of the fleet's page: no script, no font, no other file.
+
+pygal fixes its colours and scales its text with the picture; uPlot draws by script, and the report runs none.
 
 1. An axis spans what is drawn: time from the first interval with readings to the last. Counts and seconds begin at 0,
    values of sensors at a round number that is not above the lowest; both end at one that is not below the highest.

@@ -37,7 +37,7 @@ SEGMENTS_PER_PARTITION = 32
 
 BYTES_PER_PARTITION = 4 * 1024 * 1024
 """...or as many bytes: 1.6 million readings at 1,000 a message, about half a second. Smaller tasks leave processors
-waiting: a task's Python and its JVM take turns until there is something for both (ADR 0026)."""
+waiting: a task's Python and its JVM take turns until there is something for both."""
 
 _HASH_DIGITS = 16
 

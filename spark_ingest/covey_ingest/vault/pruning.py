@@ -9,7 +9,7 @@
 3. Nodes: no manifest and no segment of another node is read.
 
 Filters of a query are not used: PySpark 4.3 keeps what `pushFilters` has planned for all queries on a DataFrame,
-so that those with other filters, or without, would miss rows (ADR 0028).
+so that those with other filters, or without, would miss rows.
 """
 
 from __future__ import annotations

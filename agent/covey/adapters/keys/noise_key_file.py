@@ -1,4 +1,7 @@
-"""`noise.keys`: a device's noise secrets, the one in use and those of before a rotation, under its signing seed."""
+"""`noise.keys`: a device's current and retired noise secrets, sealed under a key that follows from its signing seed.
+
+They are not in `identity.key`, because that file may have a passphrase, which a running agent does not keep: it could
+neither take over a rotated key nor delete a retired one. A backup needs both files."""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@
 5. What is counted is read from an index of those that are counted; a group's counts go on with each row that is
    written, and are made anew with its members.
 6. Any thread may ask at any time. Between two calls rows may be of two looks, each of them whole.
+
+Nothing is kept over a restart, though reading 100,000 devices again takes 12 s: a stored copy would have to be sealed
+like the vault, and deleted wherever the vault's readings are.
 """
 
 from __future__ import annotations

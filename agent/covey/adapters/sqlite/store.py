@@ -63,7 +63,7 @@ _BUSY_MS = 10_000
 _PAGE_CACHE_KIB = 512
 
 PAGE_BYTES = 1_024
-"""Of a new file. Each commit writes some pages whole of which it changes a few bytes (measured, docs/adr/0020)."""
+"""Of a new file. Each commit writes some pages whole of which it changes a few bytes (measured, ADR 20)."""
 
 _LEANED_ON = (
     "SELECT count(next_place) FROM peer",

@@ -1,4 +1,4 @@
-"""Which way a command takes to the device: through the agent that answers on its socket, or into its state (ADR 0010).
+"""Choose how a command reaches the device: through the agent's socket, or by opening its state (ADR 2).
 
 1. The state folder is the one that every command finds (`device.state_folder`), and its settings name the socket.
    Of /var/lib/covey it is the packaged units' where the settings name none.

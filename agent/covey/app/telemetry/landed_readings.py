@@ -1,4 +1,6 @@
-"""The readings that have landed in a vault, each once: tables for whoever has no Spark (docs/adr/0072).
+"""Yields each reading that has landed in a vault once, for users who do not fill tables.
+
+Parquet would need pyarrow, which has no wheel for 32 bits; CSV has one column for values of four types.
 
 1. They come node by node of the vault, and as they landed there; who wants another order sorts.
 2. A message that lies in the vault twice, since two collectors landed it or it was imported again, comes once.

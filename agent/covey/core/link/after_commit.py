@@ -1,7 +1,7 @@
 """What a transaction has decided about memory, kept until it is committed.
 
 A machine that frees a row, begins a key or raises a counter changes its memory only so: in the moment in which the
-store has committed, and never where the transaction is rolled back. So nothing has to be taken back (ADR 31).
+store has committed, and never where the transaction is rolled back. So nothing has to be taken back (ADR 4).
 """
 
 from __future__ import annotations

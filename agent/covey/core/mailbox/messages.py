@@ -2,7 +2,7 @@
 
 A MAILBOX message is an unsequenced one of a group. Its body is `[number, ...]`, where `number` is that of the message
 in 002, and the rest its fields in the order of 002. What 002 has in its envelope stands in the message's header: the
-group, and by its author the sender. So no number of 002 is read as a type of Covey's own (ADR 75).
+group, and by its author the sender. So no number of 002 is read as a type of Covey's own (ADR 76).
 """
 
 from __future__ import annotations

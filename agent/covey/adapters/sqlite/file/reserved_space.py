@@ -7,6 +7,8 @@ want of the room that they would make; nor could a state be opened whose process
     2. It is made again as soon as the disk has room for it.
     3. Until then the store takes nothing new (`Database.lean`), unless there is room for it: a database never shrinks,
        and what an outbox has left in it is filled again before the file grows.
+
+`PRAGMA auto_vacuum = INCREMENTAL` would return that room to the disk, for 6 to 7 % more bytes written for each message.
 """
 
 from __future__ import annotations
