@@ -295,6 +295,8 @@ def _is(found: _Device) -> Iterator[str]:
         yield f"boards    {', '.join(found.boards)}"
     if device.version:
         yield f"version   {printable(device.version)}"
+    if device.features:
+        yield f"supports  {', '.join(map(printable, device.features))}"
     if device.clock:
         yield f"clock     {'set by no time source' if device.clock == 'unsynchronised' else device.clock}"
 

@@ -57,6 +57,8 @@ def print_ordered(given: OrderedCommand) -> None:
     short, devices = given.order.id[:8], count(given.devices, "device")
     if given.obeying < given.devices:
         devices += f", of which {given.devices - given.obeying} obey no commands"
+    if given.unable:
+        devices += f" (these run a Covey that knows no commands: {', '.join(given.unable[:5])})"
     if lacks := lacking(given.order):
         print(f"ordered as {short} for {devices}, {lacks}")
     else:

@@ -34,14 +34,14 @@ _AT_ONCE = 500
 _SCHEMA = """
 CREATE TABLE member (
     of_group BLOB NOT NULL, device BLOB NOT NULL, label TEXT NOT NULL, is_board INTEGER NOT NULL,
-    PRIMARY KEY (device, of_group)
+    features TEXT NOT NULL, PRIMARY KEY (device, of_group)
 ) WITHOUT ROWID;
 CREATE INDEX member_of ON member (of_group);
 CREATE TABLE device (
     device BLOB PRIMARY KEY, label TEXT NOT NULL, folded TEXT NOT NULL, is_board INTEGER NOT NULL,
     groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER, seen INTEGER, until INTEGER,
     waiting INTEGER NOT NULL, waits_since INTEGER, waits_because TEXT NOT NULL, missing INTEGER NOT NULL,
-    gateway BLOB NOT NULL,
+    gateway BLOB NOT NULL, features TEXT NOT NULL,
     lost INTEGER NOT NULL DEFAULT 0, clock TEXT NOT NULL DEFAULT '', version TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX device_all ON device (is_well, label, device, folded);
@@ -96,6 +96,16 @@ class MemberRow(NamedTuple):
     label: str
     is_board: bool
     groups: str
+    features: str = ""
+
+
+class GroupMember(NamedTuple):
+    """A member of one group; `features` are the names of what it announces, with commas between."""
+
+    device: DeviceKey
+    label: str
+    is_board: bool
+    features: str = ""
 
 
 class FoundDevice(NamedTuple):
@@ -116,6 +126,7 @@ class FoundDevice(NamedTuple):
     waits_because: str
     missing: int
     gateway: bytes
+    features: str = ""
 
 
 class SaidSummary(NamedTuple):
@@ -190,7 +201,7 @@ _INDEXES = "".join(
 
 _COLUMNS = (
     "device, label, folded, is_board, groups, is_well, presence, since, seen, until, waiting, waits_since, "
-    "waits_because, missing, gateway"
+    "waits_because, missing, gateway, features"
 )
 _SAID = ("newest", "clock", "received", "lost", "lost_why", "lost_at", "series", "left_out", "version")
 _SELECT = (
@@ -246,13 +257,13 @@ class FleetTable:
 
     # -- who belongs to the fleet --------------------------------------------------------------------------------------
 
-    def set_members(self, group_id: GroupId, members: Iterable[tuple[DeviceKey, str, bool]]) -> None:
-        """Take (device, label, whether it is a board) for all that there are in a group."""
+    def set_members(self, group_id: GroupId, members: Iterable[tuple[DeviceKey, str, bool] | GroupMember]) -> None:
+        """Take the members of a group in place of those that it had."""
         with self._together():
             self._uncounted.add(group_id)
             self._run("DELETE FROM member WHERE of_group = ?", (group_id,))
             self._connection.executemany(
-                "INSERT INTO member VALUES (?, ?, ?, ?)", ((group_id, *each) for each in members)
+                "INSERT INTO member VALUES (?, ?, ?, ?, ?)", ((group_id, *GroupMember(*each)) for each in members)
             )
 
     def forget_groups(self, others_than: set[GroupId]) -> None:
@@ -296,11 +307,11 @@ class FleetTable:
         """Yield the devices whose rows are to be made anew by their keys, some at a time, until they are `put`."""
         last = b""
         while rows := self._run(
-            "SELECT device, max(label), max(is_board), group_concat(lower(hex(of_group))) "
+            "SELECT device, max(label), max(is_board), group_concat(lower(hex(of_group))), max(features) "
             "FROM stale JOIN member USING (device) WHERE device > ? GROUP BY device ORDER BY device LIMIT ?",
             (last, _AT_ONCE),
         ):
-            yield [MemberRow(DeviceKey(row[0]), row[1], bool(row[2]), row[3]) for row in rows]
+            yield [MemberRow(DeviceKey(row[0]), row[1], bool(row[2]), row[3], row[4]) for row in rows]
             last = rows[-1][0]
 
     # -- what was read of the vault ------------------------------------------------------------------------------------

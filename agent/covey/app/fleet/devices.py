@@ -144,6 +144,7 @@ def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
         here.why(presence.state) if queue else "",
         here.missing.get(member.device, 0),
         here.carriers.get(member.device) or b"",
+        member.features,
     )
 
 
@@ -175,6 +176,7 @@ def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> Fleet
         missing=found.missing,
         version=version,
         clock=said.clock,
+        features=tuple(found.features.split(",")) if found.features else (),
     )
 
 

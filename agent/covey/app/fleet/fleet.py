@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, ShownDevice, Wanted
+from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, GroupMember, ShownDevice, Wanted
 from covey.app.checks.status import own_condition
 from covey.app.fleet.devices import HERE, SELF, FleetDevices, shown_device, value_of
 from covey.app.fleet.documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
@@ -21,6 +21,7 @@ from covey.app.fleet.troubles import troubles_of
 from covey.app.groups.requests import waiting_invitations
 from covey.app.telemetry.newest_readings import NewestOfDevice, NewestReadings
 from covey.app.wording import count
+from covey.core.group.features import feature_words
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, node_id
 
 if TYPE_CHECKING:
@@ -123,7 +124,10 @@ class FleetView:
             return
         for each in manifests:
             if self._versions.get(each.group_id) != each.hash:
-                members = ((one.keys.signing_public, one.label, one.is_board) for one in each.members)
+                members = (
+                    GroupMember(one.keys.signing_public, one.label, one.is_board, ",".join(feature_words(one)))
+                    for one in each.members
+                )
                 self.table.set_members(each.group_id, members)
         self.table.forget_groups(set(versions))
         self.table.forget_devices()

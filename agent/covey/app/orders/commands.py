@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from covey.app.history.writing import write
-from covey.app.orders.operators import OrderEntry, check_operator, judged, selected
+from covey.app.orders.operators import OrderEntry, check_operator, check_supported, judged, selected
 from covey.app.wording import count
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.secrets import seal_arguments
+from covey.core.group.features import Feature
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, arguments_from_wire
 from covey.core.orders.selector import Selector, read_selector
 from covey.errors import LocalError, RemoteError, UsageError
@@ -30,6 +31,8 @@ class OrderedCommand:
     order: OrderEntry
     devices: int
     obeying: int
+    unable: tuple[str, ...] = ()
+    """Names of the devices among them that announce not to support commands."""
 
 
 def give_command(
@@ -48,6 +51,7 @@ def give_command(
         UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
     """
     wanted, devices, obeying = _ordered(device, manifest, selector)
+    unable = check_supported(selected(manifest, wanted), Feature.COMMANDS)
     boards = any(member.is_board for member in selected(manifest, wanted))
     if hidden and boards:
         raise UsageError("a board takes no secrets", hint="--arg, which every member can read")
@@ -61,7 +65,7 @@ def give_command(
         hint = "--for all, or --for label:NAME" if hidden else "covey do restart-pump --arg number=3"
         raise UsageError(f"no device would take that: {error}", hint=hint) from error
     operation = write(device, manifest, order)
-    return OrderedCommand(judged(device, manifest, operation), devices, obeying)
+    return OrderedCommand(judged(device, manifest, operation), devices, obeying, unable)
 
 
 def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden: Mapping[str, str]) -> bytes:
@@ -87,6 +91,7 @@ def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> N
         UsageError: the selector is none, or names nobody, or a board.
     """
     wanted, _, _ = _ordered(device, manifest, selector)
+    check_supported(selected(manifest, wanted), Feature.RELEASES)
     if any(member.is_board for member in selected(manifest, wanted)):
         raise UsageError("a release is for devices, which update their boards", hint="--for the gateway")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from covey.app.device.pins import configured, pins
 from covey.app.groups.groups import pick_member
 from covey.app.history.history import as_entry, pick_operation
 from covey.app.history.writing import write
+from covey.app.wording import count
+from covey.core.group.features import Feature, lacks
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import GIVING_KINDS, KINDS, OperationKind
 from covey.core.history.operation import Operation, read_operation
@@ -224,6 +227,21 @@ def _present(manifest: GroupManifest) -> frozenset[DeviceKey]:
 def selected(manifest: GroupManifest, selector: Selector) -> list[Member]:
     """Return the members that an order is for."""
     return [member for member in manifest.members if selector.selects(member)]
+
+
+def check_supported(members: Sequence[Member], feature: Feature) -> tuple[str, ...]:
+    """Return the names of those who announce that they do not support what an order needs.
+
+    Raises:
+        LocalError: nobody else is left.
+    """
+    unable = tuple(member.name for member in members if lacks(member, feature))
+    if unable and len(unable) == len(members):
+        raise LocalError(
+            f"nothing was ordered: {count(len(unable), 'device')} cannot obey {feature.word}: {', '.join(unable[:5])}",
+            hint="upgrade Covey on them; 'covey fleet show DEVICE' shows what a device supports",
+        )
+    return unable
 
 
 def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tuple[tuple[int, OperationId], OrderEntry]:

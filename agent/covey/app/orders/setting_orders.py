@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.app.history.writing import write
-from covey.app.orders.operators import check_operator, selected
+from covey.app.orders.operators import check_operator, check_supported, selected
 from covey.app.orders.owner_rules import BOARD_KEYS, check_setting
 from covey.app.orders.setting_role import group_settings
 from covey.config.ordered import APPLICATION_PREFIX
 from covey.config.settings import settings
 from covey.core.actions.results import CommandState
+from covey.core.group.features import Feature
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import Scalar, SettingOrder
 from covey.core.ids import OperationId, device_name, labelled_name, printable
@@ -114,6 +115,7 @@ def give_setting(
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     members = selected(manifest, wanted)
+    check_supported(members, Feature.SETTINGS)
     _check_kind(members, key)
     held = group_settings(device, manifest).of(members).values()
     if value is not None:
@@ -142,6 +144,7 @@ def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, 
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     members = selected(manifest, wanted)
+    check_supported(members, Feature.SETTINGS)
     _check_kind(members, key)
     author = device.node.identity.signing_public
     recipients = [member.keys.noise_public for member in members]
