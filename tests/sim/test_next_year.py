@@ -187,8 +187,8 @@ def _check_the_month(world: TwoBuilds, polls: int) -> None:
         assert kinds.count(POLL) + kinds.count(ANSWER) == polls
     read = [read_body(each) for each in world.ada.operations(world.group_id) if each.kind in {POLL, ANSWER}]
     assert all(isinstance(each, Opaque) for each in read)
-    told = [event for each in (world.nia, world.noa) for event in each.events() if isinstance(event, NotUnderstood)]
-    assert sum(each.messages for each in told) == world.greetings
+    reported = [event for each in (world.nia, world.noa) for event in each.events() if isinstance(event, NotUnderstood)]
+    assert sum(each.messages for each in reported) == world.greetings
     assert len(world.noa.greeted) == world.greetings
     aside = [entry for each in world.devices for entry in each.store.quarantine.entries()]
     assert len(aside) == world.greetings
