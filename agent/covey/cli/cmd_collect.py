@@ -9,7 +9,7 @@ from covey.app.agent.daemon import run_agent
 from covey.app.agent.machine_service import MachineService
 from covey.app.agent.roles import configured_roles
 from covey.app.device.relay_access import require_relay
-from covey.app.groups.groups import found_group
+from covey.app.groups.groups import found_collectors_group
 from covey.app.telemetry.collecting import collector_role, open_vault_place
 from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
             with open_device(options) as device:
                 require_relay(device)
                 open_vault_place(device, options.vault)
-                found_group(device, ("collector",))
+                found_collectors_group(device)
         if not service.managed:
             run_agent(folder, roles, lands_telemetry=True)
         return 0

@@ -27,6 +27,7 @@ from covey.app.checks.documents import (
 )
 from covey.app.content.status import content_status
 from covey.app.device.carriage import announced_payloads, fits, too_large
+from covey.app.device.known_labels import own_label
 from covey.app.device.pins import somebody_is_pinned
 from covey.app.documents import DAY_S
 from covey.app.loop.key_rotation import CONDITION
@@ -132,7 +133,7 @@ def status_of(device: Device) -> Status:
     kept, mailbox = _mailboxes(device)
     return Status(
         device=device_name(device.node.identity.signing_public),
-        label=device.config.label,
+        label=own_label(device),
         agent="running" if own.running else "not running",
         relay=own.relay,
         relays=own.relays,

@@ -44,6 +44,14 @@ def namer(device: Device) -> Callable[[str], str]:
     return lambda name: labelled_name(name, labels.get(name, ""))
 
 
+def own_label(device: Device) -> str:
+    """Return what this device is called: by a group that it is in, so that a renamed device has one name; else by its
+    configuration."""
+    own = device.node.identity.signing_public
+    members = (group.member(own) for group in device.node.groups.joined())
+    return next((member.label for member in members if member is not None and member.label), device.config.label)
+
+
 def named_selector(device: Device, selector: str) -> str:
     """Return whom an order is for, as `Selector` writes it; devices as a `namer` names them."""
     if selector == "all" or ":" in selector:

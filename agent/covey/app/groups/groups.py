@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from covey.app.device.device import Device
+from covey.app.device.known_labels import own_label
 from covey.app.device.relay_access import require_relay
 from covey.app.groups.own_devices import own_devices
 from covey.app.loop.relay_loop import wait_until
 from covey.core.crypto import DeviceKeys
 from covey.core.group.device_labels import DeviceLabels
-from covey.core.group.manifest import GroupManifest, Member, Mode, Role, read_manifest
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
 from covey.core.group.resolver import Change, GroupState, difference
 from covey.core.ids import (
@@ -138,13 +139,24 @@ def create_group(
     if (invited is not None) != (mode is Mode.ONE_TO_ONE):
         raise UsageError("--with names the other device of a one-to-one group, and only of such a one")
     with device.store.transaction():
-        return device.node.membership.create(device.config.label, capabilities, device.now().wall_us, mode, invited)
+        return device.node.membership.create(own_label(device), capabilities, device.now().wall_us, mode, invited)
 
 
-def found_group(device: Device, capabilities: tuple[str, ...]) -> None:
-    """Make a group with this device alone in it, unless it is in one."""
-    if not device.node.groups.joined():
-        create_group(device, capabilities, "invites-only")
+def found_collectors_group(device: Device) -> None:
+    """Make a group with this device alone in it as its collector, unless it is a collector already.
+
+    Raises:
+        LocalError: this device is in a group in which it is no collector: it does something else there, as a gateway.
+    """
+    joined, own = device.node.groups.joined(), device.node.identity.signing_public
+    members = [member for group in joined if (member := group.member(own)) is not None]
+    if not members:
+        create_group(device, (COLLECTOR,), "invites-only")
+    elif not any(COLLECTOR in member.capabilities for member in members):
+        raise LocalError(
+            "this device is a member of a group in which it is no collector; nothing was changed",
+            hint="to have it collect there: covey group profile --capability collector; its service stays as it is",
+        )
 
 
 def add_device(

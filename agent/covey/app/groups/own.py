@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.app.device.device import Device
+from covey.app.device.known_labels import own_label
 from covey.app.groups.documents import Own, OwnDevice, OwnGroupEntry, OwnGroupEvent, OwnPreference, OwnPreferenceEvent
 from covey.app.groups.groups import change_group, removal
 from covey.app.groups.own_devices import own_devices
@@ -56,7 +57,7 @@ def create_personal(device: Device) -> GroupManifest:
     """
     check_unlinked(device)
     with device.store.transaction():
-        made = device.node.membership.create(device.config.label, (), device.now().wall_us, Mode.PERSONAL)
+        made = device.node.membership.create(own_label(device), (), device.now().wall_us, Mode.PERSONAL)
         device.store.personal.pin(made.group_id)
     return made
 

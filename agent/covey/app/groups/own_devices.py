@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.app.device.known_labels import own_label
 from covey.core.group.device_labels import DeviceLabels
 from covey.errors import LocalError
 from covey.ports import Report
@@ -96,6 +97,6 @@ def own_devices_role(device: Device) -> OwnDevicesRole:
         device.store,
         device.store.personal.pinned,
         lambda node: own_devices(device, node),
-        lambda: device.config.label,
+        lambda: own_label(device),
         report,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from covey.app.device.device import Device
+from covey.app.device.known_labels import own_label
 from covey.app.groups.previews import PreviewedMember, previewed
 from covey.core.ids import GroupId
 from covey.core.membership.events import InvitationState
@@ -96,7 +97,7 @@ def accept_invitation(device: Device, name: str | None) -> GroupId:
     request = _pick(device, name)
     with device.store.transaction():
         device.store.invited_operators.forget(request.group_id)
-        device.node.actions.accept_request(request, device.config.label, device.now())
+        device.node.actions.accept_request(request, own_label(device), device.now())
     return request.group_id
 
 

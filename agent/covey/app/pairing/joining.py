@@ -14,6 +14,7 @@ from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
 from covey.adapters.mqtt.settings import parse_url, tls_context
 from covey.app.device.device import Device
+from covey.app.device.known_labels import own_label
 from covey.app.device.live_settings import LiveSettings
 from covey.app.device.relay_access import lacks_account
 from covey.app.groups.previews import PreviewedGroup, PreviewedMember, labels_of, previewed, shown_operators
@@ -200,7 +201,7 @@ def ask_inviter(
     """Ask the inviter by the device's own account, without a ceremony. Else as `ask_to_join`."""
     obeyed = _obeyed(device, invite.operators, {}, witness)
     with device.store.transaction():
-        device.node.actions.request_join(invite, device.config.label, device.now())
+        device.node.actions.request_join(invite, own_label(device), device.now())
         _pin(device, invite, obeyed, personal=terms.personal)
         takes_relay = _take_relay(device, invite.relay_url, authorities)
     _allow(device, obeyed, terms.commands)
@@ -235,7 +236,7 @@ def _ask_members(device: Device, uri: GroupUri, witness: Witness) -> tuple[Devic
     """Make a request to the members of a public group durable. Else as `ask_to_join`."""
     with device.store.transaction():
         device.store.invited_operators.forget(uri.group_id)
-        device.node.actions.request_visit(uri, device.config.label, device.now())
+        device.node.actions.request_visit(uri, own_label(device), device.now())
         takes_relay = _take_relay(device, uri.relay_url)
     return _on_relay(device, uri.relay_url, witness, taken=takes_relay), uri.group_id
 
@@ -318,7 +319,7 @@ def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tu
 
     needs = lacks_account(device) or meeting.relay_url != device.config.relay.url
     proved = _first_contact(device, meeting)
-    own = JoinerIntroduction(device.node.identity.keys, device.config.label, needs)
+    own = JoinerIntroduction(device.node.identity.keys, own_label(device), needs)
     begun_us = device.clock.monotonic_us()
     machine = Joiner(
         device.node.identity, own, meeting.password, begun_us + meeting.patience_us, secrets.token_bytes, meeting.pinned
@@ -450,7 +451,7 @@ def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool
         if admission.credential:
             keep_credential(folder, admission.credential)
     with device.store.transaction():
-        device.node.actions.request_join(admission.invite, device.config.label, device.now())
+        device.node.actions.request_join(admission.invite, own_label(device), device.now())
 
 
 def _reachable(announced: str, used: str) -> str:
