@@ -9,7 +9,7 @@
 5. What comes for a board goes down its line once, if it is there. What a mailbox keeps for it stays there until it is.
 6. Two ports with one identity are a board and its copy: both are named, as neither's readings can be told apart.
 7. What a board says that went wrong stands until it starts anew, also of one that has not said who it is
-   (`unnamed_boards`); the log has what is news, once a minute.
+   (`line`); the log has what is news, once a minute.
 8. An order is handed to a board again each minute until the board has said what became of it.
 9. A board that says that it sleeps is told nothing until it speaks; what comes for it is kept, within the bounds of
    `forwarding`. One that does not wake in time is gone.
@@ -37,9 +37,8 @@ from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MA
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.ports import UDP_PREFIX, AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp
 from covey_boards.device import identity
-from covey_boards.line import NO_COLLECTOR, Line
+from covey_boards.line import NO_COLLECTOR, Line, UnnamedBoards
 from covey_boards.shared import line_orders, messages
-from covey_boards.unnamed_boards import UnnamedBoards
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore

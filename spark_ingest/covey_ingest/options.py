@@ -1,6 +1,6 @@
 """Which vaults are read, and how: the options of `format("covey")`, which both engines take. Needs no Spark.
 
-`source` says what each option means.
+`spark/source.py` says what each option means.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from covey.adapters.files import replace_file
 from covey.adapters.objects.location import open_existing_store
 from covey.core.ids import KEY_BYTES, NODE_ID_BYTES, DeviceKey, from_hex, node_id
 from covey.core.vault.reading import VaultReader
@@ -18,10 +19,29 @@ from covey.errors import ConfigurationError, MalformedError
 from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.task.rows import Verify
 from covey_ingest.vault.key_file import read_key_file
-from covey_ingest.vault.manifest_memory import FolderMemory
 from covey_ingest.vault.offsets import Offset, Position, nodes_of
 from covey_ingest.vault.pruning import ChosenNodes
 from covey_ingest.vault.vaults import VaultPlace, Vaults
+
+
+class FolderMemory:
+    """Implements `covey.core.vault.reading.ManifestMemory`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def load(self, node: str) -> bytes | None:
+        """Return what was saved for a node."""
+        try:
+            return (self._root / node).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def save(self, node: str, content: bytes) -> None:
+        """Keep a manifest durably, before any offset depends on it."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        replace_file(self._root / node, content, 0o666)
+
 
 SEGMENTS_PER_TRIGGER = 256
 OFFSETS = ("startingOffsets", "endingOffsets")

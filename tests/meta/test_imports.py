@@ -174,7 +174,7 @@ _SOLE_IMPORTERS = {
         "covey.adapters.sqlite.fleet_table",
         "covey.adapters.sqlite.migrations",
         "covey.adapters.sqlite.file.inspection",
-        "covey.adapters.sqlite.progress",
+        "covey.adapters.sqlite.database",
         "covey.adapters.sqlite.file.salvage",
         "covey.adapters.sqlite.file.salvage_queue",
         "covey.adapters.sqlite.file.salvage_source",

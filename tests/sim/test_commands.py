@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from covey.adapters.sqlite.orders.commands import CommandTables
-from covey.adapters.sqlite.orders.sent_reports import SentReportTable
+from covey.adapters.sqlite.orders.order_results import SentReportTable
 from covey.app.orders.ordered_actions import OrderedActions
 from covey.core.actions import execution as execution_module
 from covey.core.actions import secrets as action_secrets

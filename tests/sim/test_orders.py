@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from covey.adapters.sqlite.orders.sent_reports import SentReportTable
+from covey.adapters.sqlite.orders.order_results import SentReportTable
 from covey.app.orders import setting_role
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, read_manifest
 from covey.core.history.bodies import Note, read_body

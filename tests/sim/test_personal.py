@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.database import Database
-from covey.adapters.sqlite.membership.groups import GroupTables
-from covey.adapters.sqlite.membership.personal import PersonalTables
+from covey.adapters.sqlite.membership.groups import GroupTables, PersonalTables
 from covey.core.group.manifest import GroupManifest, Mode
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.operation import Log, Operation, sign_operation

@@ -15,7 +15,7 @@
    its newest checkpoint, since the library looks at each file of it several times a commit; in an object store it
    keeps what the library keeps. Folders are listed when a run starts. Checkpoints are made after what is old has been
    deleted, not before: they no longer name it.
-5. Readings whose boot's clock becomes known later are rewritten in one commit (`clock_repair`), which carries the
+5. Readings whose boot's clock becomes known later are rewritten in one commit (`tables/clocks`), which carries the
    micro-batch that told. Only files are looked at that have rows of when collectors had the doubtful messages.
 6. Each run has a number, which it brings into each log when it begins, and into each of its commits. A run that finds
    a greater one ends. Of two that commit at once the library refuses the second, since both name the same `txn`: so an
@@ -39,7 +39,7 @@ from covey.errors import ConfigurationError, StorageError
 from covey_ingest.committer.delta_files import merged, sizes_of
 from covey_ingest.committer.state_file import read_state
 from covey_ingest.committer.table_locations import RUN, WRITER, TableLocation, open_table
-from covey_ingest.tables.clock_repair import rebase
+from covey_ingest.tables.clocks import rebase
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties

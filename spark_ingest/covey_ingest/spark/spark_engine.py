@@ -6,6 +6,9 @@
    begins at the offset in the log, with a new folder, and `foreachBatch` finds there up to where its micro-batch
    reaches. So Spark needs no file system that driver and executors share, and its numbers of batches mean nothing.
 3. A query that ends because Python came too late for it, as on a busy machine, is begun again: some times.
+4. Spark waits for executors without end, also where none can come: a standalone master that has forgotten an
+   application, as one without a disk has when it starts again, ends its executors and tells the driver nothing. So a
+   query whose stages wait while none of their tasks runs is ended, and begun again.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,18 +33,72 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from covey.errors import CoveyError, StorageError
+from covey.errors import CoveyError, StorageError, TransientError
+from covey.limits.tables import UNSERVED_S_MAX
 from covey_ingest.committer.tables import Tables, opened_tables
 from covey_ingest.options import SourceOptions
 from covey_ingest.progress import Progress, ProgressReporter, Watcher, segments_behind
-from covey_ingest.spark.query_errors import PAUSES_S, LateWorkerError, stopped
 from covey_ingest.spark.session import spark_path, spark_session
 from covey_ingest.spark.source import FORMAT
-from covey_ingest.spark.unserved import Stages, unserved
 from covey_ingest.task.tasks import RESULT_SQL, rework_part, write_rows
 from covey_ingest.task.writing import Rework, Written
 from covey_ingest.vault import repairs
 from covey_ingest.vault.offsets import Offset
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+class Stages:
+    """Those of a session: `look` often, and then `waited_too_long` says whether they did, once."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self.waited_too_long = False
+        self._tracker = context.statusTracker()
+        self._served_at = time.monotonic()
+
+    def look(self) -> None:
+        """Note whether a task runs where there are stages."""
+        now = time.monotonic()
+        stages = [self._tracker.getStageInfo(number) for number in self._tracker.getActiveStageIds()]
+        if not stages or any(stage is not None and stage.numActiveTasks for stage in stages):
+            self._served_at = now
+        elif now - self._served_at > UNSERVED_S_MAX:
+            self.waited_too_long = True
+
+
+def unserved() -> TransientError:
+    """Return the error for a query whose stages are not served."""
+    return TransientError(
+        f"no executor has taken a task of the query's for {UNSERVED_S_MAX / 60:.0f} minutes",
+        hint="has the cluster workers with room for it, and does its master know it? start it again: it goes on where "
+        "it stopped",
+    )
+
+
+PAUSES_S = (1.0, 5.0, 20.0, 60.0)
+"""Before each further try where Python came too late."""
+
+_LATE_WORKER = "Python worker failed to connect back"
+"""What Spark says of a Python process that takes longer to start than 10 s; no setting of Spark's gives it more."""
+
+
+class LateWorkerError(TransientError):
+    """Python was not there in time, as on a busy machine."""
+
+
+def stopped(cause: Exception) -> TransientError:
+    """Return the error for a query that ended by `cause`."""
+    kind = LateWorkerError if _LATE_WORKER in str(cause) else TransientError
+    return kind(f"the query stopped: {_first_cause(cause)}", hint="start it again: it goes on where it stopped")
+
+
+def _first_cause(error: Exception) -> str:
+    """Return the line of a Python worker's traceback that names our own error, or Spark's first line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    ours = [line for line in lines if line.startswith("covey.errors.")]
+    return ours[-1].partition(": ")[2] if ours else next(filter(None, lines), "no reason given")
+
 
 _POLL_SECONDS = 0.5
 

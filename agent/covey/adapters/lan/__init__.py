@@ -5,5 +5,5 @@
 2. What is given is ciphertext, and only to addresses of private networks, of this link or of this machine.
 3. Every connection is bounded in time, and so is their number.
 
-Read `tags.py`, `chunks.py`, `server.py`, `peer.py`, and `discovery.py`, which alone loads `zeroconf`.
+Read `tags.py`, `server.py`, `peer.py`, and `discovery.py`, which alone loads `zeroconf`.
 """

@@ -11,11 +11,10 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
-from covey.adapters.mqtt.connection import Connection
+from covey.adapters.mqtt.connection import Connection, Subscriptions
 from covey.adapters.mqtt.lean_paho import DISCONNECT_S
 from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp, Will
 from covey.adapters.mqtt.settings import Backoff, ClientCertificate, ConnectionSettings, parse_url, tls_context
-from covey.adapters.mqtt.subscriptions import Subscriptions
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from covey.adapters.objects.keys import check_key
+from covey.adapters.objects.folder import check_key
 from covey.errors import ConfigurationError, ConflictError, LimitError, MissingPackageError, StorageError
 from covey.limits.content import CHUNK_BYTES
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES

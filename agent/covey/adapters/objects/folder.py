@@ -1,8 +1,13 @@
-"""A directory as a vault: each object a file, put atomically and durably."""
+"""A directory as a vault: each object a file, put atomically and durably.
+
+Keys are paths of segments made of letters, digits and `. _ -`, none of them beginning with a dot. So no key leaves the
+directory, no key is a temporary file's name, and none needs quoting in a URL of another store.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import (
@@ -15,14 +20,33 @@ from covey.adapters.files import (
     storage_errors,
     synchronise,
 )
-from covey.adapters.objects.keys import check_key, is_segment
-from covey.errors import ConflictError, LimitError
+from covey.errors import ConflictError, LimitError, MalformedError
 from covey.limits.content import CHUNK_BYTES
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}"  # 255 bytes is what a file name may have
+_is_segment = re.compile(_SEGMENT).fullmatch
+_is_key = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*").fullmatch
+
+
+def is_segment(name: str) -> bool:
+    """Say whether a file's or a folder's name may stand in a key."""
+    return _is_segment(name) is not None
+
+
+def check_key(key: str) -> None:
+    """Accept the key of an object.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    if not _is_key(key):
+        raise MalformedError(f"{key[:80]!r} is not the key of an object")
 
 
 class DirectoryStore:

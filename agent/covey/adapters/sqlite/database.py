@@ -258,3 +258,26 @@ def _translation(error: Exception) -> CoveyError:
     if isinstance(error, _REFUSALS) or str(error) == "integer overflow":
         return ConstraintError(f"the state database refuses a value: {error}")
     return StorageError(f"the state database: {error}")
+
+
+_STEPS = 10_000
+"""Of SQLite's virtual machine: about a millisecond, or some hundred rows."""
+
+
+@contextmanager
+def moving(database: sqlite3.Connection, moves: Callable[[], None] | None) -> Iterator[None]:
+    """Call `moves` again and again while the database works."""
+
+    if moves is None:
+        yield
+        return
+
+    def step() -> int:
+        moves()
+        return 0  # go on
+
+    database.set_progress_handler(step, _STEPS)
+    try:
+        yield
+    finally:
+        database.set_progress_handler(None, _STEPS)

@@ -22,7 +22,7 @@ from covey.adapters.files import synchronise
 from covey.adapters.sqlite.boards import Boards, Carriers
 from covey.adapters.sqlite.content import ContentTable
 from covey.adapters.sqlite.counters import Conditions, Counters, DeviceRow, Idempotency, SensorPositions
-from covey.adapters.sqlite.database import Database, translated
+from covey.adapters.sqlite.database import Database, moving, translated
 from covey.adapters.sqlite.events import EventTable
 from covey.adapters.sqlite.file.groups_copy import GroupsCopy
 from covey.adapters.sqlite.file.high_water import HighWater
@@ -42,16 +42,19 @@ from covey.adapters.sqlite.link.outbox import Outbox
 from covey.adapters.sqlite.link.presence import PeerHeads, PresenceCounters, SilentCollectors
 from covey.adapters.sqlite.link.quarantine import Quarantine
 from covey.adapters.sqlite.link.received import Received
-from covey.adapters.sqlite.membership.groups import Departures, GroupTables, MessagesAhead, Votes
+from covey.adapters.sqlite.membership.groups import (
+    Departures,
+    GroupTables,
+    InvitedOperators,
+    MessagesAhead,
+    PersonalTables,
+    Votes,
+)
 from covey.adapters.sqlite.membership.pairing import GroupRequests, Invites, Joins, Pairings
-from covey.adapters.sqlite.membership.personal import InvitedOperators, PersonalTables
 from covey.adapters.sqlite.migrations import migrate, newest_schema, schema_version
-from covey.adapters.sqlite.orders.commands import CommandTables
-from covey.adapters.sqlite.orders.installations import InstallationTable
-from covey.adapters.sqlite.orders.order_results import OrderResultTables
-from covey.adapters.sqlite.orders.sent_reports import SentReportTable
+from covey.adapters.sqlite.orders.commands import CommandTables, InstallationTable
+from covey.adapters.sqlite.orders.order_results import OrderResultTables, SentReportTable
 from covey.adapters.sqlite.orders.settings import OrderedSettingTable, SettingReports
-from covey.adapters.sqlite.progress import moving
 from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.errors import ConfigurationError
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES

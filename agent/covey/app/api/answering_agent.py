@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from covey.adapters.state_path import SYSTEM_STATE
 from covey.app.checks.documents import Status
-from covey.app.device.api_socket import socket_path
+from covey.app.device.addresses import socket_path
 from covey.app.documents import from_json
 from covey.app.relays.documents import HandedOver, Outbox
 from covey.client import SYSTEM_SOCKET, Blob, Client

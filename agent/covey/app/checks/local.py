@@ -394,7 +394,7 @@ def boards(device: Examined) -> Iterator[Seen]:
 def api(device: Examined) -> Iterator[Seen]:
     """The local API: it answers, and those for whom it is can reach it."""
     from covey.adapters.local_api.server import group_named
-    from covey.app.device.api_socket import socket_path
+    from covey.app.device.addresses import socket_path
     from covey.client import Client
 
     config = device.configuration.config

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.keys.relay_credential import place
-from covey.adapters.network_links import is_unplugged
 from covey.app.boards.documents import BoardStatus
 from covey.app.boards.unnamed_boards import unnamed_boards
 from covey.app.checks.documents import (
@@ -51,6 +51,29 @@ if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import GroupId
     from covey.core.membership.agreement import Agreement, SaidHeads
+
+
+_INTERFACES = Path("/sys/class/net")
+
+
+def is_unplugged(interfaces: Path = _INTERFACES) -> bool:
+    """Say whether the machine has interfaces of its own, by cable or radio, and none of them has a link.
+
+    Bridges, tunnels and what containers have are no interfaces of its own, and say nothing.
+    """
+    try:
+        own = [each for each in interfaces.iterdir() if (each / "device").exists()]
+    except OSError:
+        return False
+    return bool(own) and not any(_has_link(each) for each in own)
+
+
+def _has_link(interface: Path) -> bool:
+    try:
+        return (interface / "carrier").read_text().strip() == "1"
+    except OSError:  # one that is switched off does not say
+        return False
+
 
 _NEVER = "never connected"
 _NO_AGENT = "agent not running"

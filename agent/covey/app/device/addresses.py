@@ -1,8 +1,17 @@
-"""Addresses with ports, as settings name them."""
+"""Where the agent of a state answers its local API; and addresses with ports, as settings name them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.adapters.state_path import SYSTEM_STATE
+from covey.client import SYSTEM_SOCKET
 from covey.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+    from covey.config.schema import Config
 
 
 def host_and_port(text: str, name: str) -> tuple[str, int]:
@@ -17,3 +26,10 @@ def host_and_port(text: str, name: str) -> tuple[str, int]:
             f"{name}: {text[:80]} is no address and port", hint=f"covey config set {name} HOST:PORT"
         )
     return host.strip("[]"), int(port)
+
+
+def socket_path(folder: StateFolder, config: Config) -> Path | None:
+    """Return where this state's agent answers; None where the configuration names no socket."""
+    if config.api.socket:
+        return folder.path / config.api.socket
+    return Path(SYSTEM_SOCKET) if folder.path == SYSTEM_STATE else None

@@ -1,11 +1,15 @@
-"""What the owner of a device lets operators have done: its own definitions before those that Covey brings."""
+"""What the owner of a device lets operators have done: its own definitions before those that Covey brings.
+
+Definitions lie in the device's folder `operations.d`. They are read only where nobody but the owner writes them,
+because whoever can write a definition has the agent run what it likes.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
-from covey.adapters.action_files import read_action_file
 from covey.adapters.owned_files import check_owned_folder, read_owned
 from covey.app import shipped_files
 from covey.config.actions import read_action
@@ -13,7 +17,21 @@ from covey.config.file import parse
 from covey.core.actions.definition import ActionDefinition
 from covey.core.actions.results import NOT_ALLOWED, NOT_DEFINED
 from covey.errors import ActionError, ConfigurationError, UsageError
+from covey.limits.actions import MAXIMUM_DEFINITION_BYTES
 from covey.limits.settings import MAXIMUM_CONFIGURATION_BYTES
+
+
+def read_action_file(folder: Path, name: str) -> ActionDefinition | None:
+    """Read the definition of an action; None where the folder has none of that name.
+
+    Raises:
+        ConfigurationError: others may write there, or it is none.
+    """
+    path = folder / f"{name}.toml"
+    if not os.path.lexists(path):
+        return None
+    check_owned_folder(folder)
+    return read_action(name, read_owned(path, MAXIMUM_DEFINITION_BYTES), str(path))
 
 
 def allowed_commands(folder: Path) -> tuple[str, ...]:

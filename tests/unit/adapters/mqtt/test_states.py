@@ -14,7 +14,7 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from covey.adapters.mqtt.connection import Connection
+from covey.adapters.mqtt.connection import Connection, Subscriptions
 from covey.adapters.mqtt.settings import ConnectionSettings
 from covey.adapters.mqtt.states import (
     CONNECTION,
@@ -28,7 +28,6 @@ from covey.adapters.mqtt.states import (
     Subscribing,
     Up,
 )
-from covey.adapters.mqtt.subscriptions import Subscriptions
 from covey.errors import LocalError
 
 SETTINGS = ConnectionSettings(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.sqlite.file.salvage import salvage
-from covey.adapters.sqlite.orders import sent_reports
+from covey.adapters.sqlite.orders import order_results
 from covey.core.actions import reporting
 from covey.core.actions.results import CommandState
 from covey.core.ids import INCARNATION_BYTES, Incarnation, OperationId
@@ -127,7 +127,7 @@ def test_a_minute_has_its_bound(site: Site, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_goes_again_are_the_last_ones(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sent_reports, "RESULTS_OF_ONE", 2)
+    monkeypatch.setattr(order_results, "RESULTS_OF_ONE", 2)
     orders = site.do(3)
     site.ann.return_to(site.copy)
     site.look()

@@ -12,8 +12,8 @@ import pytest
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.vault.reading import VaultReader
 from covey.errors import StorageError
+from covey_ingest.options import FolderMemory
 from covey_ingest.vault.key_file import read_key_file
-from covey_ingest.vault.manifest_memory import FolderMemory
 from covey_ingest.vault.offsets import Offset, latest_offset, ranges
 from tests.spark.fleet import Author, Collector
 

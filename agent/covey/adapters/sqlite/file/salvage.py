@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from covey.adapters.files import remove_durably, storage_errors, synchronise
+from covey.adapters.sqlite.database import moving
 from covey.adapters.sqlite.file.groups_copy import GROUPS_COPY, GroupsCopy
 from covey.adapters.sqlite.file.inspection import UNREADABLE
 from covey.adapters.sqlite.file.salvage_queue import Queue
 from covey.adapters.sqlite.file.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.file.salvage_source import Row, Source
-from covey.adapters.sqlite.orders.commands import command_record
-from covey.adapters.sqlite.orders.installations import read_installation
+from covey.adapters.sqlite.orders.commands import command_record, read_installation
 from covey.adapters.sqlite.orders.settings import ordered_setting
-from covey.adapters.sqlite.progress import moving
 from covey.adapters.sqlite.rows import check_digest
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.actions.results import OrderResult

@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,12 +32,44 @@ from covey.adapters.sqlite.file.high_water_file import HighWaterFile, HighWaterM
 from covey.adapters.sqlite.file.inspection import verify
 from covey.adapters.sqlite.file.reserved_space import ReservedSpace
 from covey.adapters.sqlite.file.salvage_report import COMPLETE, SalvageReport
-from covey.adapters.sqlite.file.write_ahead_log import commits
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, Incarnation
 from covey.errors import DamagedStateError, DiskFullError, StorageError
 from covey.limits.storage import LOOKED_THROUGH_BYTES
+
+_HEADER = struct.Struct(">IIIIIIII")
+_FRAME = struct.Struct(">IIIIII")
+_MAGIC = 0x377F0682
+
+
+def logged_commits(path: Path) -> list[int]:
+    """Return the numbers of the frames that end a commit, from 1, whether their checksums hold or not.
+
+    SQLite ends at the first frame whose checksum is wrong, and says nothing. A power cut leaves the frames of one
+    commit that way, the last one, which nobody was told of. Where two or more follow, a disk has changed what was
+    durable. The format: https://www.sqlite.org/fileformat2.html#walformat
+    """
+    found: list[int] = []
+    try:
+        with path.open("rb") as log:
+            header = log.read(_HEADER.size)
+            if len(header) < _HEADER.size:
+                return []
+            magic, _, page_bytes, _, *salts = _HEADER.unpack(header)[:6]
+            if magic & ~1 != _MAGIC or not 512 <= page_bytes <= 65_536:
+                return []
+            number = 0
+            while len(head := log.read(_FRAME.size)) == _FRAME.size:
+                number += 1
+                _, pages_after, *frame_salts = _FRAME.unpack(head)[:4]
+                if pages_after and frame_salts == salts:
+                    found.append(number)
+                log.seek(page_bytes, 1)
+    except OSError:
+        return []
+    return found
+
 
 _PATIENCE_S = 10.0
 _LOOK_S = 0.05
@@ -116,7 +149,7 @@ class StateFile:
             self._finish_salvage()
             if self._looks_damaged():
                 reports.append(self._salvage(identity, outbox_bytes, moves))
-        written = commits(self.beside("-wal")) if alone else []
+        written = logged_commits(self.beside("-wal")) if alone else []
         try:
             store = self._open(outbox_bytes, written, moves, reports)
         except DamagedStateError:

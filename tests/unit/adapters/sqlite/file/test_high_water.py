@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.file.state_file import StateFile
-from covey.adapters.sqlite.file.write_ahead_log import commits
+from covey.adapters.sqlite.file.state_file import StateFile, logged_commits
 from covey.adapters.sqlite.store import PAGE_BYTES
 from covey.core.ids import GroupId, Incarnation
 from covey.core.wire.message import Loss, MessageType, read_message
@@ -39,7 +38,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[DurableDevice, DurableDevice, GroupId
 
 def _log_end(device: DurableDevice) -> int:
     """Return where the last commit of the write-ahead log ends, in bytes."""
-    frames = commits(_log(device))
+    frames = logged_commits(_log(device))
     return _LOG_HEADER_BYTES + frames[-1] * _FRAME_BYTES if frames else 0
 
 

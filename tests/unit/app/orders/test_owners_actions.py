@@ -1,4 +1,4 @@
-"""`covey.adapters.action_files`: definitions count only where nobody but their owner can write them."""
+"""`covey.app.orders.owners_actions`: definitions count only where nobody but their owner can write them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.action_files import read_action_file
+from covey.app.orders.owners_actions import read_action_file
 from covey.errors import ConfigurationError
 from covey.limits.actions import MAXIMUM_DEFINITION_BYTES
 

@@ -1,4 +1,4 @@
-"""`covey.adapters.network_links`: only a machine's own interfaces say whether it is connected."""
+"""`covey.app.checks.status`: only a machine's own interfaces say whether it is connected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.network_links import is_unplugged
+from covey.app.checks.status import is_unplugged
 
 
 @pytest.mark.parametrize(

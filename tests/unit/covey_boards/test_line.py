@@ -8,9 +8,8 @@ import pytest
 
 from covey.app.boards.unnamed_boards import unnamed_boards
 from covey.ports import LINE_CONDITION, UDP_PREFIX
-from covey_boards.line import Line
+from covey_boards.line import Line, UnnamedBoards
 from covey_boards.shared import messages
-from covey_boards.unnamed_boards import UnnamedBoards
 from tests.board import BoardOnLine, MemoryLine
 from tests.unit.covey_boards.test_bridge import Gateway
 
