@@ -127,7 +127,7 @@ def _command_lines() -> list[bytes]:
     return found
 
 
-def test_a_secret_comes_to_the_program_and_stands_nowhere_else(fleet: Fleet) -> None:
+def test_a_secret_reaches_the_program_and_nothing_else(fleet: Fleet) -> None:
     known = fleet.shed.state.parent / "key"
     fleet.define("set-wifi", _WIFI.format(file=known))
     fleet.define("show-wifi", _WIFI.format(file=known).replace("input =", "#").replace("{ssid}", "{ssid} {key}"))

@@ -63,7 +63,7 @@ def house(tmp_path: Path) -> Iterator[_House]:
         found.broker.stop()
 
 
-def test_what_stands_there_is_configuration_last_value_and_who_is_there(house: _House) -> None:
+def test_retained_topics_are_configuration_last_value_and_availability(house: _House) -> None:
     readings = (_reading("air:t", 20.0, 60, "Cel"), _reading("air:t", 21.5, 1, "Cel"), _reading(_HOSTILE, "x"))
     assert house.send(_message(_KEY, *readings, _reading("pump", True), _reading("photo", b"x"))) == {Drop.VALUE: 1}
     found = house.retained()
@@ -90,7 +90,7 @@ def test_only_what_is_new_and_young_is_published(house: _House) -> None:
     assert sorted((each["value"], each["backlog"]) for each in found) == [(1.0, False), (4.0, True)]
 
 
-def test_the_broker_lets_go_of_a_value_that_is_none_any_more(house: _House) -> None:
+def test_the_broker_drops_a_value_that_no_longer_exists(house: _House) -> None:
     now_us = time.time_ns() // 1_000
     old = (_message(_KEY, _reading("t", 1.0, 3_599 - n / 10), received_at_us=now_us) for n in range(1))
     house.send(*old)
@@ -111,7 +111,7 @@ def test_a_device_that_is_away_is_unavailable_and_one_that_left_takes_its_entiti
     assert _OTHER[:16].hex() in left
 
 
-def test_a_broker_that_was_away_is_given_everything_anew(house: _House) -> None:
+def test_a_broker_that_returns_receives_everything_again(house: _House) -> None:
     house.send(_message(_KEY, _reading("t", 1.0, 9)))
     house.broker.stop()
     with pytest.raises(DoorError):

@@ -118,7 +118,7 @@ def _in_a_table(hub: Machine, label: str) -> int:
     return int(found[0])
 
 
-def test_a_reading_of_a_second_machine_stands_in_a_table(
+def test_a_reading_of_a_second_machine_reaches_the_table(
     prefixes: tuple[list[str], list[str]],
     machine: Callable[[str, Sequence[str]], Machine],
 ) -> None:

@@ -210,7 +210,7 @@ def test_whatever_a_client_says_the_agent_goes_on(alone: tuple[_Client, Gateway]
     assert client.ok("GET", "/v1/status")["agent"] == "running"
 
 
-def test_too_many_clients_do_not_shut_out_others_for_good(alone: tuple[_Client, Gateway]) -> None:
+def test_too_many_clients_do_not_shut_out_others_permanently(alone: tuple[_Client, Gateway]) -> None:
     client, _ = alone
     silent = []
     for _ in range(40):

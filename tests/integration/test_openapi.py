@@ -129,7 +129,7 @@ def test_it_describes_what_is_served(session: requests.Session) -> None:
     assert described == routes
 
 
-def test_what_is_not_known_or_stands_twice_is_refused(session: requests.Session) -> None:
+def test_unknown_and_repeated_parameters_are_refused(session: requests.Session) -> None:
     unknown = ("x=1", "x", "=", "%00", "=&limit=1", "limit=1&x", "LIMIT=1", "limit%3D1", "limit[]=1", "x=%ff")
     twice = ("limit=1&limit=2", "limit=a&limit=1", "limit=1&limit=1", "limit=1&%6Cimit=1")
     no_number = ("limit", "limit=", "limit=1;x=2", "limit=+1", "limit=%201", "limit=-1", "limit=1001", "limit=1e2")

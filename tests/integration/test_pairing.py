@@ -157,7 +157,7 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert "from the new one" in barn.ok("recv", "--wait", "20")
 
 
-def test_a_new_device_obeys_whom_its_person_was_shown(
+def test_a_new_device_obeys_the_operators_that_its_owner_was_shown(
     broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:  # accepts: 003.14
     barn.ok("config", "set", "operations.operators", barn.json("key", "show")["signing_key"])

@@ -103,7 +103,7 @@ def _finding(document: str, check: str) -> str:
     return next(str(each["level"]) for each in json.loads(document)["findings"] if each["check"] == check)
 
 
-def test_one_command_makes_a_relay_that_lets_in_whom_it_enrols(machine: Callable[[str], Machine]) -> None:
+def test_one_command_starts_a_relay_that_admits_the_devices_it_enrols(machine: Callable[[str], Machine]) -> None:
     hub = Hub(machine)
     assert [hub.finding(check) for check in ("served_relay", "relay", "credential", "acl")] == ["ok"] * 4
     for _ in range(3):  # one after the other: mosquitto loses a signal that comes while it still reads its files
@@ -160,7 +160,7 @@ def test_who_does_not_know_the_authority_has_it_proved_later(machine: Callable[[
         proved(ca_file)
 
 
-def test_a_joiner_whom_the_relay_refuses_is_told_so(
+def test_a_joiner_learns_that_the_relay_refuses_it(
     machine: Callable[[str], Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = Hub(machine)

@@ -40,7 +40,7 @@ def _becomes(kim: Gateway, key: str, state: str) -> dict[str, Any]:
     return _differences(kim, key)[0]
 
 
-def test_an_operator_changes_settings_and_sees_what_becomes_of_it(new_gateway: Callable[[str], Gateway]) -> None:
+def test_an_operator_changes_settings_and_sees_the_results(new_gateway: Callable[[str], Gateway]) -> None:
     kim, shed = _fleet(new_gateway)
     wait_until(lambda: len(kim.json("group", "members")) == 2, "the device is in")
     assert kim.json("setting", "set", "telemetry.batch_seconds", "2.5", "--for", "label:shed")["devices"] == 1

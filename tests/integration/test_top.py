@@ -132,7 +132,7 @@ def _rate(text: str, name: str) -> float:
     return float(rest.partition("/s")[0]) if found else -1
 
 
-def test_the_fleet_is_drawn_anew(tmp_path: Path, new_terminal: Callable[..., _Terminal]) -> None:
+def test_the_fleet_is_redrawn(tmp_path: Path, new_terminal: Callable[..., _Terminal]) -> None:
     alone = Gateway(tmp_path, "alone")
     terminal = new_terminal("fleet", "--watch", "--interval", "0.2", "--state", str(alone.state))
     wait_until(lambda: "this device is in no group" in terminal.text(), "there is nobody")

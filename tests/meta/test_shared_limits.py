@@ -37,7 +37,7 @@ _SHARED = (
         "history.LOGS_OF_ONE",
         "a liar that shows each member other logs",
         "what an honest member follows is taken by everybody: that member pays",
-        "unit/core/history/test_history_shares.py::test_what_an_honest_member_follows_is_taken_though_liars_can_lift_no_more",
+        "unit/core/history/test_history_shares.py::test_operations_that_an_honest_member_follows_are_accepted_when_liars_have_no_share_left",
     ),
     _Shared(
         "history.COMMON_HISTORY_BYTES",
@@ -55,7 +55,7 @@ _SHARED = (
         "history.FORKS_OF_ONE",
         "an author under one of its own numbers, with an accomplice that follows each of them",
         "the accomplice pays until it has nothing left",
-        "unit/core/history/test_acceptance.py::test_whoever_follows_a_third_rival_pays_for_it",
+        "unit/core/history/test_acceptance.py::test_an_author_that_follows_a_third_rival_pays_for_it",
     ),
     _Shared(
         "history.HEADS_AT_ONCE",

@@ -41,5 +41,5 @@ def test_no_state_is_a_trap(machine: Machine) -> None:
         assert _reached(state, machine.table) & goals, state
 
 
-def test_only_machines_that_go_on_for_good_have_no_end() -> None:
+def test_only_machines_that_run_forever_have_no_final_state() -> None:
     assert {name for name, machine in MACHINES.items() if not machine.ends} == set(GOES_ON)

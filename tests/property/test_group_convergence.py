@@ -121,7 +121,7 @@ def _play(story: list[tuple[int, int, int, int]]) -> tuple[list[Replica], list[G
 
 
 @given(events, st.randoms(use_true_random=False))
-def test_whoever_holds_the_same_manifests_believes_the_same(
+def test_members_with_the_same_manifests_agree(
     story: list[tuple[int, int, int, int]], chance: random.Random
 ) -> None:  # accepts: 000.16, 000.17, 001.02, 001.18
     replicas, written = _play(story)

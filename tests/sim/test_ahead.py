@@ -162,7 +162,7 @@ def test_a_mistake_with_what_comes_too_early_is_caught(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [True, False])
-def test_a_removal_is_told_by_whoever_knows_of_it(
+def test_any_member_that_knows_of_a_removal_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, spread: bool
 ) -> None:  # accepts: 000.20
     """And where its issuer alone tells, that is noticed."""

@@ -116,7 +116,7 @@ def _check(
 
 
 @pytest.mark.parametrize("seed", parameters(range(10)))
-def test_devices_end_with_the_same_checkpoints_whoever_lies(tmp_path: Path, seed: int) -> None:  # accepts: 003.22
+def test_devices_agree_on_checkpoints_despite_liars(tmp_path: Path, seed: int) -> None:  # accepts: 003.22
     _run(tmp_path, seed)
 
 

@@ -167,7 +167,7 @@ def _worth(found: Checkpoint) -> tuple[OperationId, str, bytes]:
 
 
 @pytest.mark.parametrize("seed", parameters(range(10)))
-def test_all_come_to_the_same_whoever_forgets(tmp_path: Path, seed: int) -> None:
+def test_members_agree_whether_or_not_they_deleted_history(tmp_path: Path, seed: int) -> None:
     assert _run(tmp_path, seed) > 0
 
 

@@ -228,7 +228,7 @@ def _void(device: Device, world: World, held: dict[OperationId, Operation]) -> s
 
 
 @pytest.mark.parametrize("seed", parameters(range(12)))
-def test_members_end_with_one_history_whoever_lies(tmp_path: Path, seed: int) -> None:  # accepts: 003.22
+def test_members_agree_on_one_history_despite_liars(tmp_path: Path, seed: int) -> None:  # accepts: 003.22
     _run(tmp_path, seed)
 
 

@@ -157,7 +157,7 @@ def _judged(world: World, device: Device, pins: Pins) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("seed", parameters(range(8), quick=0))
-def test_who_is_new_ends_as_all_others_whoever_lies(tmp_path: Path, seed: int) -> None:
+def test_a_newcomer_agrees_with_all_others_despite_liars(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)
 
 

@@ -177,7 +177,7 @@ def test_what_two_collectors_got_under_one_number_is_in_the_table_twice(collecto
     assert len(_readings(tables)) == 12
 
 
-def test_what_is_missing_stands_in_gaps_until_late_data_fills_it(collector: Collector, tables: Path) -> None:
+def test_gaps_list_missing_batches_until_late_data_fills_them(collector: Collector, tables: Path) -> None:
     device = Author(collector, 1)
     messages = [device.measure(1) for _ in range(5)]
     named = Loss(LossReason.EXPIRED, ((4, 4),), ((4, 4),))

@@ -153,7 +153,7 @@ def quick(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("seed", range(_STATES // 3))
-def test_of_what_comes_quicker_than_the_disk_takes_it_no_more_than_two_groups_come_twice(
+def test_a_download_faster_than_the_disk_repeats_at_most_two_groups(
     quick: _Fetching, tmp_path: Path, seed: int
 ) -> None:
     files, had, here = quick.cut(seed, tmp_path / "state.content")

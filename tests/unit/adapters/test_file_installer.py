@@ -116,7 +116,7 @@ def test_a_failing_hook_fails_the_step_and_a_failing_check_keeps_the_old(site: S
 
 @pytest.mark.parametrize("old", [_OLD, None])
 @pytest.mark.parametrize("step", ["install", "confirm", "rollback"])
-def test_wherever_a_step_is_cut_off_the_old_or_the_new_is_there_whole(
+def test_an_interrupted_installation_leaves_the_old_or_the_new_file_whole(
     tmp_path: Path, old: bytes | None, step: str
 ) -> None:
     line, cut = 0, True

@@ -8,7 +8,7 @@ from pathlib import Path
 from covey.adapters.process_locks import ProcessLocks
 
 
-def test_a_lock_is_one_holders_until_it_lets_go(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder_until_it_is_released(tmp_path: Path) -> None:
     locks = ProcessLocks(tmp_path)
     assert not locks.agent_runs()
     held = locks.agent()

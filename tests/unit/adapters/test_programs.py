@@ -100,7 +100,7 @@ def test_nobody_waits_for_a_program_that_does_not_read() -> None:
     assert (end.code, end.output) == (0, b"done\n")
 
 
-def test_what_it_is_to_read_stands_on_no_command_line() -> None:
+def test_the_programs_input_is_on_no_command_line() -> None:
     running = _reads(b"hunter2\n", *_python("import sys, time; sys.stdin.read(); print('read'); time.sleep(600)"))
     try:
         wait_until(lambda: any(b"time.sleep(600)" in each for each in _lines()), "the program runs")

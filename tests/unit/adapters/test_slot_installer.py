@@ -280,7 +280,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 
 
 @pytest.mark.parametrize("is_connected", [True, False])
-def test_wherever_it_is_killed_or_the_power_goes_the_old_or_the_new_version_runs_whole_and_is_named(
+def test_after_a_kill_or_power_cut_the_old_or_the_new_version_runs_and_is_named(
     site: tuple[Path, Path, bytes], store: SqliteStore, tmp_path: Path, is_connected: bool
 ) -> None:
     slots, first, package = site

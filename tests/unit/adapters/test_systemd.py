@@ -77,7 +77,7 @@ def test_a_status_is_one_line(manager_socket: socket.socket) -> None:
     assert _received(manager_socket) == ["STATUS=relay: up READY=0", "STOPPING=1"]
 
 
-def test_an_agent_that_begins_anew_in_its_process_says_nothing_of_an_end(manager_socket: socket.socket) -> None:
+def test_an_agent_that_restarts_in_its_process_announces_no_stop(manager_socket: socket.socket) -> None:
     manager = Systemd(_environment(manager_socket))
     manager.stays()
     manager.stopping()

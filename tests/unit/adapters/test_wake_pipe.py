@@ -9,7 +9,7 @@ from covey.adapters.wake_pipe import WakePipe, wake_agent
 from tests.waiting import GUARD_S
 
 
-def test_who_listens_is_woken_and_hears_no_more_once_closed(tmp_path: Path) -> None:
+def test_a_listener_is_woken_until_it_is_closed(tmp_path: Path) -> None:
     path, woken = tmp_path / "wake.pipe", Event()
     pipe = WakePipe(path, woken.set)
     for _ in range(2):

@@ -131,7 +131,7 @@ def test_a_device_with_an_account_asks_at_once_and_is_called_what_the_file_says(
     assert covey("config", "get", *state, "label").stdout.strip() == "gateway-1"
 
 
-def test_a_file_says_whom_its_device_obeys_and_what_these_may_have_it_do(
+def test_an_invite_file_names_the_operators_and_the_actions_they_may_order(
     hub: Here, files: Path, tmp_path: Path
 ) -> None:
     hub.ok("config", "unset", "broker.password_file")

@@ -346,7 +346,7 @@ def _ordered_by_lee(kim: Here) -> str:
 
 
 @pytest.mark.slow
-def test_a_second_operator_is_told_whom_results_go_to(kim: Here) -> None:
+def test_a_second_operator_learns_who_receives_the_results(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     who = f"{LEE.signing_public.hex()[:8]} lee, who ordered it"
     shown = kim.ok("orders", given[:8])
@@ -360,7 +360,7 @@ def test_a_second_operator_is_told_whom_results_go_to(kim: Here) -> None:
 
 
 @pytest.mark.slow
-def test_a_device_shows_what_it_has_done_itself_whoever_else_is_told(kim: Here) -> None:
+def test_a_device_shows_its_own_results_even_if_others_receive_them(kim: Here) -> None:
     given = OperationId(bytes.fromhex(_ordered_by_lee(kim)))
     with open_device(find_state(str(kim.state))) as device, device.store.transaction():
         place = device.pick_group(None).group_id, given, LEE.signing_public

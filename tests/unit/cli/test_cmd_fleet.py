@@ -112,7 +112,7 @@ def test_a_device_that_went_back_is_shown_until_the_action_ends_well(hub: Here) 
 
 
 @pytest.mark.slow
-def test_a_board_stands_behind_its_gateway_and_what_waits_says_why(hub: Here) -> None:
+def test_the_fleet_lists_a_board_under_its_gateway_with_the_reason_why_messages_wait(hub: Here) -> None:
     [lee] = [each for each in hub.json("fleet")["devices"] if each["label"] == "lee"]
     own = next(each["key"] for each in hub.json("fleet")["devices"] if each["presence"] == "itself")
     assert (lee["gateway"], lee["missing"], lee["version"]) == ("", 0, "")

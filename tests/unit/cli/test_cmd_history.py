@@ -74,7 +74,7 @@ def test_a_checkpoint_is_proposed_shown_and_proved(ann: Here, tmp_path: Path) ->
     assert "part 1 of 1 of the state" in admin.ok("history", "show", proposed["id"])
 
 
-def test_a_profile_of_which_nothing_is_named_shows_the_groups_and_this_devices(ann: Here) -> None:
+def test_profile_without_arguments_shows_the_groups_and_this_devices(ann: Here) -> None:
     ann.ok("group", "profile", "--title", "Pumps", "--description", "north")
     shown = ann.ok("group", "profile").splitlines()
     assert [line.split()[-1] for line in shown[1:3]] == ["Pumps", "north"]
@@ -214,7 +214,7 @@ def test_a_fork_is_shown_as_a_proof(ann: Here) -> None:
 
 
 @pytest.mark.slow
-def test_whoever_imports_a_fork_is_told(ann: Here, tmp_path: Path) -> None:
+def test_importing_a_fork_is_reported(ann: Here, tmp_path: Path) -> None:
     ben, file = identity("ben"), str(tmp_path / "stick")
     with open_device(find_state(str(ann.state))) as device, device.store.transaction():
         group_id = device.pick_group(None).group_id

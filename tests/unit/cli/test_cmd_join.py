@@ -59,7 +59,7 @@ def _key(device: Here) -> bytes:
 
 
 @pytest.mark.slow
-def test_an_invite_names_whom_its_maker_obeys(kim: Here, pi: Here) -> None:  # accepts: 003.14
+def test_an_invite_names_the_operators_that_its_maker_obeys(kim: Here, pi: Here) -> None:  # accepts: 003.14
     uri, named = _invites(kim)
     assert named == ["kim"]
     asked = _asks(pi, uri, "--obey")
@@ -70,14 +70,16 @@ def test_an_invite_names_whom_its_maker_obeys(kim: Here, pi: Here) -> None:  # a
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--obey-nobody",)])
-def test_nobody_is_obeyed_whom_no_person_has_accepted(kim: Here, pi: Here, words: tuple[str, ...]) -> None:
+def test_a_device_obeys_no_operator_that_its_owner_has_not_accepted(
+    kim: Here, pi: Here, words: tuple[str, ...]
+) -> None:
     uri, _ = _invites(kim)
     assert "obeys none of them" in _asks(pi, uri, *words).stderr
     assert _obeys(pi, uri) == set()
 
 
 @pytest.mark.slow
-def test_the_inviter_says_whom_else(kim: Here, pi: Here) -> None:
+def test_the_inviter_names_further_operators(kim: Here, pi: Here) -> None:
     assert sorted(_invites(kim, "--operator", "lee", "--operator", "kim")[1]) == ["kim", "lee"]
     uri, named = _invites(kim, "--operator", "none")
     assert named == []
@@ -91,7 +93,7 @@ def test_the_inviter_says_whom_else(kim: Here, pi: Here) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [_LEE, "none"])
-def test_the_owners_configuration_stands_above_any_invite(kim: Here, pi: Here, own: str) -> None:
+def test_the_owners_configuration_overrides_any_invite(kim: Here, pi: Here, own: str) -> None:
     uri, _ = _invites(kim)
     pi.ok("config", "set", "operations.operators", own)
     assert "its configuration says" in _asks(pi, uri, "--obey").stderr
@@ -123,7 +125,7 @@ def test_what_was_accepted_is_shown_with_whose_invite_that_was(kim: Here) -> Non
 
 
 @pytest.mark.slow
-def test_a_further_joining_begins_anew(kim: Here, pi: Here) -> None:
+def test_another_join_starts_over(kim: Here, pi: Here) -> None:
     uri, _ = _invites(kim)
     _asks(pi, uri, "--obey")
     second, _ = _invites(kim)

@@ -96,7 +96,7 @@ def test_an_ordinary_group_is_never_made_personal(laptop: Here) -> None:
     assert laptop.covey("group", "create", "--mode", "personal").code == 2
 
 
-def test_what_own_devices_say_stands_in_the_history(laptop: Here) -> None:
+def test_statements_of_own_devices_are_in_the_history(laptop: Here) -> None:
     laptop.ok("own", "preference", "theme", "dark")
     entry = json.loads(laptop.ok("history", "log", "--json"))
     assert (entry["kind"], entry["text"]) == ("preference", "theme = dark")

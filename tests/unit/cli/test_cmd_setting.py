@@ -49,7 +49,7 @@ def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -
 
 
 @pytest.mark.slow
-def test_what_went_back_by_itself_is_told_wherever_a_person_looks(kim: Here) -> None:
+def test_a_setting_that_reverted_itself_is_shown_in_every_view(kim: Here) -> None:
     kim.ok("setting", "set", "presence.interval_seconds", "60")
     _agent_runs(kim)
     _agent_runs(kim)

@@ -48,7 +48,7 @@ def test_a_definition_is_read() -> None:
     assert action.invocation(given, {}).argv[2:] == ("grafana.service", "--lines=7", "abc")
 
 
-def test_an_argument_stands_on_the_command_line_or_in_what_the_program_reads() -> None:
+def test_an_argument_is_on_the_command_line_or_in_the_input() -> None:
     moved = _WHOLE.replace(', "{name}"]', "]").replace("seconds = 30", 'seconds = 30\ninput = "{name}\\n"')
     action = read_action("restart-service", moved, "restart-service.toml")
     found = action.invocation({"unit": "grafana.service", "lines": "7"}, {"name": "abc"})

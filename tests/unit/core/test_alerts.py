@@ -88,7 +88,7 @@ def test_what_trickles_in_is_gathered() -> None:
     assert len(notices) <= 1 + 900_000_000 // ALERT_PAUSE_US
 
 
-def test_a_clock_that_is_set_back_silences_nothing_for_good() -> None:
+def test_a_clock_that_is_set_back_silences_no_alert_permanently() -> None:
     book = AlertBook()
     _look(book, {_subject(): _SILENT}, _START_US)
     assert len(_look(book, {_subject(): _SILENT}, _START_US - 86_400_000_000)) == 1
@@ -122,7 +122,7 @@ def test_a_message_waits_until_it_is_taken_and_the_waits_are_bounded() -> None:
     assert (queue.attempts, queue.error) == (0, "")
 
 
-def test_a_target_that_is_no_more_is_forgotten() -> None:
+def test_a_removed_target_is_forgotten() -> None:
     book = AlertBook()
     book.enqueue(_message(1), ["webhook", "mail"])
     book.enqueue(_message(2), ["mail"])

@@ -122,5 +122,5 @@ def test_keys_as_text_have_a_kind_and_a_checksum() -> None:
         ("x" * 500, "0a1b2c3d " + "x" * 31 + "\N{HORIZONTAL ELLIPSIS}"),
     ],
 )
-def test_a_label_stands_beside_the_name_and_is_harmless(label: str, shown: str) -> None:
+def test_a_label_is_shown_next_to_the_name_and_is_harmless(label: str, shown: str) -> None:
     assert labelled_name("0a1b2c3d", label) == shown

@@ -114,7 +114,7 @@ def test_an_acknowledgement_that_was_lost_with_its_process_is_given_by_the_next_
     assert _acknowledges_by_itself(ben) == []  # once for each process
 
 
-def test_only_who_was_heard_lately_is_told_anew(make: Make) -> None:
+def test_a_restarted_device_acknowledges_again_only_to_recent_senders(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     ann.blob(group_id, b"hello")
@@ -124,7 +124,7 @@ def test_only_who_was_heard_lately_is_told_anew(make: Make) -> None:
     assert _acknowledges_by_itself(ben) == []
 
 
-def test_an_acknowledgement_stays_due_while_the_relay_takes_no_more(make: Make) -> None:
+def test_an_acknowledgement_stays_due_while_the_relay_is_full(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     ann.blob(group_id, b"hello")

@@ -61,7 +61,7 @@ def test_losses_of_others_are_still_heard_after_a_false_one(make: Make) -> None:
     assert ben.store.counters.values()["lost_messages"] == 3
 
 
-def test_a_counter_that_can_grow_no_more_stays(make: Make) -> None:
+def test_a_counter_stays_at_its_maximum(make: Make) -> None:
     ann = make("ann")
     for amount in (MAXIMUM_COUNTER, 1, MAXIMUM_COUNTER, 2 * MAXIMUM_COUNTER):
         ann.store.counters.count("lost_messages", amount)

@@ -234,7 +234,7 @@ def test_a_relay_that_repeats_everything_makes_nobody_doubt(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_a_life_of_which_the_imprints_are_forgotten(make: Make) -> None:
+def test_a_restored_device_recovers_beyond_the_recipients_imprints(make: Make) -> None:
     """The recipient has had more messages since than it remembers: it holds the number, and cannot say for what."""
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -300,7 +300,7 @@ def test_a_recipient_that_lies_costs_an_incarnation_a_day(make: Make) -> None:
 
 
 @pytest.mark.parametrize("admitted", [False, True])
-def test_what_a_lost_life_let_go_of_comes_from_the_state_that_has_it_still(make: Make, admitted: bool) -> None:
+def test_a_restored_state_resends_what_the_lost_life_had_freed(make: Make, admitted: bool) -> None:
     """Its recipient has closed the number, and nothing came under it: that is no message which it holds.
 
     `admitted`: the lost life has told of the loss; else it has only gone on behind it.

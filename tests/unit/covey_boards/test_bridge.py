@@ -393,7 +393,7 @@ def test_a_stopped_gateway_says_that_its_boards_are_away(gateway: Gateway) -> No
 
 
 @pytest.mark.slow
-def test_what_went_wrong_on_a_board_is_seen_until_it_starts_anew(gateway: Gateway) -> None:
+def test_a_boards_error_is_shown_until_it_restarts(gateway: Gateway) -> None:
     gateway.run()
     gateway.board.say(messages.TROUBLE, "covey.json: what of \x1b[31m?" + 200 * "ä")
     gateway.run(6)

@@ -31,7 +31,7 @@ def _said(gateway: Gateway) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_what_a_board_says_at_each_of_its_starts_stands_without_a_gap(gateway: Gateway) -> None:
+def test_an_error_at_each_start_is_one_lasting_trouble(gateway: Gateway) -> None:
     assert _said(gateway) == {gateway.line.port: _TROUBLE}
     since_us = gateway.device.store.conditions.values()[LINE_CONDITION + gateway.line.port][1]
     for _ in range(3):

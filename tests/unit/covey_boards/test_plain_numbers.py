@@ -20,7 +20,7 @@ FILES = {
 }
 
 
-def test_a_number_stands_where_it_was_meant_and_its_definition_goes() -> None:
+def test_a_constant_is_replaced_by_its_number_and_its_definition_is_removed() -> None:
     plain = with_numbers(FILES)
     assert plain["shop.py"].splitlines()[1:5] == ["pass  # states", "pass", "KINDS = {1: 'ö'}", "TAKEN = 3"]
     assert "return 'ö', state == 16, 7, NAME, MOVED" in plain["shop.py"], "no number, or not the same one always"

@@ -121,7 +121,7 @@ def test_two_boards_behind_one_address_have_a_line_each() -> None:
     assert [line.port for line in network.open] == ["udp:192.0.2.7:7425", "udp:192.0.2.7:7426"]
 
 
-def test_a_board_that_starts_anew_is_on_the_line_that_it_had() -> None:
+def test_a_restarted_board_keeps_its_line() -> None:
     network = Network(Board(1))
     network.run(1)
     network.boards = (Board(2),)
@@ -138,7 +138,7 @@ def _hello(seed: int = 9, address: Address = HOME) -> bytes:
     return raw
 
 
-def test_who_has_not_shown_that_it_hears_us_gets_no_more_than_it_sent_and_nothing_unasked() -> None:
+def test_an_unproved_address_receives_at_most_as_many_bytes_as_it_sent() -> None:
     """A sender's address can be forged: nobody is to be flooded through us."""
     lines = UdpLines(random.Random("gateway").randbytes)
     rng, sent, answered = random.Random(2), 0, 0

@@ -94,7 +94,7 @@ def _asked(server: LanServer, request: bytes) -> bytes:
         b"\x00\xff nonsense",
     ],
 )
-def test_whoever_knows_no_hash_gets_a_status_and_nothing_else(server: LanServer, request_line: bytes) -> None:
+def test_a_client_without_a_hash_receives_only_a_status(server: LanServer, request_line: bytes) -> None:
     answer = _asked(server, request_line + b"\r\nHost: x\r\n\r\n")
     assert CONTENT[:64] not in answer
     assert answer.split(b"\r\n\r\n", 1)[-1] == b"" or answer.startswith(b"HTTP/1.1 4") or not answer
@@ -170,7 +170,7 @@ def test_an_index_is_given_and_the_file_after_it_by_one_connection(server: LanSe
         assert _read(peer, HASH, 0, len(CONTENT)) == CONTENT
 
 
-def test_whoever_asks_for_no_file_makes_room_for_whoever_comes(server: LanServer) -> None:
+def test_an_idle_client_gives_its_place_to_a_new_one(server: LanServer) -> None:
     held = [socket.create_connection((HOST, server.port), GUARD_S) for _ in range(LAN_CLIENTS)]
     try:
         for each in held:
@@ -285,7 +285,7 @@ def lying() -> Iterator[Callable[[bytes], int]]:
         b"HTTP/1.1 206 OK\r\n" + b"a: b\r\n" * 1_000 + b"\r\n",
     ],
 )
-def test_a_hostile_peer_ends_in_an_error_and_costs_no_more_than_was_asked_for(
+def test_a_hostile_peer_causes_an_error_and_sends_at_most_what_was_requested(
     lying: Callable[[bytes], int], answer: bytes
 ) -> None:
     with closing(LanPeer(HOST, lying(answer), OWN)) as peer, pytest.raises(PeerError):

@@ -60,7 +60,7 @@ def test_a_part_that_is_too_short_is_not_filled_up_with_the_next_one(tmp_path: P
     assert b"".join(pieces) == content[: CHUNK_BYTES + 1]
 
 
-def test_why_it_refuses_is_known_until_it_does_no_more(tmp_path: Path) -> None:
+def test_the_reason_of_a_refusal_is_known_until_it_ends(tmp_path: Path) -> None:
     folder, store = tmp_path / "store", ContentStore(DirectoryStore(tmp_path / "store"))
     folder.write_bytes(b"no folder")
     with pytest.raises(StorageError):

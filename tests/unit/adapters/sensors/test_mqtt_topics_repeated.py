@@ -119,7 +119,7 @@ def test_a_first_delivery_or_another_payload_is_a_reading() -> None:
         assert _committed(sensor)[0] == [3]
 
 
-def test_a_broker_that_uses_identifiers_anew_at_once_is_not_taken_to_repeat() -> None:
+def test_identifiers_that_a_broker_reuses_at_once_are_not_taken_for_repetitions() -> None:
     position = _position((1, 5), (1, 5))
     assert position == b""
     with _opened(position) as (broker, sensor):
@@ -157,7 +157,7 @@ def test_a_broker_that_sends_more_than_was_asked_for_repeats_none_of_it() -> Non
         wait_until(lambda: sensor.read() and broker.acknowledged == [*range(1, 101)])
 
 
-def test_a_new_session_brings_nothing_before_the_old_position_is_let_go_of() -> None:
+def test_a_new_session_reads_nothing_before_the_old_position_is_cleared() -> None:
     with _opened(_position((1, 5)), session=False) as (broker, sensor):
         measured = _read(sensor, lambda each: each.committed)
         assert (measured.position, measured.urgent, list(measured.readings)) == (b"", True, [])

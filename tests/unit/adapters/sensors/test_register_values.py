@@ -21,7 +21,7 @@ def _value(register: Register, *places: int, order: str = "ABCD") -> object:
     return found
 
 
-def test_what_stands_side_by_side_is_asked_for_together() -> None:
+def test_adjacent_registers_are_read_together() -> None:
     registers = (
         Register("c", 4, type="float32"),
         Register("a", 0, type="uint32"),

@@ -137,7 +137,7 @@ def test_what_is_left_out_is_counted_by_reason() -> None:
     assert not values.dropped()
 
 
-def test_whoever_publishes_makes_no_names_without_end() -> None:
+def test_publishers_can_create_a_limited_number_of_names() -> None:
     values = TopicValues((Topic("z/+"),))
     found = [values.readings(f"z/{n}", b"1", 0.0) for n in range(MAXIMUM_SENSOR_SERIES + 10)]
     assert sum(map(len, found)) == MAXIMUM_SENSOR_SERIES

@@ -112,7 +112,7 @@ def test_what_is_stale_comes_with_all_its_groups() -> None:
     assert (table.first_unread(_key(7)), table.first_unread(_key(1_200))) == (_key(8), _key(1_200))
 
 
-def test_a_row_is_stale_until_it_is_made_anew() -> None:
+def test_a_row_is_stale_until_it_is_rebuilt() -> None:
     table = FleetTable()
     table.set_members(_EAST, [(_key(each), "", False) for each in (1, 2, 3, 4)])
     assert _stale(table) == [_key(each) for each in (1, 2, 3, 4)]
@@ -129,7 +129,7 @@ def test_a_row_is_stale_until_it_is_made_anew() -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_was_read_is_shown_and_counted_beside_a_row_that_is_not_made_anew(is_first: bool) -> None:
+def test_readings_are_shown_and_counted_without_rebuilding_the_row(is_first: bool) -> None:
     table = _table(*([] if is_first else [_row(1), _row(2)]))
     table.set_members(_EAST, [(_key(1), "", False), (_key(2), "", True)])
     _says(table, 1, lost=4, lost_why="why", version="covey 1", clock="unsynchronised")

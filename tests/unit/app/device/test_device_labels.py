@@ -39,7 +39,7 @@ def _members(hub: Here) -> tuple[dict[str, str], dict[str, str]]:
     return own, other
 
 
-def test_what_waits_says_for_whom(hub: Here) -> None:
+def test_waiting_messages_name_their_recipient(hub: Here) -> None:
     _, pump = _members(hub)
     first = hub.json("outbox", "list")["shown"][0]
     assert (first["recipient"], first["label"]) == (pump["name"], pump["label"])
@@ -47,7 +47,7 @@ def test_what_waits_says_for_whom(hub: Here) -> None:
 
 
 @pytest.mark.slow
-def test_a_group_says_who_changed_it_and_whom(hub: Here) -> None:
+def test_a_group_shows_who_changed_which_member(hub: Here) -> None:
     own, pump = _members(hub)
     by = f"by {own['name']} hub: "
     assert f"{by}added {pump['name']} {_SHOWN}\n" in hub.ok("group", "diff")
@@ -72,7 +72,7 @@ def _manifest(hub: Here) -> GroupManifest:
         return read_manifest(database.execute("SELECT raw FROM group_manifest ORDER BY version DESC").fetchone()[0])
 
 
-def test_the_log_says_who_wants_whom_banned(hub: Here) -> None:
+def test_the_log_names_voter_and_target_of_a_ban(hub: Here) -> None:
     manifest = _manifest(hub)
     own, pump = (DeviceKey(bytes.fromhex(each["signing_public"])) for each in _members(hub))
     stranger = DeviceKey(bytes(32))

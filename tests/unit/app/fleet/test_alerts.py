@@ -141,7 +141,7 @@ def test_a_label_of_a_peer_is_one_line() -> None:
     assert "\x1b" not in text
 
 
-def test_who_leaves_the_fleet_is_silent_no_more() -> None:
+def test_a_device_that_left_the_fleet_raises_no_silence_alert() -> None:
     _, ended = _texts(_fleet(_device(1, "silent")), _fleet())
     assert ended == "gateway-1 is no longer in the fleet"
 

@@ -46,7 +46,7 @@ def test_threads_ask_one_device_which_takes_up_what_others_write(opened: _Opened
     assert (kept.run(_groups), opened.count) == (1, 1)
 
 
-def test_after_a_while_it_is_opened_anew_only_where_settings_or_state_are_others(
+def test_after_a_while_the_device_is_reopened_only_if_settings_or_state_changed(
     opened: _Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_device, "_LOOKED_S", 0.0)
@@ -63,7 +63,7 @@ def test_after_a_while_it_is_opened_anew_only_where_settings_or_state_are_others
     assert (kept.run(_groups), opened.count) == (0, 3)
 
 
-def test_after_a_failure_it_is_opened_anew_but_not_for_a_callers_mistake(opened: _Opened) -> None:
+def test_a_failure_reopens_the_device_but_a_callers_mistake_does_not(opened: _Opened) -> None:
     kept = KeptDevice(opened)
 
     def fails(error: Exception) -> None:

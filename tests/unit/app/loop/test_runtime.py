@@ -154,7 +154,7 @@ def test_what_arrives_is_committed_then_acknowledged(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("refusal", [PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE])
-def test_a_relay_that_takes_no_more_is_waited_for(agent: Agent, refusal: PublishRefusal) -> None:
+def test_the_runtime_waits_for_a_full_relay(agent: Agent, refusal: PublishRefusal) -> None:
     agent.turn(agent.delivery(b"hello"))
     agent.relay.refuses = refusal
     for _ in range(3):

@@ -62,7 +62,7 @@ def _refuses_secret(folder: Path, name: str) -> str:
     return ActionAnswer.from_wire(_served(folder, packet)).code
 
 
-def test_by_roots_own_definition_a_secret_stands_on_no_command_line(folder: Path) -> None:
+def test_roots_definition_puts_no_secret_on_a_command_line(folder: Path) -> None:
     assert _refuses_secret(folder, "line") == NOT_SECRET
     _write(folder / "operations.d" / "note.toml", _NOTE.replace(', "{line}"]', ']\ninput = "{line}"'))
     assert _refuses_secret(folder, "line") == NOT_STARTED

@@ -363,7 +363,7 @@ def test_what_the_agent_ends_is_reported(fleet: Fleet) -> None:
     assert fleet.ben.store.outbox.totals()[0] == 1
 
 
-def test_what_becomes_of_commands_is_counted(fleet: Fleet) -> None:
+def test_results_of_commands_are_counted(fleet: Fleet) -> None:
     for code in (0, 3):
         fleet.order()
         fleet.machine.turn()

@@ -102,7 +102,7 @@ def test_all_go_again_once_from_another_incarnation(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_who_reads_a_damaged_state_anew_remembers_whom_it_told(site: Site) -> None:
+def test_a_salvaged_state_remembers_who_received_reports(site: Site) -> None:
     orders = site.do()
     site.ben.stop()
     salvage(site.ben.path, site.ben.identity, Incarnation(site.ben.rng(INCARNATION_BYTES)), OUTBOX_BYTES, 1)
@@ -134,7 +134,7 @@ def test_what_goes_again_are_the_last_ones(site: Site, monkeypatch: pytest.Monke
     assert site.known() == orders[1:]
 
 
-def test_who_is_to_know_it_no_more_is_sent_nothing(site: Site) -> None:
+def test_a_device_that_may_no_longer_know_results_is_sent_none(site: Site) -> None:
     site.do()
     with site.ben.store.transaction():
         site.ben.store.sent_reports.note_lacking(site.ann.key, 1, 2**39)

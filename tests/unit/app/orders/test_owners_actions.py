@@ -35,7 +35,7 @@ def test_a_definition_is_read_by_its_name(folder: Path) -> None:
     assert (found.name, found.argv) == ("beep", ("/usr/bin/beep",))
 
 
-def test_another_definition_that_is_none_stands_in_nobodys_way(folder: Path) -> None:
+def test_a_malformed_definition_does_not_affect_others(folder: Path) -> None:
     _write(folder, "broken", "argv =")
     assert read_action_file(folder, "beep")
     with pytest.raises(ConfigurationError, match=r"broken\.toml"):

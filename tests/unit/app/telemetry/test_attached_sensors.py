@@ -174,7 +174,7 @@ def test_a_reading_that_no_table_could_hold_is_left_out_and_told(tmp_path: Path)
     assert site.noted()["sensor boiler"] == "up"
 
 
-def test_what_is_configured_no_more_is_forgotten(tmp_path: Path) -> None:
+def test_a_sensor_that_is_no_longer_configured_is_forgotten(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.run(1)
     site.role = site.new_role(site.shed)

@@ -158,7 +158,7 @@ def test_a_receiver_says_how_long_it_wants_to_be_left_alone(site: _Site) -> None
     assert site.runner.turn() == 8
 
 
-def test_a_message_that_is_refused_for_good_is_left_behind_alone(site: _Site) -> None:
+def test_a_permanently_refused_message_is_skipped_alone(site: _Site) -> None:
     site.land(7)
     poison = site.author.telemetry([("poison", "", BOOTED_US, 1)])
     site.collector.land(site.author.measure(1), poison, site.author.measure(1))
@@ -205,7 +205,7 @@ def test_a_planned_batch_that_is_gone_is_left_behind_too(site: _Site, monkeypatc
     assert [each.gap.reason for each in site.file.gaps("cloud")] == ["missing"]
 
 
-def test_a_vault_that_is_away_stops_nothing_for_good(site: _Site) -> None:
+def test_an_unreachable_vault_stops_no_door_permanently(site: _Site) -> None:
     site.land()
     site.is_away = True
     site.turns(2)

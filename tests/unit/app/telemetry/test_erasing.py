@@ -136,7 +136,7 @@ def test_a_device_sends_again_and_a_collector_goes_on(site: _TwoSenders) -> None
     )
 
 
-def test_what_is_old_goes_as_a_whole_and_what_is_left_of_it_stands_in_one_segment(site: _TwoSenders) -> None:
+def test_old_readings_are_deleted_and_the_rest_is_one_segment(site: _TwoSenders) -> None:
     site.land_both(5)
     old = _manifest(site).last_number
     site.gate.wait(40 * 86_400)

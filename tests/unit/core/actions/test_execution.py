@@ -182,7 +182,7 @@ def test_a_clock_that_has_just_started_is_waited_for(site: Site) -> None:
     site.begin(Moment(1_000, True, settled=False))
 
 
-def test_what_counts_no_more_when_its_turn_comes_is_not_done(site: Site) -> None:
+def test_a_command_that_no_longer_counts_at_its_turn_is_not_executed(site: Site) -> None:
     site.take(_command())
     site.counting.clear()
     assert site.refused() == (CommandState.REFUSED, results.REVOKED)
@@ -241,7 +241,7 @@ def test_after_a_crash_only_what_may_be_repeated_is(
     assert isinstance(site.execution.begin(site.counting, moment), Begun) == (outcome is None)
 
 
-def test_after_a_crash_what_may_no_more_be_done_is_unknown_and_not_refused(site: Site) -> None:
+def test_after_a_crash_a_forbidden_command_is_unknown_and_not_refused(site: Site) -> None:
     site.take(replace(_command(1, "dim", to="1"), deadline_us=1_500))
     site.begin()
     late = Moment(2_000, True)

@@ -76,7 +76,7 @@ def test_what_is_for_a_label_is_for_who_has_it_when_it_was_ordered_and_now() -> 
     assert _new([_OBEYS, ordered]) == ([], [])
 
 
-def test_a_wave_is_for_those_alone_whom_its_plan_is_for() -> None:
+def test_a_wave_targets_only_devices_of_its_plan() -> None:
     for_bob = Selector(SelectorKind.DEVICES, devices=(BOB.signing_public,))
     plans = [RollOut(whom, (Wave(percent=100),), 2, 900_000_000, 0) for whom in (for_bob, EVERYBODY)]
     waves = [said(ALICE, replace(order(number), roll_out=plan), _OBEYS) for number, plan in enumerate(plans)]

@@ -342,7 +342,7 @@ def test_a_file_that_comes_while_the_fetch_of_it_fails_is_opened_next(machine: M
     assert machine.run[:3] == [InstallerStep.FETCH, InstallerStep.FETCH, InstallerStep.VERSION]
 
 
-def test_what_is_here_and_cannot_be_opened_is_tried_once_more_and_no_more(machine: Machine) -> None:
+def test_a_local_file_that_cannot_be_opened_is_tried_once_more(machine: Machine) -> None:
     machine.staging = _Late()
     machine.begin()
     machine.fails[InstallerStep.FETCH] = 1
@@ -354,7 +354,7 @@ def test_what_is_here_and_cannot_be_opened_is_tried_once_more_and_no_more(machin
 @pytest.mark.parametrize("is_good", [True, False])
 @pytest.mark.parametrize("boots", [True, False])
 @pytest.mark.parametrize("ends", list(Ends))
-def test_wherever_the_power_goes_the_device_ends_on_the_old_or_the_new_and_says_on_which(
+def test_after_a_power_cut_the_device_is_on_the_old_or_the_new_version_and_says_which(
     tmp_path: Path, is_good: bool, boots: bool, ends: Ends
 ) -> None:
     points, reached = 0, True
@@ -462,7 +462,7 @@ def test_others_are_done_meanwhile_but_none_of_the_same_installer(machine: Machi
     assert begun is not None
 
 
-def test_what_has_begun_ends_even_where_its_owner_allows_it_no_more(machine: Machine) -> None:
+def test_a_started_installation_finishes_after_its_owner_forbids_it(machine: Machine) -> None:
     machine.is_good = False
     machine.go_on_until(InstallationPhase.TRIAL)
     machine.allowed = False

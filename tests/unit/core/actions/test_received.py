@@ -130,7 +130,7 @@ def test_no_board_reports_by_itself_and_no_gateway_for_what_is_no_board(fleet: F
     assert _kept(ann, group_id, order) == []
 
 
-def test_whoever_had_the_label_when_the_order_was_given_may_answer(fleet: Fleet) -> None:
+def test_a_device_with_the_label_at_the_time_of_the_order_may_answer(fleet: Fleet) -> None:
     ann, ben, group_id = fleet
     order = _ordered(ann, group_id, Selector(SelectorKind.LABEL, name="ben"))
     former = ann.node.groups.group(group_id).member(ben.key)

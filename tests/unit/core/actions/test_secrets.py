@@ -38,7 +38,7 @@ def _sealed(given: dict[str, str], seed: int = 1) -> bytes:
     return seal_arguments(given, recipients, *_ABOUT, random.Random(seed).randbytes)
 
 
-def test_those_whom_it_is_for_read_all_of_them_and_nobody_else_any() -> None:
+def test_only_the_targets_can_read_the_secret_arguments() -> None:
     sealed = SealedArguments.of(_sealed(_GIVEN), *_ABOUT)
     assert sealed.open(_BEN) == sealed.open(_MIA) == _GIVEN
     assert sealed.open(NoiseKeys((*_noise(7).keys, *_BEN.keys))) == _GIVEN, "by a retired key, too"

@@ -147,7 +147,7 @@ def test_a_member_that_is_no_admin_signs_nothing() -> None:
     assert found.why == "signed by 1 of 2; more than half have to sign it"
 
 
-def test_a_false_state_counts_for_nobody_whoever_has_signed_it() -> None:
+def test_a_false_state_counts_for_nobody_even_if_all_sign_it() -> None:
     correct = state_over(_HISTORY, _PINS, _ADMINS)
     [kept] = correct.settings["app.token"]
     for false in (
@@ -173,7 +173,7 @@ def test_a_state_is_named_by_its_digest_and_follows_what_it_covers_and_nothing_e
     assert (later.code, later.objection) == (STATE, STATE)
 
 
-def test_what_stands_beside_a_checkpoint_changes_nothing_of_it() -> None:
+def test_concurrent_operations_do_not_change_a_checkpoint() -> None:
     *parts, last = proposed(ALICE, _HISTORY, _PINS, _ADMINS)
     beside = _set("app.mode", "beside", titled)
     [found] = _found([*_HISTORY, beside, *parts, last, _agree(BOB, last)])
@@ -226,7 +226,7 @@ def test_what_is_void_signs_nothing_and_is_not_agreed_to() -> None:
     assert (covers.code, covers.objection) == ("", VOID), "for whom it covers is settled; this device does not sign it"
 
 
-def test_where_nobody_is_an_admin_operators_sign_those_whom_this_devices_owner_has_pinned() -> None:
+def test_without_admins_the_owners_pinned_operators_sign() -> None:
     *parts, last = proposed(ALICE, _HISTORY, _PINS, WITH_CAROL)
     every = [*_HISTORY, *parts, last]
     [half] = _found([*every, _agree(CAROL, last)], manifest=WITH_CAROL)

@@ -369,7 +369,7 @@ def test_who_gives_one_operation_now_and_then_keeps_a_newcomer_waiting_for_a_day
 
 
 @pytest.mark.slow
-def test_an_answer_that_takes_long_is_taken_whoever_was_asked_since(tmp_path: Path) -> None:
+def test_a_late_answer_is_accepted_after_another_member_was_asked(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     site, cem = hostile.site, hostile.site.cem
     for asked in (site.ben, site.ann):
@@ -406,7 +406,7 @@ def _without_proof(graph: HistoryGraph) -> HistoryGraph:
 
 
 @pytest.mark.slow
-def test_whom_the_group_lists_no_more_vouches_for_nothing(tmp_path: Path) -> None:
+def test_a_former_member_vouches_for_nothing(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     site, ann = hostile.site, hostile.site.ann.key
     with site.ben.store.transaction():

@@ -70,7 +70,7 @@ def test_who_has_put_a_file_that_its_disk_changed_has_the_rest_from_who_has_it(m
     assert members.opened(ann, offer) == content
 
 
-def test_a_torn_end_is_fetched_anew(members: Members) -> None:
+def test_a_torn_end_is_fetched_again(members: Members) -> None:
     """What a power cut leaves of a chunk is cut off: at most one chunk comes twice."""
     ann, ben = members.all[:2]
     offer = members.put(some_bytes(3 * CHUNK_BYTES))

@@ -95,7 +95,7 @@ def test_what_a_relay_brings_again_is_not_received_again(make: Make) -> None:
     assert _codes(three.ben) == ["rollback", "rollback"]
 
 
-def test_a_device_that_begins_anew_hears_nothing_of_another_time(make: Make) -> None:
+def test_a_restarted_device_ignores_messages_from_before(make: Make) -> None:
     three = Three(make)
     three.say(b"one")
     envelope = _to(three.ben, _said(three.ann))
@@ -139,7 +139,7 @@ def test_of_two_shared_groups_only_one_hears(make: Make) -> None:
     assert (_received(three.ann), _codes(three.ann)) == ([], ["unknown_group"])
 
 
-def test_so_many_and_no_more_are_said(make: Make) -> None:
+def test_a_sender_may_send_a_limited_number_of_ephemeral_messages(make: Make) -> None:
     three = Three(make)
     for number in range(EPHEMERAL_SAVED):
         three.say(b"%d" % number)
@@ -165,7 +165,7 @@ def test_what_a_relay_held_back_is_received_where_it_was_said_in_time(make: Make
 
 
 @pytest.mark.slow
-def test_a_member_that_keeps_no_rule_is_received_so_often_and_no_more(make: Make) -> None:
+def test_a_member_that_breaks_the_rules_is_received_within_its_limit(make: Make) -> None:
     three = Three(make)
     now_us = three.ben.now.wall_us
     window_s = 2 * _LIFETIME_S

@@ -62,7 +62,7 @@ def test_who_was_removed_gains_nothing_by_removing_others_too(goes_on: str) -> N
     assert _members(removal, rename, against_eldest, *late) == _keys(_ELDEST, _SECOND, _THIRD)
 
 
-def test_a_wish_counts_whoever_was_left_out_of_what_it_is_about() -> None:  # accepts: 000.26
+def test_a_removal_counts_although_its_target_removed_the_author() -> None:  # accepts: 000.26
     """The eldest is removed by two, and removes both, one after the other: they are still two."""
     first, second = _removes(_SECOND, _ELDEST), _removes(_THIRD, _ELDEST)
     in_return = _removes(_ELDEST, _SECOND)
@@ -130,7 +130,7 @@ def test_a_device_that_an_accomplice_lets_back_in_lets_nobody_in() -> None:  # a
     assert _members(*story) == _members(*story, old_rival) == _keys(_ELDEST, _SECOND, _THIRD)
 
 
-def test_a_member_goes_on_whom_a_void_manifest_removed_and_another_void_one_let_back() -> None:
+def test_a_member_that_void_manifests_removed_and_readmitted_stays() -> None:
     """By what counts it was a member all the time."""
     thrown_out = _removes(_FOURTH, _THIRD)
     let_back = _adds(_FOURTH, _THIRD, thrown_out)

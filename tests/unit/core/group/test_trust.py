@@ -175,7 +175,7 @@ def test_what_another_member_follows_is_not_replaced() -> None:
     assert {each.hash for each in trust.heads()} == {followed.hash, *(each.hash for each in last_first[-8:-1])}
 
 
-def test_who_means_ill_replaces_its_rivals_so_often_and_no_more() -> None:
+def test_a_hostile_issuer_replaces_its_manifests_a_limited_number_of_times() -> None:
     trust = GroupTrust(GROUP_ID, WITH_CAROL)
     accepted = 0
     for each in _rivals(WITH_CAROL, 2 * RIVALS_REPLACED):

@@ -89,7 +89,7 @@ def test_a_log_goes_on_whose_last_operation_was_forgotten(monkeypatch: pytest.Mo
         assert _offer(operations, SECOND) is None
 
 
-def test_a_manifest_that_is_held_no_more_is_looked_up_again() -> None:
+def test_a_dropped_manifest_is_looked_up_again() -> None:
     manifests = _Manifests()
     with empty_history() as operations:
         acceptance = Acceptance(operations, manifests.manifest)
@@ -115,7 +115,7 @@ def test_an_author_begins_so_many_logs_and_others_are_not_concerned() -> None:
         assert _offer(operations, FIRST) is None, "a member that has written nothing yet has its whole share"
 
 
-def test_whoever_lifts_a_limit_pays_until_nothing_is_left() -> None:
+def test_a_member_that_lifts_a_limit_pays_until_its_share_is_used_up() -> None:
     with empty_history() as operations:
         for number in range(2 * LOGS_OF_ONE):
             assert _offer(operations, _of_log(number), CAROL.signing_public) is None
@@ -130,7 +130,7 @@ def test_whoever_lifts_a_limit_pays_until_nothing_is_left() -> None:
         assert _offer(operations, _of_log(0, CAROL)) is None, "what it pays for others takes nothing of its own share"
 
 
-def test_whoever_follows_a_third_rival_pays_for_it() -> None:
+def test_an_author_that_follows_a_third_rival_pays_for_it() -> None:
     with empty_history() as operations:
         for each in (FIRST, SECOND, FORK):
             assert _offer(operations, each) is None

@@ -32,7 +32,7 @@ from tests.unit.core.history.conduct import (
 )
 
 
-def test_who_learns_of_anothers_removal_asks_it_for_no_more(make: Make) -> None:
+def test_a_device_stops_asking_a_member_once_it_learns_of_its_removal(make: Make) -> None:
     ann, ben, cat, dan = make("ann"), make("ben"), make("cat"), make("dan")
     found(ben, ann)  # they go on meeting in this one
     group_id = GroupId(settled(cat, ann, ben, dan))
@@ -58,7 +58,7 @@ def test_who_lacks_what_an_operation_follows_asks_for_it(make: Make) -> None:  #
     assert read_notes(cem, group_id) == ["heard by ben alone", "about that"]
 
 
-def test_a_newcomer_learns_everything_from_whomever_it_meets(make: Make) -> None:  # accepts: 003.02, 003.25, 003.81
+def test_a_newcomer_learns_everything_from_any_member(make: Make) -> None:  # accepts: 003.02, 003.25, 003.81
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben)
     for number in range(3):
@@ -323,7 +323,7 @@ def test_who_has_left_takes_nothing_and_asks_for_nothing(make: Make) -> None:  #
     assert ben.sends() == [], "nor does it say anything of the group when it starts"
 
 
-def test_who_learns_of_its_removal_by_what_an_operation_names_asks_for_no_more(make: Make) -> None:
+def test_a_device_stops_asking_once_an_operation_reveals_its_own_removal(make: Make) -> None:
     ann, ben, cat = make("ann"), make("ben"), make("cat")
     found(ben, ann)  # they go on meeting in this one
     group_id = GroupId(settled(cat, ann, ben))
@@ -339,7 +339,7 @@ def test_who_learns_of_its_removal_by_what_an_operation_names_asks_for_no_more(m
 
 
 @pytest.mark.slow
-def test_what_is_being_fetched_shows_and_from_whom(make: Make) -> None:  # accepts: 003.57
+def test_a_running_catch_up_shows_its_source(make: Make) -> None:  # accepts: 003.57
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     carry(ann, ben)

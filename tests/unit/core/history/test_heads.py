@@ -179,9 +179,7 @@ def test_who_takes_nothing_is_asked_all_the_same(make: Make) -> None:
 
 
 @pytest.mark.parametrize("renamings", [1, 2], ids=["of the same version", "of a later one"])
-def test_whoever_holds_other_heads_is_asked_for_them_although_something_waits_for_it(
-    make: Make, renamings: int
-) -> None:
+def test_a_member_with_other_heads_is_asked_even_with_messages_waiting(make: Make, renamings: int) -> None:
     """They may be why it takes nothing: who both together remove holds neither without the other (seed 730002867)."""
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -277,7 +275,7 @@ def _with_many_more(draft: GroupManifest, _epoch: bytes) -> GroupManifest:
     return draft
 
 
-def test_an_honest_pair_says_no_more_than_two_reports_and_a_request(make: Make) -> None:
+def test_an_honest_pair_exchanges_at_most_two_reports_and_a_request(make: Make) -> None:
     world = Stolen(make)
     world.sam.blob(world.group_id, b"hello")
     went = meet(world.ben, world.sam)

@@ -214,7 +214,7 @@ def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
     assert len(read_notes(ann, group_id)) == FORKS_OF_ONE + 2
 
 
-def test_whoever_follows_what_follows_a_third_rival_makes_it_wanted(make: Make) -> None:
+def test_an_operation_that_builds_on_a_third_rival_makes_the_device_request_it(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     rivals = [forge(ben, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]

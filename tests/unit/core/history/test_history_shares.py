@@ -51,7 +51,7 @@ def test_two_members_that_lift_each_others_limits_take_no_room_from_a_newcomer(m
     carry(ann, ben)
 
 
-def test_what_an_honest_member_follows_is_taken_though_liars_can_lift_no_more(make: Make) -> None:
+def test_operations_that_an_honest_member_follows_are_accepted_when_liars_have_no_share_left(make: Make) -> None:
     """A liar shows one member other logs than another; neither keeps out what the other one has followed."""
     ann, ben, mallory, eve = (make(name) for name in ("ann", "ben", "mallory", "eve"))
     group_id = GroupId(settled(ann, ben, mallory, eve))

@@ -39,7 +39,7 @@ def test_of_two_logs_with_one_tag_all_is_given(monkeypatch: pytest.MonkeyPatch) 
     assert both.with_tags(bytes(8)) == both, "and it does not ask with tags that say two things"
 
 
-def test_a_request_wants_so_many_by_their_ids_and_no_more() -> None:
+def test_a_request_names_a_limited_number_of_ids() -> None:
     ids = tuple(OperationId(number.to_bytes(ID_BYTES, "big")) for number in range(MAXIMUM_WANTED + 1))
     log = Log(DeviceKey(bytes(32)), Incarnation(bytes(8)))
     for make in (HistoryPull.to_wire, lambda pull: pull.with_tags(bytes(8)).to_wire()):

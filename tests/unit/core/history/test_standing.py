@@ -130,7 +130,7 @@ def test_what_a_member_wrote_that_left_counts(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_a_removal_stands_when_the_remover_has_left(make: Make) -> None:
+def test_a_removal_counts_after_the_remover_has_left(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     _write(mal, group_id, "known")

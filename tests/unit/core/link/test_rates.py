@@ -38,7 +38,7 @@ def test_a_bucket_in_debt_says_when_it_is_out_of_it() -> None:
     assert bucket.wait_us(wait_us) == 0
 
 
-def test_a_clock_that_stands_still_or_goes_back_gives_nothing() -> None:
+def test_a_clock_that_stops_or_goes_back_adds_no_tokens() -> None:
     bucket = TokenBucket(10, 100)
     bucket.spend(100, 5 * SECOND)
     assert bucket.wait_us(4 * SECOND) == bucket.wait_us(5 * SECOND) == SECOND // 10

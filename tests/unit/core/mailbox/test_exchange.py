@@ -25,7 +25,7 @@ from tests.mailbox_fleet import MailboxFleet, dropped_codes
 
 # accepts: 002.03, 002.04, 002.05, 002.06, 002.07, 002.08, 002.09, 002.12, 002.39, 002.40, 002.41
 @pytest.mark.slow
-def test_a_sender_that_is_gone_for_good_is_delivered_once_and_in_order(
+def test_messages_of_a_dead_sender_arrive_once_and_in_order(
     fleet: MailboxFleet,
 ) -> None:
     fleet.asleep = {"ben"}
@@ -87,7 +87,7 @@ def test_an_error_is_never_answered_with_one(fleet: MailboxFleet) -> None:
     assert not [each for each in fleet.answers(fleet.post) if isinstance(each, Error)]
 
 
-def test_a_mailbox_that_forgot_its_sessions_is_greeted_anew(fleet: MailboxFleet) -> None:
+def test_a_device_greets_a_mailbox_again_that_lost_its_sessions(fleet: MailboxFleet) -> None:
     fleet.post.restart()
     fleet.serve(fleet.post)
     fleet.asleep = {"ben"}

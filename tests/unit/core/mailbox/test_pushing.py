@@ -121,7 +121,7 @@ def test_what_a_restored_mailbox_had_kept_is_pushed_again(fleet: MailboxFleet) -
     assert _kept(fleet) == 2
 
 
-def test_a_clock_that_was_wrong_costs_another_push_and_no_more(fleet: MailboxFleet) -> None:
+def test_a_wrong_clock_costs_one_more_push(fleet: MailboxFleet) -> None:
     right = fleet.ann.now
     fleet.ann.now = Now(right.monotonic_us, right.wall_us + 10**15)
     _say(fleet, b"one")

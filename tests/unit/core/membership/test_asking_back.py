@@ -82,7 +82,7 @@ def test_who_is_out_for_all_asks_in_vain_and_seldom(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_who_was_let_in_again_by_a_lost_life_brings_that_to_whoever_tells_it_of_its_removal(make: Make) -> None:
+def test_a_device_readmitted_by_a_lost_life_proves_it_to_members_that_report_its_removal(make: Make) -> None:
     """Its inviter was restored, nobody else had heard of it, and members who know of the removal hear nothing of it."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)

@@ -58,7 +58,7 @@ def test_a_removed_device_that_knows_is_forgotten(make: Make) -> None:
     assert ann.store.departures.addresses() == []
 
 
-def test_who_is_removed_no_longer_notifies_whom_it_had_removed(make: Make) -> None:
+def test_a_removed_device_no_longer_notifies_the_devices_it_removed(make: Make) -> None:
     """What it did counts no more: that device is a member, and hears nothing of who is none."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id, other = found(ann, ben, mal), found(ann, ben)
@@ -94,7 +94,7 @@ def test_who_is_removed_owes_nothing_to_those_who_are_out_with_it(make: Make) ->
     assert ben.store.departures.addresses() == []
 
 
-def test_who_is_removed_leaves_it_to_members_to_tell_whom_it_had_removed(make: Make) -> None:
+def test_a_removed_device_leaves_notices_of_its_own_removals_to_members(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     ben.blob(group_id, b"never comes")
@@ -122,7 +122,7 @@ def _relabel(device: Device, group_id: GroupId) -> None:
         device.node.actions.change(group_id, lambda draft, _: edit(draft), device.now)
 
 
-def test_who_was_let_in_again_by_what_is_void_hears_it_from_whoever_did_that(make: Make) -> None:
+def test_a_device_readmitted_by_a_void_manifest_learns_it_from_its_issuer(make: Make) -> None:
     """Others never heard of it: ann has banned mal, and removed ben, who did not know and has let mal in again."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id, _ = found(ann, ben, mal), found(ann, ben)
@@ -407,7 +407,7 @@ def test_a_join_request_goes_again_and_again_while_its_invite_lives(make: Make) 
     assert INVITE_US - times[-1] <= JOIN_RETRY_US + 1_000_000
 
 
-def test_a_request_that_may_wait_goes_no_more_often_than_anything_else(make: Make) -> None:
+def test_a_request_that_may_wait_is_repeated_as_rarely_as_other_messages(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann)
     with ann.store.transaction():

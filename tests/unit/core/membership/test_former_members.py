@@ -119,9 +119,7 @@ def test_a_removed_device_that_holds_a_rival_of_its_removal_is_notified(make: Ma
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 20])
-def test_a_removed_device_that_is_behind_nobody_is_notified_by_whoever_it_shares_another_group_with(
-    make: Make, ahead: int
-) -> None:
+def test_members_of_another_shared_group_notify_a_removed_device_that_is_not_behind(make: Make, ahead: int) -> None:
     """It was restored to before its removal, and has issued as many versions since as the others, or many more."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id, other = found(ann, ben, cid), found(ben, cid)

@@ -134,7 +134,7 @@ def test_one_invite_lets_one_device_in(make: Make) -> None:
     assert labels(hub, group_id) == {"hub", "one"}
 
 
-def test_whom_the_group_does_not_take_keeps_nobody_out(make: Make) -> None:
+def test_a_refused_joiner_keeps_nobody_out(make: Make) -> None:
     hub = make("hub")
     group_id = create(hub)
     banned = knock(hub, "banned", prepare(hub, group_id, "banned"))

@@ -53,7 +53,7 @@ def _remove_amid_a_conflict(
 
 
 @pytest.mark.slow
-def test_who_is_removed_amid_a_conflict_answers_whom_it_takes_to_be_out(make: Make) -> None:
+def test_a_device_removed_during_a_conflict_answers_devices_that_it_believes_removed(make: Make) -> None:
     """How the conflict ended nobody tells it: of two that removed each other it believes in the wrong one."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
     group_id = found(ann, ben, cid, mal)
@@ -70,7 +70,7 @@ def test_who_is_removed_amid_a_conflict_answers_whom_it_takes_to_be_out(make: Ma
     assert _waiting(right, mal) == []
 
 
-def test_who_is_out_answers_whom_it_takes_to_be_out_though_no_notice_of_it_has_come(make: Make) -> None:
+def test_a_former_member_answers_devices_that_it_believes_removed_without_a_notice(make: Make) -> None:
     """Each was removed by another at once, and ben does not know it; word of a loss makes its author no visitor."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
     group_id = found(ann, ben, cid, mal)
@@ -263,7 +263,7 @@ def test_what_a_device_had_for_members_ends_though_they_share_another_group_by_t
 
 
 @pytest.mark.slow
-def test_who_is_behind_asks_whom_it_lists_though_something_waits_there(make: Make) -> None:
+def test_a_device_that_is_behind_asks_listed_members_even_with_messages_waiting(make: Make) -> None:
     """The other was removed by a life that is gone: it takes nothing of what waits, and alone knows of that."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id, other = found(ann, ben, cid), found(ann, cid)

@@ -221,7 +221,7 @@ def _own(group: GroupManifest, device: Device) -> Member:
 
 
 @pytest.mark.slow
-def test_strangers_leave_room_for_whom_admins_let_in(make: Make) -> None:
+def test_strangers_leave_room_for_members_that_admins_add(make: Make) -> None:
     ann, eve = make("ann"), make("eve")
     group_id = opened(ann)
     crowd = [Member(identity(f"member {number}").keys) for number in range(SELF_JOINED_MEMBERS - 1)]
@@ -258,7 +258,7 @@ def test_visitors_take_up_a_bounded_room_for_a_bounded_time(make: Make) -> None:
     assert members(ann, group_id) == {ann.key, late.key}
 
 
-def test_whoever_is_in_it_or_made_the_uri_does_not_ask(make: Make) -> None:
+def test_members_and_the_maker_of_the_uri_do_not_ask_to_join(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = opened(ann)
     join(ben, group_id, ann)

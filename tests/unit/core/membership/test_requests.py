@@ -87,7 +87,7 @@ def _invitations(device: Device) -> list[tuple[str, str]]:
     return [(each.about["state"], each.about["device"]) for each in kept if each.kind == "invitation"]
 
 
-def test_what_becomes_of_an_invitation_is_an_event_once(make: Make) -> None:
+def test_the_outcome_of_an_invitation_is_reported_once(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
     second = GroupId(create(ann))
@@ -173,7 +173,7 @@ def test_nor_can_many(make: Make) -> None:
     assert codes(ben) == ["limit"] * (MAXIMUM_GROUP_REQUESTS_OF_ONE - 1)
 
 
-def test_whom_nobody_can_invite(make: Make) -> None:
+def test_members_and_strangers_cannot_be_invited(make: Make) -> None:
     ann, ben, eve = make("ann"), make("ben"), make("eve")
     first = found(ann, ben)
     for member, words in ((ben, "in that group already"), (eve, "in no group with this one")):
@@ -193,7 +193,7 @@ def offered(device: Device) -> list[GroupId]:
     return [each.group_id for each in found]
 
 
-def test_a_declined_group_stays_declined_whoever_invites_again(make: Make) -> None:  # accepts: 003.20
+def test_a_declined_group_stays_declined_when_another_member_invites(make: Make) -> None:  # accepts: 003.20
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     found(ann, ben, cem)
     second, third = GroupId(b"2" * 32), GroupId(b"3" * 32)

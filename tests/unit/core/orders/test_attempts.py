@@ -40,7 +40,7 @@ def test_where_one_operator_is_enough_no_approval_is_an_attempt() -> None:
     assert _attempts([first, said(MALLORY, Approval(first.id), first)]) == {}
 
 
-def test_what_was_forgotten_here_is_told_of_no_more() -> None:
+def test_deleted_orders_are_no_longer_reported() -> None:
     first = said(MALLORY, order(1))
     second = replace(said(MALLORY, order(2), first), log=first.log, number=2, previous=first.id)
     with empty_history() as tables:
@@ -51,7 +51,7 @@ def test_what_was_forgotten_here_is_told_of_no_more() -> None:
         assert attempts(tables, GROUP_ID, _BY_ALICE, ()) == {(MALLORY.signing_public, NO_OPERATOR): tries[1:]}
 
 
-def test_whoever_is_an_operator_by_now_is_not_told_of() -> None:
+def test_an_author_that_has_become_an_operator_is_not_reported() -> None:
     early = said(BOB, order())
     assert _attempts([early]) == {(BOB.signing_public, NO_OPERATOR): 1}
     assert _attempts([early, said(ALICE, adds(BOB), early)]) == {}

@@ -55,7 +55,7 @@ def test_both_see_the_same_words_and_the_joiner_is_admitted(meeting: Meeting) ->
     assert all(bytes(BEN.signing_public) not in raw and b"password" not in raw for raw in meeting.seen)
 
 
-def test_whoever_comes_second_is_refusals() -> None:
+def test_the_joiner_may_start_before_the_inviter() -> None:
     joining = joiner()
     for _ in range(3):  # nobody listens: the relay forgets them
         assert len(list(Meeting(inviter(), joining).from_joiner())) == 1

@@ -35,7 +35,7 @@ from covey.limits.pairing import (
 from tests.meeting import ANN, BEN, CODE, GROUP, SHOWN, START_US, Meeting, inviter, joiner, proof_of, rng
 
 
-def test_a_wrong_code_costs_a_try_and_no_more() -> None:
+def test_a_wrong_code_costs_one_try() -> None:
     meeting = Meeting(inviter(), joiner(code=b"42-abandon-zero-river"))
     for _ in range(3):
         meeting.round()

@@ -192,7 +192,7 @@ def test_a_board_may_restart_more_often_than_links_are_remembered(
     assert fleet.collector.store.received.count(fleet.board.key) <= 3
 
 
-def test_a_board_far_ahead_is_told_where_it_stands(fleet: Fleet) -> None:
+def test_a_board_far_ahead_learns_its_position(fleet: Fleet) -> None:
     fleet.forward(fleet.telemetry())
     fleet.carry()
     fleet.forward(fleet.board.sealed(fleet.collector.identity.keys, fleet.group_id, messages.TELEMETRY, BATCH, 20_000))

@@ -89,7 +89,7 @@ def test_what_others_set_comes_back() -> None:
     assert _holds([_OPERATOR, before, narrower, removal]) == "full", "what is for some replaces nothing that is for all"
 
 
-def test_whoever_knew_that_it_is_no_operator_takes_nothing_back() -> None:
+def test_an_author_that_knew_of_its_removal_replaces_nothing() -> None:
     first = said(BOB, _mode("full"), _OPERATOR)
     removal = said(ALICE, removes(BOB), first)
     later = said(BOB, _mode("off"), removal)

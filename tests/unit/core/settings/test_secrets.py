@@ -41,7 +41,7 @@ def _open(content: bytes, keys: NoiseKeys = _BEN) -> object:
     return SealedValue.of(content, _GROUP, _AUTHOR, _KEY, EVERYBODY).open(keys)
 
 
-def test_only_those_read_it_whom_it_is_for_and_by_a_retired_key_too() -> None:
+def test_only_its_targets_read_a_secret_even_with_a_retired_key() -> None:
     sealed = _sealed("hunter2")
     assert _open(sealed) == _open(sealed, _MIA) == "hunter2"
     assert _open(sealed, NoiseKeys((*_noise(7).keys, *_BEN.keys))) == "hunter2"

@@ -281,7 +281,7 @@ def test_the_largest_merged_segment_by_number_of_records_opens() -> None:
 
 
 @pytest.mark.slow
-def test_no_more_is_packed_into_a_segment_than_a_reader_inflates() -> None:
+def test_a_packed_segment_stays_within_what_a_reader_inflates() -> None:
     mib = bytes(1_000_000)
     opened = [OpenedSegment((_landed([mib], number),)) for number in range(1, 41)]
     count = segments.fitting(opened)

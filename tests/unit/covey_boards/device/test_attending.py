@@ -232,7 +232,7 @@ def test_without_a_gateway_it_measures_again_after_a_while(small: Small, operato
     assert valve.opened == ["3"], "what became of it is on flash"
 
 
-def test_an_error_starts_the_board_anew() -> None:
+def test_an_error_restarts_the_board() -> None:
     for end in (lambda board: board.out_of_memory(), lambda board: board.failed(OSError(5))):
         files = simulation.Files()
         board = attending.Attending(identity.load_identity(files), files, None, b"", 0)
@@ -286,7 +286,7 @@ def test_what_was_cut_off_goes_on(small: Small, operator: Identity, flash: Files
 
 @pytest.mark.parametrize(("place", "state"), [(3, updating.RUNS), (4, updating.TRIED), (5, updating.FAILED)])
 @pytest.mark.parametrize("free", [4_000, 40_000])
-def test_how_a_known_firmware_stands_is_said_beside_all_else(
+def test_the_state_of_a_known_firmware_is_reported_during_normal_work(
     small: Small, operator: Identity, monkeypatch: pytest.MonkeyPatch, place: int, state: int, free: int
 ) -> None:
     monkeypatch.setattr(core.gc, "mem_free", lambda: free)

@@ -318,7 +318,7 @@ def test_hostile_bytes_and_messages_leave_the_board_in_step(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_trouble_is_told_until_it_is_over_and_a_lasting_one_for_good() -> None:
+def test_a_trouble_is_reported_until_it_ends_and_a_permanent_one_always() -> None:
     class Loose:
         connected = True
 

@@ -26,7 +26,7 @@ def _talk(board: failing.Failing, gateway: link_machine.Link, seconds: float, no
     return lines
 
 
-def test_it_says_why_and_starts_anew_after_a_while() -> None:
+def test_a_failing_board_says_why_and_restarts_after_a_while() -> None:
     board = failing.Failing("start: OSError 28", 0)
     lines = _talk(board, link_machine.Link(b"of-a-gw0"), 31)
     assert lines == [[messages.TROUBLE, "start: OSError 28"]]
@@ -44,7 +44,7 @@ def test_it_obeys_a_restart_and_nothing_else() -> None:
     _talk(board, gateway, 5)
 
 
-def test_what_fails_here_starts_anew_at_once() -> None:
+def test_memory_shortage_and_failures_request_a_restart() -> None:
     for end in (lambda board: board.out_of_memory(), lambda board: board.failed(OSError(5))):
         board = failing.Failing("x", 0)
         end(board)

@@ -226,7 +226,7 @@ def test_at_whatever_write_the_power_goes_there_is_one_effect_at_most(
 
 
 @pytest.mark.slow
-def test_whoever_is_not_pinned_and_whatever_was_changed_orders_nothing(operator: Identity, valve: Valve) -> None:
+def test_unpinned_authors_and_changed_orders_are_refused(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     stranger = identity("stranger")
     refused = site.give(site.command(stranger))

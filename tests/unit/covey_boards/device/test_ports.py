@@ -138,7 +138,7 @@ class Watchdog:
         self.fed += 1
 
 
-def test_the_clock_goes_on_when_its_counter_begins_anew(monkeypatch: pytest.MonkeyPatch, flat: Loader) -> None:
+def test_the_clock_continues_when_its_counter_wraps(monkeypatch: pytest.MonkeyPatch, flat: Loader) -> None:
     ticks = Ticks(_WRAP - 10)
     monkeypatch.setattr(time, "ticks_us", ticks.us, raising=False)
     monkeypatch.setattr(time, "ticks_diff", ticks.diff, raising=False)
@@ -248,9 +248,7 @@ def test_what_the_life_before_made_room_for_is_taken_once(
         assert given.pop() == (name, b""), "and never again, whatever comes of it"
 
 
-def test_the_console_takes_what_is_there_and_no_more_than_its_buffer(
-    monkeypatch: pytest.MonkeyPatch, flat: Loader
-) -> None:
+def test_the_console_reads_what_is_available_up_to_its_buffer(monkeypatch: pytest.MonkeyPatch, flat: Loader) -> None:
     """Without a byte that the line has, nothing waits; with the line gone, it is told."""
     ports = flat("ports")
     console = ports.Console.__new__(ports.Console)

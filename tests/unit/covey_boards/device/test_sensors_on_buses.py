@@ -227,7 +227,7 @@ def test_a_slow_sensor_that_cannot_begin_stops_no_other(monkeypatch: pytest.Monk
     assert [name for name, _ in failures] == ["_Slow"]
 
 
-def test_what_the_boards_page_prints_works_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_on_the_boards_page_work(monkeypatch: pytest.MonkeyPatch) -> None:
     page = DEVICE.parents[1].joinpath("README.md").read_text()
     examples = [json.loads(each) for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
     assert len(examples) == 4

@@ -170,7 +170,7 @@ def test_a_prefix_belongs_to_one_vault_and_is_empty_at_first(store: FailingS3, t
 
 
 @pytest.mark.slow
-def test_orphans_go_after_a_day_and_state_that_is_lost_is_made_anew(store: FailingS3, tmp_path: Path) -> None:
+def test_orphans_are_deleted_after_a_day_and_lost_state_is_rebuilt(store: FailingS3, tmp_path: Path) -> None:
     driver = Driver(tmp_path / "driver")
     driver.run(2)
     tables = driver.begin()  # never ended, as of a driver that is killed

@@ -77,7 +77,7 @@ def test_the_first_disciplined_clock_of_a_boot_counts_and_of_that_boot_alone(tmp
 
 
 @pytest.mark.slow
-def test_boots_are_bounded_and_a_lost_table_is_made_anew(tmp_path: Path) -> None:
+def test_boots_are_bounded_and_a_lost_table_is_rebuilt(tmp_path: Path) -> None:
     for boot in range(2 * BOOTS_KEPT):
         _commit(tmp_path, boot, ("a", str(boot), "synchronised", boot, _NOW_US + boot))
     update(tmp_path)
@@ -89,7 +89,7 @@ def test_boots_are_bounded_and_a_lost_table_is_made_anew(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_what_stands_in_a_delta_table_is_repaired_once_whatever_is_killed(tmp_path: Path) -> None:
+def test_a_delta_table_is_repaired_once_despite_kills(tmp_path: Path) -> None:
     slow = _NOW_US - 5 * _DAY_US
     mad: Row = ("m", "1", "unsynchronised", _NOW_US - 60_000_000, _NOW_US)
 

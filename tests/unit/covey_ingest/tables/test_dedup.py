@@ -99,7 +99,7 @@ def test_what_numbers_are_forgotten_is_asked_of_the_table_so_late_messages_are_n
 
 
 @pytest.mark.slow
-def test_numbers_that_are_ahead_of_the_table_are_made_anew(tmp_path: Path) -> None:
+def test_numbers_ahead_of_the_table_are_rebuilt(tmp_path: Path) -> None:
     _commit(tmp_path, 0, [("a", "x", 1), ("a", "x", 3)])
     update(tmp_path)
     expected = numbers_in(tmp_path).read_bytes()

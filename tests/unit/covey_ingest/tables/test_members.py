@@ -85,7 +85,7 @@ def test_a_group_is_called_as_its_highest_profile_says() -> None:
     ]
 
 
-def test_the_table_is_made_anew_where_rows_came_and_only_there(tmp_path: Path) -> None:
+def test_the_table_is_rebuilt_only_where_rows_arrived(tmp_path: Path) -> None:
     def commit(number: int, *said: tuple[float, bytes]) -> None:
         (tmp_path / "readings" / f"batch={number}").mkdir(parents=True)
         if said:

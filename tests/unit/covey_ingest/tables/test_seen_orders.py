@@ -53,7 +53,7 @@ def test_a_committed_batch_is_asked_for_once(tmp_path: Path) -> None:
     assert sift(tmp_path, "orders", _orders(["of 0", "of 1", "of 2", "of 3"])).dropped == [0, 1, 2]
 
 
-def test_it_is_made_anew_where_it_is_lost_or_ahead(tmp_path: Path) -> None:
+def test_a_lost_or_newer_state_is_rebuilt(tmp_path: Path) -> None:
     _commit(tmp_path, 0, rows=_orders(["a"]))
     _commit(tmp_path, 1, rows=_orders(["b"]))
     update(tmp_path)
@@ -64,7 +64,7 @@ def test_it_is_made_anew_where_it_is_lost_or_ahead(tmp_path: Path) -> None:
     assert sift(tmp_path, "orders", _orders(["a", "b"])).dropped == [0]
 
 
-def test_it_is_made_anew_where_it_is_damaged(tmp_path: Path) -> None:
+def test_a_damaged_table_is_rebuilt(tmp_path: Path) -> None:
     _commit(tmp_path, 0, rows=_orders(["a"]))
     update(tmp_path)
     seen_orders.path_in(tmp_path).write_bytes(b"zeroed by a power cut" * 1_000)

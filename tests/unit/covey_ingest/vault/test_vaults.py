@@ -74,7 +74,7 @@ def test_who_followed_one_vault_follows_another_as_well(scene: Scene) -> None:
     assert _rows(both, before, _latest(both, before)) == [(scene.south.key.vault_id.hex(), 1)]
 
 
-def test_a_vault_that_is_named_no_more_keeps_its_place(scene: Scene) -> None:
+def test_a_vault_that_is_no_longer_named_keeps_its_position(scene: Scene) -> None:
     both, north, south = (scene.stream(*each) for each in ((scene.north, scene.south), (scene.north,), (scene.south,)))
     start = _latest(both, {})
     for collector in (scene.north, scene.south):

@@ -321,7 +321,7 @@ def test_a_start_without_a_loss_changes_nothing(pair: tuple[DurableDevice, Durab
     [b"", bytes(_RECORD_BYTES), b"\xff" * 20 * _RECORD_BYTES, random.Random(1).randbytes(10_000)],
     ids=["empty", "zeros", "ones", "noise"],
 )
-def test_a_file_that_is_no_good_says_nothing_and_begins_anew(
+def test_a_damaged_file_says_nothing_and_is_replaced(
     pair: tuple[DurableDevice, DurableDevice, GroupId], content: bytes
 ) -> None:
     ann, ben, group_id = pair

@@ -52,7 +52,7 @@ def test_what_rests_on_a_lost_operation_goes_and_comes_again(tmp_path: Path) -> 
     assert len(operations.in_order(group_id)) == 6
 
 
-def test_what_orders_follow_is_found_anew(tmp_path: Path) -> None:
+def test_missing_frontiers_of_orders_are_recomputed(tmp_path: Path) -> None:
     """After an upgrade from a version that kept nothing of it, and after a salvage."""
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)

@@ -74,7 +74,7 @@ def test_what_was_rolled_back_is_forgotten(store: SqliteStore) -> None:
     assert store.imprints.newest(BEN, THEIRS, 9, LinkSeq(2)) == [ONE]
 
 
-def test_no_more_is_remembered_than_the_bound(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_within_its_bound(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.link.received.LINKS_REMEMBERED", 3)
     monkeypatch.setattr("covey.adapters.sqlite.link.imprints.LINKS_REMEMBERED", 3)
     authors = [DeviceKey(bytes([number]) * 32) for number in range(8)]

@@ -23,7 +23,7 @@ def _given(value: str) -> OrderedSetting:
 
 @pytest.mark.parametrize("length", [12, 900, 5_000])
 @pytest.mark.parametrize("overtaken", [True, False])
-def test_of_a_secret_that_holds_no_more_nothing_stays_in_the_file(tmp_path: Path, length: int, overtaken: bool) -> None:
+def test_a_replaced_secret_leaves_nothing_in_the_file(tmp_path: Path, length: int, overtaken: bool) -> None:
     ben = Device("ben", tmp_path)
     settings = ben.store.ordered_settings
     with ben.store.transaction():
