@@ -180,7 +180,7 @@ def test_a_group_that_was_not_committed_is_forgotten(make: Make) -> None:
 def test_a_full_inbox_is_not_acknowledged(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
-    monkeypatch.setattr("covey.adapters.sqlite.link.received.INBOX_BYTES", 10)
+    monkeypatch.setattr("covey.adapters.sqlite.link.inbox.INBOX_BYTES", 10)
     ann.blob(group_id, b"12345678")
     ann.blob(group_id, b"87654321")
     carry(ann, ben)

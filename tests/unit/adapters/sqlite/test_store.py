@@ -274,7 +274,7 @@ def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_inbox_is_bounded_and_consumed_once(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("covey.adapters.sqlite.link.received.INBOX_BYTES", 10)
+    monkeypatch.setattr("covey.adapters.sqlite.link.inbox.INBOX_BYTES", 10)
     with store.transaction():
         assert store.inbox.deliver(_message(LinkSeq(1), b"12345"), 7)
         assert store.inbox.deliver(_message(LinkSeq(2), b"67890"), 7)
