@@ -35,7 +35,7 @@ _BY_SUBJECT = {
         "rebuild": "a node made anew after a failed commit: 1,000 members, a million messages queued",
     },
     "fleet": {
-        "orders": "seconds from covey do to its result, against a request and its response by paho",
+        "orders": "seconds from covey order run to its result, against a request and its response by paho",
         "fanout": "seconds until 1,000 members have done one order and said so, against paho that asks as many",
         "page": "the fleet's page with 10,000 and 100,000 devices in Chromium: first paint, live, bytes, memory",
     },

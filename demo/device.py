@@ -72,7 +72,7 @@ class Device:
         self.author, self.noise_public = shown["signing_public"], shown["noise_public"]
         if broker is not None:
             password = broker.add_device(self.author)
-            self.ok("relay", "--url", url or broker.url, "--password-file", "-", feed=password)
+            self.ok("relay", "set", url or broker.url, "--password-file", "-", feed=password)
 
     def covey(self, *words: str, feed: str | bytes = "") -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""

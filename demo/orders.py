@@ -61,7 +61,7 @@ def carry_orders(fleet: Fleet, say: Callable[[str], None]) -> OrdersByStick:
     whom = ("--for", f"label:{device.name}")
     say(f"SIGKILL: broker; the operator sets {' '.join(_SETTING)} and orders {ACTION} for {device.name} all the same")
     setting = operator.json("setting", "set", *_SETTING, *whom)["id"]
-    command = operator.json("do", ACTION, *whom)["id"]
+    command = operator.json("order", "run", ACTION, *whom)["id"]
     operator.ok("history", "export", str(stick))
     device.ok("history", "import", str(stick))
     _wait(lambda: _has_obeyed(device, setting, command), f"{device.name} did not obey")

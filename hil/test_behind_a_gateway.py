@@ -129,7 +129,7 @@ def test_what_a_collector_hands_over_for_a_board_comes_when_it_has_gone(site: Si
         site.gateway.kill()
         for interval in (0.7, 0.3):
             words = json.dumps({"interval_seconds": interval})
-            site.hub.ok("send", "--text", words, "--to", site.board_key, "--hand-over", "--wait", "60")
+            site.hub.ok("message", "send", "--text", words, "--to", site.board_key, "--hand-over", "--wait", "60")
         site.hub.kill()
         site.gateway.start("run", "--no-sensors")
         wait_until(lambda: b'"interval_seconds": 0.3' in site.board.file("covey.json"), "the board has both, in order")

@@ -227,7 +227,7 @@ def test_from_the_sensor_to_the_table_and_closed_to_the_gateway(way: Way) -> Non
         assert hidden not in memory
         assert hidden not in files
 
-    way.collector.ok("send", "--to", "orchard", "--text", '{"interval_seconds": 7}')
+    way.collector.ok("message", "send", "--to", "orchard", "--text", '{"interval_seconds": 7}')
     wait_until(lambda: b'"interval_seconds": 7' in way.board.file("covey.json"), "the board has its new settings")
     way.board.kill()
     way.collector.end()

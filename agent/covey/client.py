@@ -67,7 +67,7 @@ class Client:
         return self._done(calls.status())
 
     def outbox(self, limit: int) -> dict[str, Any]:
-        """Return what `covey outbox ls --json` prints, with the oldest `limit` messages of each recipient."""
+        """Return what `covey message ls --json` prints, with the oldest `limit` messages of each recipient."""
         return self._done(calls.outbox(limit))
 
     def metrics(self, form: str = "openmetrics") -> str:

@@ -48,7 +48,7 @@ class AsyncClient:
         return await self._done(calls.status())
 
     async def outbox(self, limit: int) -> dict[str, Any]:
-        """Return what `covey outbox ls --json` prints, with the oldest `limit` messages of each recipient."""
+        """Return what `covey message ls --json` prints, with the oldest `limit` messages of each recipient."""
         return await self._done(calls.outbox(limit))
 
     async def metrics(self, form: str = "openmetrics") -> str:

@@ -183,7 +183,7 @@ class DamagedFileError(LocalError):
     def __init__(self, name: str) -> None:
         super().__init__(
             f"'{name}' was damaged on this disk",
-            hint="it is fetched anew, what is sound of it apart: 'covey content waiting' shows how far it is",
+            hint="it is fetched anew, what is sound of it apart: 'covey file list --waiting' shows how far it is",
         )
 
 

@@ -1,4 +1,4 @@
-"""Orders: from `covey do` to its result, through a broker on this machine, against a request and its response by paho.
+"""Orders: from `covey order run` to its result, through a local broker, against a request and its response by paho.
 
 Both have a program run at the other end. Ours is signed, sealed, stored at both ends before anything is done, done once
 whatever happens in between, and its result is acknowledged; the peer's is none of that.
@@ -38,12 +38,15 @@ def main() -> None:
     """Measure and print."""
     with TemporaryDirectory() as folder, Broker(Path(folder) / "broker") as broker:
         with _pair(Path(folder), broker) as operator:
-            whole = [_seconds(lambda: operator.ok("do", "hello", "--for", "label:shed", "--wait")) for _ in _rounds()]
+            whole = [
+                _seconds(lambda: operator.ok("order", "run", "hello", "--for", "label:shed", "--wait"))
+                for _ in _rounds()
+            ]
             inner = list(_inner(operator))
-        started = [_seconds(lambda: operator.ok("orders", "list")) for _ in _rounds()]
+        started = [_seconds(lambda: operator.ok("order", "list")) for _ in _rounds()]
         bare = _bare(broker)
     print(f"seconds, p50 of {_TIMES} (least to most)")
-    _print("covey do --wait, the command from its start to its end", whole)
+    _print("covey order run --wait, the command from its start to its end", whole)
     _print("  of which a command that only lists orders takes", started)
     _print("from the order's being written to its result's being stored", inner)
     _print("raw paho, request to response, connected already", bare)

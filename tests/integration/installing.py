@@ -105,7 +105,7 @@ class Fleet:
 
     def order(self, content: str) -> str:
         """Have all install something, and return the order's id."""
-        given = self.hub.json("put", self.file(content), "--for", "label:shed", "--action", "pump")
+        given = self.hub.json("file", "put", self.file(content), "--for", "label:shed", "--action", "pump")
         return str(given["order"]["id"])
 
     def outcome(self, order: str, *, restart: bool = False) -> tuple[str, str, str]:
@@ -117,7 +117,7 @@ class Fleet:
             if restart and shed.ended_by_itself:  # as a service manager does
                 shed.end()
                 shed.start("run", "--no-sensors")
-            [found] = self.hub.json("orders", order)["devices"]
+            [found] = self.hub.json("order", "show", order)["devices"]
             return found["outcome"] not in {"waiting", "asleep"}
 
         wait_until(is_over, "it has reported", idle_s=60)

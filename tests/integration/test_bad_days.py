@@ -36,7 +36,7 @@ def test_a_newer_database(alone: Gateway) -> None:
     with closing(sqlite3.connect(alone.state / "state.sqlite")) as database:
         database.execute("PRAGMA user_version = 9999")
         database.execute("PRAGMA application_id = 9999")
-    for words in (["status"], ["run"], ["send", "--text", "x"], ["metrics"]):
+    for words in (["status"], ["run"], ["message", "send", "--text", "x"], ["metrics"]):
         message = alone.fails(*words, code=78)
         assert "written by a newer Covey" in message
         assert "upgrade Covey" in message
@@ -44,12 +44,12 @@ def test_a_newer_database(alone: Gateway) -> None:
 
 def test_a_log_that_a_power_cut_left_is_emptied(alone: Gateway) -> None:
     """What an erasing commit had overwritten may still stand there: the cut came before the log was folded."""
-    alone.ok("relay", "--url", "mqtt://127.0.0.1:1")
+    alone.ok("relay", "set", "mqtt://127.0.0.1:1")
     alone.ok("group", "create")
     alone.start("run", "--no-sensors")
     wait_until(lambda: alone.json("status")["agent"] == "running", "the agent runs")
     for _ in range(5):
-        alone.ok("note", "kept in confidence")
+        alone.ok("history", "post", "kept in confidence")
     log = alone.state / "state.sqlite-wal"
     alone.end(signal.SIGKILL)
     assert b"kept in confidence" in log.read_bytes()
@@ -99,7 +99,7 @@ def test_a_port_of_something_else(alone: Gateway) -> None:
     """A server that is not MQTT: the agent says so, once, and goes on trying."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
-        alone.ok("relay", "--url", f"mqtt://127.0.0.1:{server.getsockname()[1]}")
+        alone.ok("relay", "set", f"mqtt://127.0.0.1:{server.getsockname()[1]}")
         alone.start("run", "--no-sensors")
         for _ in range(3):
             visitor, _ = server.accept()

@@ -107,5 +107,5 @@ def test_a_release_for_nobody_is_a_mistake(new_gateway: Callable[[str], Gateway]
     fleet.start()
     said = fleet.hub.fails("release", "create", fleet.file("good 2\n"), "--for", "label:nowhere", code=2)
     assert "nowhere" in said
-    assert fleet.hub.json("content", "ls") == []
+    assert fleet.hub.json("file", "list") == []
     assert fleet.hub.json("release", "list") == []

@@ -210,7 +210,7 @@ def test_a_sealed_key_is_not_asked_for(tmp_path: Path, enrol: Enrol, strict: Bro
 def test_the_command_line_all_the_way(tmp_path: Path, ca: FleetCa, server: tuple[Path, Path], strict: Broker) -> None:
     gateway = Gateway(tmp_path, "gateway")
     bundle = gateway.ok("broker", "enrol", gateway.author, "--ca", str(ca.folder))
-    gateway.ok("relay", "--url", strict.url, "--ca-file", str(server[0]), "--certificate", "-", feed=bundle)
+    gateway.ok("relay", "set", strict.url, "--ca-file", str(server[0]), "--certificate", "-", feed=bundle)
     assert (gateway.state / "relay.pem").stat().st_mode & 0o777 == 0o600
     found = {each["check"]: each for each in json.loads(gateway.covey("check", "--json").stdout)["findings"]}
     assert found["credential"]["level"] == "ok"

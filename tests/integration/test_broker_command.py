@@ -229,11 +229,11 @@ def test_a_certificate_in_two_files(tmp_path: Path, new_gateway: Callable[[str],
     place = bundle.index("-----BEGIN CERTIFICATE")
     key.write_text(bundle[:place])
     certificate.write_text(bundle[place:])
-    words = ("relay", "--certificate", str(certificate), "--key", str(key))
+    words = ("relay", "set", "--certificate", str(certificate), "--key", str(key))
     key.chmod(0o644)
     assert "chmod 600" in gateway.fails(*words, code=78)
     key.chmod(0o600)
     assert str(key) in gateway.ok(*words)
-    gateway.fails("relay", "--key", str(key), code=2)
-    gateway.fails("relay", "--certificate", "-", feed="a password", code=2)
-    gateway.fails("relay", "--certificate", str(certificate), code=78)  # without its key
+    gateway.fails("relay", "set", "--key", str(key), code=2)
+    gateway.fails("relay", "set", "--certificate", "-", feed="a password", code=2)
+    gateway.fails("relay", "set", "--certificate", str(certificate), code=78)  # without its key

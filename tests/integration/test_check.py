@@ -81,7 +81,7 @@ def test_configuration_and_keys(alone: Gateway) -> None:
 
 
 def test_an_open_folder_and_an_open_password(alone: Gateway) -> None:
-    alone.ok("relay", "--password-file", "-", feed="x")
+    alone.ok("relay", "set", "--password-file", "-", feed="x")
     alone.state.chmod(0o755)
     assert "chmod 700" in _findings(alone, "--offline", code=1)["identity"][2]
     alone.state.chmod(0o700)
@@ -148,7 +148,7 @@ def test_a_message_that_waits_for_days(new_gateway: Callable[[str], Gateway]) ->
     one.start("run", "--no-sensors")
     one.invite(two)
     one.end()
-    two.ok("send", "--text", "waits")
+    two.ok("message", "send", "--text", "waits")
     later = _Clock(SystemClock().wall_us() + 3 * 86_400_000_000, synchronised=True)
     device = Examined(StateFolder.at(two.state), later)
     (finding,) = [each for each in examine(device, offline=True) if each.check == "outbox"]
@@ -222,16 +222,16 @@ def test_actions_that_are_allowed_and_cannot_be_done(alone: Gateway) -> None:
 def test_a_relay_that_is_not_there(alone: Gateway) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    alone.ok("relay", "--url", f"mqtt://127.0.0.1:{port}")
+    alone.ok("relay", "set", f"mqtt://127.0.0.1:{port}")
     found = _findings(alone, code=1)
     assert found["relay"][:2] == ("error", f"nothing listens at 127.0.0.1:{port}")
     assert found["credential"][0] == "skipped"
-    alone.ok("relay", "--url", "mqtt://no-such-host.invalid")
+    alone.ok("relay", "set", "mqtt://no-such-host.invalid")
     assert "no address is known" in _findings(alone, code=1)["relay"][1]
 
 
 def test_a_port_of_something_else(alone: Gateway, silent_port: int) -> None:
-    alone.ok("relay", "--url", f"mqtts://127.0.0.1:{silent_port}")
+    alone.ok("relay", "set", f"mqtts://127.0.0.1:{silent_port}")
     found = _findings(alone, code=1)
     assert found["relay"][0] == "error"
     assert found["relay"][2]
@@ -259,11 +259,11 @@ def test_a_copy_of_this_device_elsewhere(new_gateway: Callable[[str], Gateway]) 
 @pytest.mark.broker
 def test_a_refused_password(new_gateway: Callable[[str], Gateway]) -> None:
     one = new_gateway("one")
-    one.ok("relay", "--password-file", "-", feed="wrong")
+    one.ok("relay", "set", "--password-file", "-", feed="wrong")
     found = _findings(one, code=1)
     assert found["relay"][0] == "ok"
     assert "user name and password" in found["credential"][1]
-    assert "covey relay --password-file" in found["credential"][2]
+    assert "covey relay set --password-file" in found["credential"][2]
 
 
 @pytest.mark.broker
@@ -281,7 +281,7 @@ def test_the_relays_certificate(tmp_path: Path, begins: int, ends: int, level: s
     chain, key = make_certificate(tmp_path / "tls", begins, ends)
     with Broker(tmp_path / "broker", certificate=(chain, key)) as broker:
         one = Gateway(tmp_path, "one", broker)
-        one.ok("relay", "--ca-file", str(chain))
+        one.ok("relay", "set", "--ca-file", str(chain))
         found = _findings(one, code=1 if level == "error" else 0)
         assert found["relay"][0] == level, found
         assert says in found["relay"][1]

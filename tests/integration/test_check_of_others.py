@@ -83,12 +83,12 @@ def test_the_check_takes_nothing_away(broker: Broker, new_gateway: Callable[[str
     two.start("run", "--no-sensors")
     wait_until(lambda: two.json("status")["relay"]["state"] == "up", "the relay is up")
     two.end()
-    one.ok("send", "--text", "waits at the broker")
+    one.ok("message", "send", "--text", "waits at the broker")
     wait_until(lambda: broker_has_answered(one), "the broker has it")
     one.end()
     assert [level for level, _, _ in _found(two, "acl")] == ["ok"]
     two.start("run", "--no-sensors")  # nobody is there to send it again
-    assert two.ok("recv", "--wait", "30") == "waits at the broker"
+    assert two.ok("message", "receive", "--wait", "30") == "waits at the broker"
     assert not [name for name in two.counters() if name.startswith("dropped")]
 
 

@@ -82,7 +82,7 @@ def test_events_go_on_over_a_restart_of_the_agent(agent: tuple[AsyncClient, Gate
                     break
         return found
 
-    one.ok("note", "first")
+    one.ok("history", "post", "first")
     assert asyncio.run(follow()) == ["first", "while nobody answers"]
 
     async def written() -> list[str]:
@@ -93,7 +93,7 @@ def test_events_go_on_over_a_restart_of_the_agent(agent: tuple[AsyncClient, Gate
 
 def _restart(one: Gateway) -> None:
     one.kill()
-    one.ok("note", "while nobody answers")
+    one.ok("history", "post", "while nobody answers")
     _run(one)
 
 

@@ -87,7 +87,7 @@ def test_what_a_program_says(site: Site) -> None:
     _prints("Send to the others", hub, "goes to 1")
     _prints("Say something that nobody keeps", shed, "heard by at most 1")
     _prints("Give the others a file", hub, "map.txt here\na map of the valley")
-    wait_until(lambda: "map.txt" in shed.ok("content", "ls"))
+    wait_until(lambda: "map.txt" in shed.ok("file", "list"))
     _prints("Is it well?", shed, "well")
     _prints("With asyncio: several things at once", shed, "1 group, # EOF")
 
@@ -95,16 +95,16 @@ def test_what_a_program_says(site: Site) -> None:
 def test_what_a_program_hears(site: Site) -> None:
     hub, shed = site
     with _program("Receive, and let go", shed) as printed:
-        hub.ok("send", "--text", "good morning")
+        hub.ok("message", "send", "--text", "good morning")
         _says(printed, " says good morning\n")
         wait_until(lambda: not [*Client(shed.state / "api.sock").inbox()], "it is let go")
     with _program("With asyncio: publish while you listen", shed) as printed:
         before = shed.counters().get("published_readings", 0)
-        hub.ok("send", "--text", "good evening")
+        hub.ok("message", "send", "--text", "good evening")
         _says(printed, "heard good evening\n")
         assert shed.counters()["published_readings"] == before + 1
     with _program("Follow what happens", shed) as printed:
-        hub.ok("note", "pump 3 is loud")
+        hub.ok("history", "post", "pump 3 is loud")
         _says(printed, " wrote pump 3 is loud\n")
     _prints("Read a group's history", shed, " wrote pump 3 is loud\n")
 

@@ -61,7 +61,7 @@ class Fleet:
     def order(self, action: str, **arguments: str) -> str:
         """Have the device do something, once; return the order's id."""
         words = [word for name, value in arguments.items() for word in ("--arg", f"{name}={value}")]
-        given = self.kim.json("do", action, "--for", "label:shed", *words)
+        given = self.kim.json("order", "run", action, "--for", "label:shed", *words)
         assert given["devices"] == 1
         return str(given["id"])
 
@@ -74,7 +74,7 @@ class Fleet:
         found: list[dict[str, Any]] = []
 
         def has_come() -> bool:
-            found[:] = self.kim.json("orders", order)["devices"]
+            found[:] = self.kim.json("order", "show", order)["devices"]
             return [each["outcome"] in {"waiting", "asleep"} for each in found] == [False]
 
         wait_until(has_come, "the result comes")
@@ -88,7 +88,7 @@ class Fleet:
     def output(self, order: str) -> bytes:
         """Return what its program wrote."""
         self.result(order)
-        return b64decode(self.kim.json("orders", order, "--output", "shed")["output"])
+        return b64decode(self.kim.json("order", "show", order, "--output", "shed")["output"])
 
 
 @pytest.fixture
@@ -132,18 +132,18 @@ def test_a_secret_reaches_the_program_and_nothing_else(fleet: Fleet) -> None:
     fleet.define("set-wifi", _WIFI.format(file=known))
     fleet.define("show-wifi", _WIFI.format(file=known).replace("input =", "#").replace("{ssid}", "{ssid} {key}"))
     words = ("--for", "label:shed", "--arg", "ssid=barn", "--secret", "key")
-    given = fleet.kim.json("do", "set-wifi", *words, feed=f"{_SECRET}\n")["id"]
+    given = fleet.kim.json("order", "run", "set-wifi", *words, feed=f"{_SECRET}\n")["id"]
     wait_until(known.exists, "the program runs")
     lines = _command_lines()
     assert fleet.code(given) == "exit 0"
     assert known.read_text() == f"{_SECRET}\n"
     assert fleet.output(given) == b"got *** for barn\n"
-    refused = fleet.kim.json("do", "show-wifi", *words, feed=_SECRET)["id"]
+    refused = fleet.kim.json("order", "run", "show-wifi", *words, feed=_SECRET)["id"]
     assert fleet.code(refused) == "action_not_secret"
     shown = [
         each.ok(*command, *how)
         for each in (fleet.kim, fleet.shed)
-        for command in (("history", "log"), ("history", "show", given), ("orders",), ("orders", given))
+        for command in (("history", "log"), ("history", "show", given), ("order",), ("order", "show", given))
         for how in ((), ("--json",))
     ]
     fleet.kim.end()
@@ -182,7 +182,7 @@ def test_what_is_repeated_after_a_kill_reads_its_secret_once_more(fleet: Fleet) 
     known = fleet.shed.state.parent / "key"
     fleet.define("set-wifi", "idempotent = true\n" + _WIFI.format(file=known).replace(">", ">>", 1))
     words = ("--for", "label:shed", "--arg", "ssid=barn", "--secret", "key")
-    given = fleet.kim.json("do", "set-wifi", *words, feed=f"{_SECRET}\n")["id"]
+    given = fleet.kim.json("order", "run", "set-wifi", *words, feed=f"{_SECRET}\n")["id"]
     wait_until(lambda: known.exists() and known.read_text().endswith("\n"), "it has read it")
     fleet.shed.end(signal.SIGKILL)
     assert _files_with(_SECRET, fleet.shed.state) == []

@@ -41,7 +41,7 @@ def original(tmp_path: Path) -> Path:
 
 
 def _offered(device: Gateway, name: str) -> None:
-    wait_until(lambda: name in device.ok("content", "ls"), f"{name} is offered here")
+    wait_until(lambda: name in device.ok("file", "list"), f"{name} is offered here")
 
 
 def _damage(device: Gateway, content: str) -> None:
@@ -56,32 +56,32 @@ def _damage(device: Gateway, content: str) -> None:
 def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
     """Through the command."""
     hub, shed, barn = fleet
-    put = hub.json("put", str(original))
+    put = hub.json("file", "put", str(original))
     assert put["id"] in hub.ok("history", "log", "--json"), "a file is known by what offers it in the history"
     assert (put["name"], put["size"], put["state"], put["pinned"]) == (original.name, _SIZE, "here", True)
     _offered(shed, original.name)
     target = tmp_path / "of shed"
-    got = shed.json("get", original.name, "-o", str(target))
+    got = shed.json("file", "get", original.name, "-o", str(target))
     assert target.read_bytes() == original.read_bytes()
     assert target.stat().st_mode & 0o777 == 0o600
     assert got["path"] == str(target)
-    wait_until(lambda: hub.json("content", "show", put["id"][:8])["holders"] == 1, "the author hears of it")
+    wait_until(lambda: hub.json("file", "show", put["id"][:8])["holders"] == 1, "the author hears of it")
     assert not [*barn.state.glob("state.content/*")], "nobody asked for it there"
-    assert "1 file of 1 whole" in shed.ok("content", "verify")
+    assert "1 file of 1 whole" in shed.ok("file", "verify")
     _damage(shed, put["hash"])
-    shed.ok("get", original.name, "-o", str(target), "--force")
+    shed.ok("file", "get", original.name, "-o", str(target), "--force")
     assert target.read_bytes() == original.read_bytes(), "what the disk has changed is fetched anew"
     (shed.state / "state.content" / put["hash"]).unlink()
-    shed.ok("get", original.name, "-o", str(target), "--force")
+    shed.ok("file", "get", original.name, "-o", str(target), "--force")
     _damage(shed, put["hash"])
-    assert f"damaged: {original.name}; it is fetched anew" in shed.covey("content", "verify").stdout
-    wait_until(lambda: "1 file of 1 whole" in shed.covey("content", "verify").stdout, "it is whole again")
+    assert f"damaged: {original.name}; it is fetched anew" in shed.covey("file", "verify").stdout
+    wait_until(lambda: "1 file of 1 whole" in shed.covey("file", "verify").stdout, "it is whole again")
     hub.kill()
     folder = tmp_path / "folder"
     folder.mkdir()
-    barn.ok("get", put["hash"][:12], "-o", str(folder), "--pin")
+    barn.ok("file", "get", put["hash"][:12], "-o", str(folder), "--pin")
     assert (folder / original.name).read_bytes() == original.read_bytes()
-    assert barn.json("content", "ls")[0]["pinned"]
+    assert barn.json("file", "list")[0]["pinned"]
 
 
 # accepts: 002.22
@@ -93,21 +93,21 @@ def test_who_came_later_opens_what_is_pinned_and_is_told_of_what_is_not(
     hub.ok("group", "create")
     hub.start("run", "--no-sensors")
     hub.invite(gone)
-    put = hub.json("put", str(original))
-    loose = hub.json("put", str(original), "--no-pin", "--name", "loose")
+    put = hub.json("file", "put", str(original))
+    loose = hub.json("file", "put", str(original), "--no-pin", "--name", "loose")
     hub.ok("group", "remove", "gone", "--yes")
     hub.invite(loft)
-    stick = hub.json("content", "export", put["id"], str(tmp_path))["path"]
+    stick = hub.json("file", "export", put["id"], str(tmp_path))["path"]
     loft.ok("config", "set", "api.socket", "api.sock")
     loft.start("run", "--no-sensors")
     _offered(loft, original.name)
-    assert "nobody has given its key" in loft.fails("get", "loose", "--wait", "2s", "-o", str(tmp_path), code=1)
-    assert [(each["name"], each["state"]) for each in loft.json("content", "waiting")] == [("loose", "locked")]
+    assert "nobody has given its key" in loft.fails("file", "get", "loose", "--wait", "2s", "-o", str(tmp_path), code=1)
+    assert [(each["name"], each["state"]) for each in loft.json("file", "list", "--waiting")] == [("loose", "locked")]
     assert "nobody has given yet" in loft.covey("check").stdout
-    assert loft.json("content", "import", stick)["state"] in {"locked", "here"}
+    assert loft.json("file", "import", stick)["state"] in {"locked", "here"}
     parts = Client(loft.state / "api.sock").content.get(original.name, wait_s=60)
     assert b"".join(parts) == original.read_bytes(), "which waits for its key"
-    loft.ok("get", "loose", "-o", str(tmp_path / "loose"))
+    loft.ok("file", "get", "loose", "-o", str(tmp_path / "loose"))
     assert (tmp_path / "loose").read_bytes() == original.read_bytes(), "it is of the same epoch"
     assert loose["pinned"] is False
 
@@ -116,17 +116,17 @@ def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_p
     hub, shed, _ = fleet
     original = tmp_path / "large.bin"
     original.write_bytes(random.Random(3).randbytes(20_000_000))
-    put = hub.json("put", str(original))
+    put = hub.json("file", "put", str(original))
     _offered(shed, original.name)
     hub.kill()
-    fetching = shed.start_beside("get", original.name)
-    wait_until(lambda: shed.json("content", "waiting"), "it is asked for")
+    fetching = shed.start_beside("file", "get", original.name)
+    wait_until(lambda: shed.json("file", "list", "--waiting"), "it is asked for")
     fetching.send_signal(signal.SIGINT)
     assert fetching.wait(GUARD_S) == INTERRUPTED
     printed = shed.log.read_text()
     assert f"interrupted: '{original.name}' is asked for still, and 0 B of 19.1 MiB stay here; the agent" in printed
-    assert f"so does 'covey get {put['id'][:8]}'" in printed
-    shed.fails("get", original.name, "--wait", "0s", code=124)
+    assert f"so does 'covey file get {put['id'][:8]}'" in printed
+    shed.fails("file", "get", original.name, "--wait", "0s", code=124)
     hub.start("run", "--no-sensors")
     part = shed.state / "state.content" / f"{put['hash']}.part"
     sizes = [0]
@@ -134,33 +134,33 @@ def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_p
         wait_until(lambda: part.exists() and part.stat().st_size > sizes[-1] + CHUNK_BYTES, "something more has come")
         shed.kill()
         sizes.append(part.stat().st_size)
-        assert len(shed.json("content", "waiting")) == 1
+        assert len(shed.json("file", "list", "--waiting")) == 1
         shed.start("run", "--no-sensors")
     target = tmp_path / "got"
-    shed.ok("get", original.name, "-o", str(target))
+    shed.ok("file", "get", original.name, "-o", str(target))
     assert target.read_bytes() == original.read_bytes()
     assert sizes == sorted(sizes), "nothing was fetched from the beginning"
-    assert shed.json("content", "waiting") == []
+    assert shed.json("file", "list", "--waiting") == []
 
 
 def test_a_stick_carries_a_file_past_every_broker(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
     hub, shed, barn = fleet
-    put = hub.json("put", str(original))
+    put = hub.json("file", "put", str(original))
     _offered(shed, original.name)
     shed.kill()
     stick = tmp_path / "stick"
     stick.mkdir()
-    sealed = Path(hub.json("content", "export", put["id"][:8], str(stick))["path"])
+    sealed = Path(hub.json("file", "export", put["id"][:8], str(stick))["path"])
     assert sealed.read_bytes()[:64] not in original.read_bytes(), "sealed"
     half = stick / "half"
     half.write_bytes(sealed.read_bytes()[:-1])
-    assert "not all of one" in shed.fails("content", "import", str(half), code=1)
-    assert shed.json("content", "ls")[0]["state"] == "offered"
-    assert shed.json("content", "import", str(sealed))["state"] == "here"
+    assert "not all of one" in shed.fails("file", "import", str(half), code=1)
+    assert shed.json("file", "list")[0]["state"] == "offered"
+    assert shed.json("file", "import", str(sealed))["state"] == "here"
     target = tmp_path / "got"
-    shed.ok("get", original.name, "-o", str(target))
+    shed.ok("file", "get", original.name, "-o", str(target))
     assert target.read_bytes() == original.read_bytes()
-    assert "is not here" in barn.fails("content", "export", put["id"][:8], str(stick), code=1)
+    assert "is not here" in barn.fails("file", "export", put["id"][:8], str(stick), code=1)
     assert not list(shed.state.glob("state.content/.*"))
 
 
@@ -169,34 +169,34 @@ def test_mistakes_have_one_line_and_a_hint(
     fleet: list[Gateway], original: Path, tmp_path: Path
 ) -> None:  # accepts: 002.33
     hub, shed, _ = fleet
-    assert "cannot be read" in hub.fails("put", str(tmp_path / "nothing"), code=1)
-    assert "is no file" in hub.fails("put", str(tmp_path), code=1)
+    assert "cannot be read" in hub.fails("file", "put", str(tmp_path / "nothing"), code=1)
+    assert "is no file" in hub.fails("file", "put", str(tmp_path), code=1)
     for name in ("../etc/passwd", "a/b", "", "..", "tab\tname"):
-        assert "names no file" in hub.fails("put", str(original), "--name", name, code=2)
+        assert "names no file" in hub.fails("file", "put", str(original), "--name", name, code=2)
     huge = tmp_path / "huge"
     with huge.open("wb") as file:
         file.truncate(MAXIMUM_CONTENT_BYTES + 1)
-    assert "at most" in hub.fails("put", str(huge), code=1)
+    assert "at most" in hub.fails("file", "put", str(huge), code=1)
     assert not list(hub.state.glob("state.content/*"))
-    put = hub.json("put", str(original))
-    assert "no file is called" in shed.fails("get", "nothing", code=1)
+    put = hub.json("file", "put", str(original))
+    assert "no file is called" in shed.fails("file", "get", "nothing", code=1)
     target = tmp_path / "there"
     target.write_text("mine")
-    assert "is there already" in hub.fails("get", original.name, "-o", str(target), code=1)
+    assert "is there already" in hub.fails("file", "get", original.name, "-o", str(target), code=1)
     assert target.read_text() == "mine"
-    hub.ok("get", original.name, "-o", str(target), "--force")
+    hub.ok("file", "get", original.name, "-o", str(target), "--force")
     assert target.read_bytes() == original.read_bytes()
-    assert "cannot be undone" in hub.fails("content", "drop", put["id"], code=2)
-    hub.ok("content", "drop", put["id"], "--yes")
-    assert hub.json("content", "ls")[0]["state"] == "offered"
+    assert "cannot be undone" in hub.fails("file", "delete", put["id"], code=2)
+    hub.ok("file", "delete", put["id"], "--yes")
+    assert hub.json("file", "list")[0]["state"] == "offered"
     assert not [*hub.state.glob("state.content/*")]
     loose = tmp_path / "loose"
     loose.write_bytes(b"newer ones may take its room")
-    hub.ok("put", str(loose), "--pin")
-    hub.ok("put", str(loose), "--no-pin", "--name", "looser")
-    assert {each["name"]: each["pinned"] for each in hub.json("content", "ls") if each["state"] == "here"} == {
+    hub.ok("file", "put", str(loose), "--pin")
+    hub.ok("file", "put", str(loose), "--no-pin", "--name", "looser")
+    assert {each["name"]: each["pinned"] for each in hub.json("file", "list") if each["state"] == "here"} == {
         "loose": True,
         "looser": False,
     }
     hub.ok("config", "set", "content.maximum_mb", "1")
-    assert "content.maximum_mb" in hub.fails("put", str(original), code=1)
+    assert "content.maximum_mb" in hub.fails("file", "put", str(original), code=1)

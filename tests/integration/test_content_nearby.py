@@ -45,12 +45,12 @@ def test_a_file_crosses_a_network_on_which_no_relay_is_left(
     wait_until(lambda: "relay: connected" in hub.log.read_text(), "the hub collects")
     invitation = hub.answers("invite", "--yes", "--no-wait", "--json")
     shed.begins("join", invitation["join"], "--run")
-    hub_put = hub.answers("put", str(original), "--json")
+    hub_put = hub.answers("file", "put", str(original), "--json")
     assert hub_put["state"] == "here"
-    wait_until(lambda: bool(shed.answers("content", "ls", "--json")), "it is offered there")
+    wait_until(lambda: bool(shed.answers("file", "list", "--json")), "it is offered there")
     hub.end_first()
     target = tmp_path / "of shed"
-    wait_until(lambda: bool(shed.answers("get", original.name, "-o", str(target), "--json")), "it is fetched")
+    wait_until(lambda: bool(shed.answers("file", "get", original.name, "-o", str(target), "--json")), "it is fetched")
     assert target.read_bytes() == original.read_bytes()
     where = "192.168.77.1" if prefixes[0] else "127.0.0.1"
     assert f"came from {where}" in shed.log.read_text() or not prefixes[0]
@@ -73,11 +73,11 @@ def _by_store(pair: tuple[Gateway, Gateway], location: str, original: Path, targ
         each.ok("config", "set", "content.store", location)
     hub.start("run", "--no-sensors")
     shed.start("run", "--no-sensors")
-    put = hub.json("put", str(original))
-    wait_until(lambda: original.name in shed.ok("content", "ls"), "it is offered there")
+    put = hub.json("file", "put", str(original))
+    wait_until(lambda: original.name in shed.ok("file", "list"), "it is offered there")
     wait_until(lambda: "is in the object store" in hub.log.read_text(), "it is in the store")
     hub.kill()
-    shed.ok("get", put["id"][:8], "-o", str(target))
+    shed.ok("file", "get", put["id"][:8], "-o", str(target))
     assert target.read_bytes() == original.read_bytes()
     assert "came from the object store" in shed.log.read_text()
 
@@ -96,14 +96,14 @@ def test_a_folder_that_members_share_brings_a_file_while_its_author_is_away(
     assert not any(original.read_bytes()[:64] in path.read_bytes() for path in stored), "sealed"
     hub, shed = pair
     hub.start("run", "--no-sensors")
-    hub.ok("put", str(original), "--name", "damaged")
-    wait_until(lambda: "damaged" in shed.ok("content", "ls"), "it is offered there")
+    hub.ok("file", "put", str(original), "--name", "damaged")
+    wait_until(lambda: "damaged" in shed.ok("file", "list"), "it is offered there")
     wait_until(lambda: len(files()) == 8, "it is in the store")
     hub.kill()
     for path in {*files()} - {*stored}:
         path.write_bytes(bytes(path.stat().st_size))
     got = tmp_path / "got past the store"
-    getting = shed.start_beside("get", "damaged", "-o", str(got))
+    getting = shed.start_beside("file", "get", "damaged", "-o", str(got))
     complaint = "the object store gave what is not of a file; it is not asked for it again"
     wait_until(lambda: complaint in shed.log.read_text(), "what is wrong there is said")
     hub.start("run", "--no-sensors")
@@ -144,14 +144,14 @@ def site(new_gateway: Callable[[str], Gateway]) -> list[Gateway]:
 
 def test_of_many_that_want_a_file_at_once_one_asks_at_the_relay(site: list[Gateway], original: Path) -> None:
     hub, *others = site
-    hub.ok("put", str(original))
+    hub.ok("file", "put", str(original))
     for each in others:
-        wait_until(lambda each=each: original.name in each.ok("content", "ls"), "it is offered there")
+        wait_until(lambda each=each: original.name in each.ok("file", "list"), "it is offered there")
     with ThreadPoolExecutor(len(others)) as at_once:
-        ask = ("content", "fetch", original.name, "--wait", "0s")
+        ask = ("file", "fetch", original.name, "--wait", "0s")
         [*at_once.map(lambda each: each.fails(*ask, code=124), others)]
     for each in others:
-        wait_until(lambda each=each: each.json("content", "ls")[0]["state"] == "here", "it is here")
+        wait_until(lambda each=each: each.json("file", "list")[0]["state"] == "here", "it is here")
     by_relay = [each for each in others if "came from 127.0.0.1" not in each.log.read_text()]
     assert len(by_relay) == 1
     near = next(each for each in others if each not in by_relay)

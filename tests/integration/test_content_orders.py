@@ -57,54 +57,59 @@ def model(tmp_path: Path) -> Path:
 
 def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], model: Path, tmp_path: Path) -> None:
     hub, shed, barn = fleet
-    done = hub.covey("put", str(model), "--for", "label:shed", "--wait", "--timeout", "120")
+    done = hub.covey("file", "put", str(model), "--for", "label:shed", "--wait", "--timeout", "120")
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert "1 done" in done.stdout
-    [entry] = shed.json("content", "ls")
+    [entry] = shed.json("file", "list")
     assert (entry["name"], entry["state"], entry["pinned"]) == ("model.bin", "here", True)
-    wait_until(lambda: barn.json("content", "ls") != [], "it is offered to all")
-    assert [each["state"] for each in barn.json("content", "ls")] == ["offered"]
-    shed.ok("get", "model.bin", "-o", str(tmp_path / "opened"))
+    wait_until(lambda: barn.json("file", "list") != [], "it is offered to all")
+    assert [each["state"] for each in barn.json("file", "list")] == ["offered"]
+    shed.ok("file", "get", "model.bin", "-o", str(tmp_path / "opened"))
     assert (tmp_path / "opened").read_bytes() == model.read_bytes()
 
-    placed = hub.covey("put", str(model), "--name", "v2", "--for", "label:shed", "--action", "place", "--wait")
+    placed = hub.covey("file", "put", str(model), "--name", "v2", "--for", "label:shed", "--action", "place", "--wait")
     assert placed.returncode == 0, (placed.stdout, placed.stderr)
     assert (shed.state / "model.bin").read_bytes() == model.read_bytes()
 
-    alone = hub.covey("put", str(model), "--name", "for one", "--for", shed.author, "--wait", "--timeout", "120")
+    alone = hub.covey(
+        "file", "put", str(model), "--name", "for one", "--for", shed.author, "--wait", "--timeout", "120"
+    )
     assert alone.returncode == 0, (alone.stdout, alone.stderr)
-    shed.ok("get", "for one", "-o", str(tmp_path / "of one"))
-    hub.ok("get", "for one", "-o", str(tmp_path / "of its author"))
+    shed.ok("file", "get", "for one", "-o", str(tmp_path / "of one"))
+    hub.ok("file", "get", "for one", "-o", str(tmp_path / "of its author"))
     assert (tmp_path / "of one").read_bytes() == (tmp_path / "of its author").read_bytes() == model.read_bytes()
-    wait_until(lambda: "for one" in barn.ok("content", "ls"), "it is offered to all")
-    assert "sealed for others" in barn.fails("get", "for one", "-o", str(tmp_path / "of another"), code=1)
-    barn.ok("content", "fetch", "for one")
-    assert "sealed for others" in barn.fails("get", "for one", "-o", str(tmp_path / "of another"), code=1)
+    wait_until(lambda: "for one" in barn.ok("file", "list"), "it is offered to all")
+    assert "sealed for others" in barn.fails("file", "get", "for one", "-o", str(tmp_path / "of another"), code=1)
+    barn.ok("file", "fetch", "for one")
+    assert "sealed for others" in barn.fails("file", "get", "for one", "-o", str(tmp_path / "of another"), code=1)
     later = tmp_path / "later"
     later.write_bytes(model.read_bytes() + b"and a secret")
     words = ("--base", "for one", "--for", shed.author, "--wait", "--timeout", "120")
-    assert "% of the whole" in hub.ok("put", str(later), *words)
-    shed.ok("get", "later", "-o", str(tmp_path / "later of one"))
+    assert "% of the whole" in hub.ok("file", "put", str(later), *words)
+    shed.ok("file", "get", "later", "-o", str(tmp_path / "later of one"))
     assert (tmp_path / "later of one").read_bytes() == later.read_bytes()
-    here = [each["name"] for each in shed.json("content", "ls") if each["state"] == "here"]
+    here = [each["name"] for each in shed.json("file", "list") if each["state"] == "here"]
     assert any(name.endswith(".covey-patch") for name in here), "it came as a patch"
-    patch = next(each["id"] for each in barn.json("content", "ls") if each["name"].endswith(".covey-patch"))
-    assert "sealed for others" in barn.fails("get", patch, "-o", str(tmp_path / "of another"), code=1)
+    patch = next(each["id"] for each in barn.json("file", "list") if each["name"].endswith(".covey-patch"))
+    assert "sealed for others" in barn.fails("file", "get", patch, "-o", str(tmp_path / "of another"), code=1)
     assert not (tmp_path / "of another").exists()
-    assert "nobody is to fetch it" in hub.fails("put", str(model), "--secret", code=2)
+    assert "nobody is to fetch it" in hub.fails("file", "put", str(model), "--secret", code=2)
 
 
 def test_who_does_not_let_it_be_fetched_says_so_and_mistakes_come_before_the_file(
     fleet: list[Gateway], model: Path
 ) -> None:
     hub, shed, barn = fleet
-    assert "nobody is to fetch it" in hub.fails("put", str(model), "--wait", code=2)
-    assert "no device of the group has the label" in hub.fails("put", str(model), "--for", "label:attic", code=2)
-    assert "operator" in shed.fails("put", str(model), "--for", "all", code=1)
-    assert hub.json("content", "ls") == []
-    given = hub.json("put", str(model), "--for", "label:barn")
+    assert "nobody is to fetch it" in hub.fails("file", "put", str(model), "--wait", code=2)
+    assert "no device of the group has the label" in hub.fails(
+        "file", "put", str(model), "--for", "label:attic", code=2
+    )
+    assert "operator" in shed.fails("file", "put", str(model), "--for", "all", code=1)
+    assert hub.json("file", "list") == []
+    given = hub.json("file", "put", str(model), "--for", "label:barn")
     assert (given["state"], given["order"]["devices"]) == ("here", 1)
     wait_until(
-        lambda: hub.json("orders", given["order"]["id"])["devices"][0]["outcome"] == "refused", "its owner's word holds"
+        lambda: hub.json("order", "show", given["order"]["id"])["devices"][0]["outcome"] == "refused",
+        "its owner's word holds",
     )
-    assert [each["state"] for each in barn.json("content", "ls")] == ["offered"]
+    assert [each["state"] for each in barn.json("file", "list")] == ["offered"]

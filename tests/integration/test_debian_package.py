@@ -111,8 +111,8 @@ def test_files_are_put_and_got_with_what_debian_has(packages: tuple[Path, Path],
     model = root.path / "var/lib/covey/model.bin"
     model.write_bytes(content)
     model.chmod(0o644)
-    root.run(*_AS_AGENT, "put", "/var/lib/covey/model.bin")
-    root.run(*_AS_AGENT, "get", "model.bin", "-o", "/var/lib/covey/got.bin")
+    root.run(*_AS_AGENT, "file", "put", "/var/lib/covey/model.bin")
+    root.run(*_AS_AGENT, "file", "get", "model.bin", "-o", "/var/lib/covey/got.bin")
     assert (root.path / "var/lib/covey/got.bin").read_bytes() == content
 
 
@@ -163,7 +163,7 @@ def test_a_life_of_the_package(packages: tuple[Path, Path], purged: DebianRoot) 
     version, incarnation = _schema(state / "state.sqlite")
     assert version >= _OLD_SCHEMA
     assert incarnation.hex() == "0123456789abcdef", "the same device goes on"
-    relay = json.loads(root.run(*_AS_AGENT, "relay", "--json").stdout)
+    [relay] = json.loads(root.run(*_AS_AGENT, "relay", "--json").stdout)
     assert (relay["username"], relay["url"]) == (shown["signing_public"], "mqtts://fleet.example.org")
 
     root.dpkg("--remove", "covey")
@@ -227,10 +227,10 @@ def test_the_machines_python_has_the_client_and_commands_have_their_files(
     assert {path.name for path in (modules / "covey").iterdir()} == {*CLIENT, "__pycache__"}
     code = "from covey.client import Client; print(Client('/nowhere').answers())"
     assert root.run("python3", "-I", "-W", "error", "-c", code).stdout == "False\n"
-    names = root.run("covey", "files").stdout.split()
+    names = root.run("covey", "system-files").stdout.split()
     assert names == shipped_files.names()
     for name in names:
-        assert root.run("covey", "files", name).stdout == shipped_files.read(name)
+        assert root.run("covey", "system-files", name).stdout == shipped_files.read(name)
     root.dpkg("--remove", "covey")
     assert not (modules / "covey").exists(), "byte code goes, too"
 

@@ -19,7 +19,7 @@ _RELAY = "mqtt://127.0.0.1:1"
 @pytest.fixture
 def one(tmp_path: Path) -> Here:
     here = Here(tmp_path, "one")
-    here.ok("relay", "--url", _RELAY)
+    here.ok("relay", "set", _RELAY)
     return here
 
 
@@ -66,7 +66,7 @@ def test_who_may_not_let_others_in_makes_no_invite(one: Here, tmp_path: Path, mo
     two, three = Here(tmp_path, "two"), Here(tmp_path, "three")
     admin = one.json("group", "create", "--mode", mode)["members"][0]["name"]
     _add(one, two, "two")
-    two.ok("relay", "--url", _RELAY)
+    two.ok("relay", "set", _RELAY)
     _become_plain_member(two, one)
     keys = three.json("key", "show")
     for words in (
@@ -127,27 +127,25 @@ def test_a_join_that_is_refused_sets_no_relay(
 @pytest.mark.parametrize(
     "words",
     [
-        ("--url", "mqtt://elsewhere", "--password-file", "/nowhere"),
-        ("--url", "mqtt://elsewhere", "--password-file", "/dev/null"),
-        ("--url", "mqtt://elsewhere", "--certificate", "/nowhere"),
-        ("--url", "mqtt://elsewhere", "--ca-file", "/nowhere"),
-        ("--url", "mqtt://elsewhere", "--key", "/nowhere"),
-        ("--ca-file", "/etc/hostname", "--url", "nothing"),
+        ("mqtt://elsewhere", "--password-file", "/nowhere"),
+        ("mqtt://elsewhere", "--password-file", "/dev/null"),
+        ("mqtt://elsewhere", "--certificate", "/nowhere"),
+        ("mqtt://elsewhere", "--ca-file", "/nowhere"),
+        ("mqtt://elsewhere", "--key", "/nowhere"),
+        ("nothing", "--ca-file", "/etc/hostname"),
     ],
 )
 def test_a_relay_that_cannot_be_set_whole_is_not_set_at_all(one: Here, words: tuple[str, ...]) -> None:
     before = _files(one)
-    assert one.covey("relay", *words).code in {1, 2, 78}
+    assert one.covey("relay", "set", *words).code in {1, 2, 78}
     assert _files(one) == before
 
 
 def test_a_device_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
-    for number, words in enumerate(
-        (("--relay", "nothing"), ("--password-file", "/nowhere"), ("--password-file", "/dev/null"))
-    ):
+    for number, named in enumerate(("/nowhere", "/dev/null")):
         state = tmp_path / str(number)
-        assert covey("init", "--state", str(state), *words).code in {1, 2, 78}, words
-        assert not state.exists(), words
+        assert covey("init", "--state", str(state), "--passphrase-file", named).code in {1, 2, 78}, named
+        assert not state.exists(), named
 
 
 def test_settings_are_all_checked_before_one_is_changed(one: Here) -> None:

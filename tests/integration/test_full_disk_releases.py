@@ -57,7 +57,7 @@ def fill_the_disk_at_each_step(folder: Path) -> None:
         shed, away = fleet.sheds
         away.end()
         for text in _TEXTS:
-            shed.ok("send", "--text", text, "--to", away.author)
+            shed.ok("message", "send", "--text", text, "--to", away.author)
         filler, target = shed.state / "filler", shed.state / "pump"
         target.write_text(_OLD)
         steps = {
@@ -81,7 +81,7 @@ def fill_the_disk_at_each_step(folder: Path) -> None:
         taken: list[str] = []
 
         def has_come() -> bool:
-            taken.extend(away.ok("recv", "--all").splitlines())
+            taken.extend(away.ok("message", "receive", "--all").splitlines())
             return len([text for text in _TEXTS if text in "\n".join(taken)]) == len(_TEXTS)
 
         wait_until(has_come, "what was queued has come")

@@ -38,12 +38,12 @@ def test_a_blob_reaches_every_other_member_once(new_gateway: NewGateway) -> None
         gateway.start("run", "--no-sensors")
     wait_until(lambda: two.json("group", "show")["version"] == 3, "two knows three")
 
-    assert two.json("send", "--text", "hello")["recipients"] == 2
+    assert two.json("message", "send", "--text", "hello")["recipients"] == 2
     for gateway in (one, three):
-        blob = gateway.json("recv", "--wait", "20")
+        blob = gateway.json("message", "receive", "--wait", "20")
         assert base64.b64decode(blob["body"]) == b"hello"
         assert blob["author"] == two.author
-        assert gateway.covey("recv").returncode == 1
+        assert gateway.covey("message", "receive").returncode == 1
     wait_until(lambda: two.queued() == 0, "both have acknowledged")
 
 
@@ -64,7 +64,7 @@ def test_a_member_that_was_away_gets_what_was_sent(new_gateway: NewGateway) -> N
     one, two, three = _pair(new_gateway, "one", "two", "three")
     one.end()
     for number in range(20):
-        one.ok("send", "--text", f"{number}")
+        one.ok("message", "send", "--text", f"{number}")
     one.start("run", "--no-sensors")
     two.start("run", "--no-sensors")
     blobs: list[str] = []
@@ -77,7 +77,7 @@ def test_a_member_that_was_away_gets_what_was_sent(new_gateway: NewGateway) -> N
 
 def _take(gateway: Gateway, blobs: list[str]) -> list[str]:
     """Add what has arrived."""
-    lines = gateway.ok("recv", "--all", "--json").splitlines()
+    lines = gateway.ok("message", "receive", "--all", "--json").splitlines()
     blobs.extend(base64.b64decode(json.loads(line)["body"]).decode() for line in lines)
     return blobs
 
@@ -99,8 +99,8 @@ def test_a_damaged_or_foreign_envelope_disturbs_nothing(
     ]
     for payload in hostile:
         stranger.relay.publish(topic, payload)
-    two.ok("send", "--text", "still here", "--wait", "20")
-    assert one.ok("recv") == "still here"
+    two.ok("message", "send", "--text", "still here", "--wait", "20")
+    assert one.ok("message", "receive") == "still here"
     dropped = {name: count for name, count in one.counters().items() if name.startswith("dropped_")}
     assert sum(dropped.values()) == len(hostile), dropped
 
@@ -110,11 +110,11 @@ def test_an_agent_that_is_killed_loses_nothing(new_gateway: NewGateway) -> None:
     one, two = _pair(new_gateway, "one", "two")
     two.start("run", "--no-sensors")
     for number in range(5):
-        two.ok("send", "--text", f"{number};")
+        two.ok("message", "send", "--text", f"{number};")
         one.kill()
         one.start("run", "--no-sensors")
     wait_until(lambda: two.queued() == 0, "everything is acknowledged")
-    assert one.ok("recv", "--all") == "0;1;2;3;4;"
+    assert one.ok("message", "receive", "--all") == "0;1;2;3;4;"
 
 
 def test_a_removed_device_is_told_and_filtered(new_gateway: NewGateway) -> None:
@@ -130,7 +130,7 @@ def test_a_removed_device_is_told_and_filtered(new_gateway: NewGateway) -> None:
     wait_until(lambda: "this device was removed" in two.log.read_text(), "two is told")
     assert "no group" in two.fails("group", "show", code=1)
     wait_until(lambda: three.json("group", "show")["version"] == 4, "three knows")
-    assert one.json("send", "--text", "without two")["recipients"] == 1
+    assert one.json("message", "send", "--text", "without two")["recipients"] == 1
     assert "removed" in three.ok("group", "log").splitlines()[-1]
     assert "removed" in three.ok("group", "diff")
 
@@ -178,12 +178,12 @@ def test_a_public_group_is_joined_by_its_uri(new_gateway: NewGateway) -> None:
     two.start("run", "--no-sensors")
     one.end()  # a member that is no admin answers as well
     assert three.json("join", two.json("group", "uri")["uri"])["version"] == 3
-    three.ok("send", "--text", "hello")
+    three.ok("message", "send", "--text", "hello")
     three.start("run", "--no-sensors")
-    wait_until(lambda: two.covey("recv").stdout == "hello", "two hears three")
+    wait_until(lambda: two.covey("message", "receive").stdout == "hello", "two hears three")
     one.start("run", "--no-sensors")
     wait_until(lambda: len(one.json("group", "show")["members"]) == 3, "one knows three")
-    assert one.ok("recv", "--wait", "20") == "hello"
+    assert one.ok("message", "receive", "--wait", "20") == "hello"
 
 
 def test_a_destroyed_group_is_forgotten_by_all(new_gateway: NewGateway) -> None:
@@ -213,7 +213,7 @@ def test_admins_ban_by_more_than_half_of_their_votes(new_gateway: NewGateway) ->
     for gateway in (two, three, four):
         gateway.start("run", "--no-sensors")
     for version, name in ((5, "two"), (6, "three")):
-        one.ok("group", "admin", name)
+        one.ok("group", "add-admin", name)
         for gateway in gateways:
             wait_until(
                 lambda gateway=gateway, version=version: gateway.json("group", "show")["version"] == version,
@@ -241,13 +241,13 @@ def test_a_noise_key_is_replaced_under_running_agents(new_gateway: NewGateway) -
     assert after["noise_key"] != before["noise_key"]
     assert [each["noise_key"] for each in after["retired_noise_keys"]] == [before["noise_key"]]
     wait_until(lambda: one.json("key", "show", "two")["noise_key"] == after["noise_key"], "one knows the new key")
-    one.ok("send", "--text", "to the new key", "--wait", "20")
-    assert two.ok("recv") == "to the new key"
+    one.ok("message", "send", "--text", "to the new key", "--wait", "20")
+    assert two.ok("message", "receive") == "to the new key"
     assert "decryption" not in two.log.read_text()
     two.kill()
     two.start("run", "--no-sensors")
-    one.ok("send", "--text", "after a restart", "--wait", "20")
-    assert two.ok("recv") == "after a restart"
+    one.ok("message", "send", "--text", "after a restart", "--wait", "20")
+    assert two.ok("message", "receive") == "after a restart"
     assert "before" in two.ok("key", "show")
     assert two.json("key", "show", "one")["retired_noise_keys"] == []
     assert "one word too many" in two.fails("key", "rotate", "one", code=2)
@@ -305,11 +305,11 @@ def test_labels_that_look_alike_or_lie_are_shown_with_what_does_not(new_gateway:
 
 def test_what_was_written_last_is_handed_over_before_a_group_is_left(new_gateway: NewGateway) -> None:
     one, two = _pair(new_gateway, "one", "two")
-    two.ok("note", "last words")
+    two.ok("history", "post", "last words")
     one.end()
     refused = two.fails("group", "leave", "--yes", code=1)
     assert "no member has what this device wrote last" in refused
-    assert "--erase" in refused
+    assert "--delete-now" in refused
     one.start("run", "--no-sensors")
     two.ok("group", "leave", "--yes")
     two.start("run", "--no-sensors")

@@ -84,7 +84,7 @@ def test_a_machine_that_does_not_know_the_time_yet_goes_on_trying(
     server = make_certificate(tmp_path / "tls", 10, 400)
     with Broker(tmp_path / "broker", certificate=server) as broker:
         hub, pi = Gateway(tmp_path, "hub"), machine("pi")
-        hub.ok("relay", "--url", "mqtts://hub.invalid", "--ca-file", str(server[0]))
+        hub.ok("relay", "set", "mqtts://hub.invalid", "--ca-file", str(server[0]))
         hub.ok("config", "set", "broker.password_file", str(tmp_path / "broker" / "passwords"))
         hub.ok("group", "create")
         hub.ok("invite", "--batch", "1", "-o", str(tmp_path / "files"))

@@ -39,7 +39,7 @@ def version_waiting(new_relay_client: Callable[..., RelayClient]) -> Look:
 def _say(gateway: Gateway, *texts: str) -> None:
     for text in texts:
         with contextlib.redirect_stdout(io.StringIO()):
-            assert main(["send", "--state", str(gateway.state), "--text", text]) == 0
+            assert main(["message", "send", "--state", str(gateway.state), "--text", text]) == 0
 
 
 def _newest_key(gateway: Gateway) -> int:
@@ -53,7 +53,7 @@ def _received(gateway: Gateway, wanted: list[str]) -> None:
     got: list[str] = []
 
     def all_there() -> bool:
-        lines = gateway.ok("recv", "--all", "--json").splitlines()
+        lines = gateway.ok("message", "receive", "--all", "--json").splitlines()
         got.extend(base64.b64decode(json.loads(line)["body"]).decode() for line in lines)
         return len(got) >= len(wanted)
 

@@ -279,10 +279,10 @@ def test_history_and_events(pair: tuple[_Client, _Client, Gateway, Gateway]) -> 
     events = agent.events("0", types=["operation", "group_changed", "group_removed"])
     joined = next(events)
     assert (joined.type, [each["label"] for each in joined.data["added"]]) == ("group_changed", ["two"])
-    one.ok("note", "of one")
+    one.ok("history", "post", "of one")
     assert next(events).data["text"] == "of one"
     wait_until(lambda: "of one" in two.ok("history"), "what is written next follows it")
-    two.ok("note", "of two")
+    two.ok("history", "post", "of two")
     written = next(events)
     assert (written.type, written.data["text"], written.data["author"]) == ("operation", "of two", two.author)
     assert [each["text"] for each in agent.history()] == ["of one", "of two"]
@@ -292,7 +292,7 @@ def test_history_and_events(pair: tuple[_Client, _Client, Gateway, Gateway]) -> 
     assert agent.history_page(limit=1)["next"] is not None
 
     one.end()  # the agent begins anew: the stream goes on where it was
-    one.ok("note", "while nobody answers")
+    one.ok("history", "post", "while nobody answers")
     _run(one, "collect")
     assert next(events).data["text"] == "while nobody answers"
     assert [each.data["text"] for each in agent.events(written.id, types=["operation"], follow_s=0)] == [
@@ -314,7 +314,7 @@ def test_what_nobody_keeps(pair: tuple[_Client, _Client, Gateway, Gateway]) -> N
     assert stream.readline().startswith(b"id: ")
     assert stream.readline() == b"\n"
     assert second.ok("POST", "/v1/ephemeral", b"typing") == {"bytes": 6, "recipients": 1}
-    assert "1 member" in two.ok("send", "--ephemeral", "--text", "still typing")
+    assert "1 member" in two.ok("message", "send", "--ephemeral", "--text", "still typing")
     received: list[Any] = []
     while len(received) < 2:
         name, _, value = stream.readline().partition(b": ")
@@ -358,15 +358,15 @@ def test_what_happens_while_a_program_begins_to_follow_is_not_passed_over(tmp_pa
 
 def test_following_a_history_shows_what_comes(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:
     _, _, one, two = pair
-    two.ok("note", "before")
+    two.ok("history", "post", "before")
     wait_until(lambda: "before" in one.ok("history"), "it has come")
     words = [*COVEY, "history", "--state", str(one.state), "log", "--follow", "--json", "--author", "two"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as following:
         assert following.stdout is not None
         assert following.stderr is not None
         assert json.loads(following.stdout.readline())["text"] == "before"
-        one.ok("note", "of somebody else")
-        two.ok("note", "after")
+        one.ok("history", "post", "of somebody else")
+        two.ok("history", "post", "after")
         assert json.loads(following.stdout.readline())["text"] == "after"
         following.send_signal(signal.SIGINT)
         assert following.wait(GUARD_S) == 130

@@ -60,7 +60,7 @@ def fleet(new_gateway: Callable[[str], Gateway]) -> list[Gateway]:
 
 def _take(device: Gateway, taken: list[str]) -> list[str]:
     """Take what is in a device's inbox to what was taken before."""
-    lines = device.ok("recv", "--all", "--json").splitlines()
+    lines = device.ok("message", "receive", "--all", "--json").splitlines()
     taken += [base64.b64decode(json.loads(line)["body"]).decode() for line in lines]
     return taken
 
@@ -78,7 +78,7 @@ def test_a_laptop_hands_over_is_destroyed_and_the_broker_is_wiped(fleet: list[Ga
     laptop.kill()
     texts = [f"word {number}" for number in range(30)]
     for text in texts:
-        laptop.ok("send", "--text", text, "--to", shed.author)
+        laptop.ok("message", "send", "--text", text, "--to", shed.author)
     handed = laptop.json("mailbox", "hand-over", "--wait", "20")
     assert handed == {"handed_over": [shed.author[:8]], "open": []}
     [queue] = [each for each in laptop.json("status")["queues"] if each["recipient"] == shed.author[:8]]
@@ -115,9 +115,11 @@ def test_what_is_sent_is_handed_over_in_one_step(fleet: list[Gateway]) -> None: 
         return await asked.hand_over()
 
     assert asyncio.run(beside())["handed_over"] == [shed.author[:8]]
-    assert "handed over: what waits for" in laptop.ok("send", "--text", "word 2", "--to", "shed", "--hand-over")
+    assert "handed over: what waits for" in laptop.ok(
+        "message", "send", "--text", "word 2", "--to", "shed", "--hand-over"
+    )
     laptop.kill()
-    sent = laptop.json("send", "--text", "word 3", "--to", "shed", "--hand-over")
+    sent = laptop.json("message", "send", "--text", "word 3", "--to", "shed", "--hand-over")
     assert sent == {"bytes": 6, "recipients": 1, "handed_over": [shed.author[:8]], "open": []}
     shutil.rmtree(laptop.state)
     shed.start("run", "--no-sensors")
@@ -126,14 +128,14 @@ def test_what_is_sent_is_handed_over_in_one_step(fleet: list[Gateway]) -> None: 
     assert taken == [f"word {number}" for number in range(4)]
     shed.kill()
     post.kill()
-    said = shed.fails("send", "--text", "nobody is there", "--hand-over", "--wait", "0.1", code=124)
+    said = shed.fails("message", "send", "--text", "nobody is there", "--hand-over", "--wait", "0.1", code=124)
     assert "no mailbox has answered yet for" in said
 
 
 def test_who_is_silent_is_pushed_for_and_both_come_to_an_end(fleet: list[Gateway]) -> None:
     post, laptop, shed = fleet
     shed.kill()
-    laptop.ok("send", "--text", "once", "--to", shed.author)
+    laptop.ok("message", "send", "--text", "once", "--to", shed.author)
     wait_until(lambda: _kept(post) == 1, "three retries in vain")
     assert any(each["kept_by"] for each in laptop.json("status")["queues"])
     shed.start("run", "--no-sensors")
@@ -147,7 +149,7 @@ def test_who_is_silent_is_pushed_for_and_both_come_to_an_end(fleet: list[Gateway
 def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
     post, laptop, shed = fleet
     shed.kill()
-    laptop.ok("send", "--text", "kept", "--to", shed.author)
+    laptop.ok("message", "send", "--text", "kept", "--to", shed.author)
     assert "handed over: what waits for" in laptop.ok("mailbox", "hand-over")
     assert "1 envelope" in post.ok("mailbox", "status")
     assert post.json("status")["mailbox"]["blobs"] == 1
@@ -157,10 +159,10 @@ def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
         for each in json.loads(post.covey("check", "--offline", "--json").stdout)["findings"]
     }
     assert checks["mailbox"] == "ok"
-    assert "nothing is kept for" in post.fails("mailbox", "purge", "nobody", code=1)
-    assert "cannot be undone" in post.fails("mailbox", "purge", "shed", code=2)
-    assert "1 envelope gone" in post.ok("mailbox", "purge", "shed", "--yes")
-    assert post.json("mailbox", "purge", shed.author[:8], "--yes") == {"purged": 0}
+    assert "nothing is kept for" in post.fails("mailbox", "delete", "nobody", code=1)
+    assert "cannot be undone" in post.fails("mailbox", "delete", "shed", code=2)
+    assert "1 envelope gone" in post.ok("mailbox", "delete", "shed", "--yes")
+    assert post.json("mailbox", "delete", shed.author[:8], "--yes") == {"purged": 0}
     assert _kept(post) == 0
     shed.start("run", "--no-sensors")
     taken: list[str] = []
@@ -176,7 +178,7 @@ def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
     lone.invite(other)
     wait_until(lambda: len(lone.json("group", "show")["members"]) == 2, "both are in it")
     other.kill()
-    lone.ok("send", "--text", "nobody keeps it", "--to", other.author)
+    lone.ok("message", "send", "--text", "nobody keeps it", "--to", other.author)
     assert "--capability mailbox" in lone.fails("mailbox", "hand-over", code=1)
     lone.ok("config", "set", "mailbox.serve", "true")
     checks = json.loads(lone.covey("check", "--offline", "--json").stdout)["findings"]
@@ -242,7 +244,7 @@ def test_a_sleeper_is_woken_in_three_ways_that_learn_no_content(
     post.start("run", "--no-sensors", environment={"SSL_CERT_FILE": str(certificate)})
     listener = Client(broker, "listener", shed.author, (shed.state / "relay.password").read_text().strip())
     assert not listener.subscribe(f"covey/1/wake/{shed.author}").is_failure
-    laptop.ok("send", "--text", "secret", "--to", shed.author)
+    laptop.ok("message", "send", "--text", "secret", "--to", shed.author)
     laptop.ok("mailbox", "hand-over")
     wait_until(called.exists, "the program was called")
     assert called.read_text().split() == ["1", shed.author]

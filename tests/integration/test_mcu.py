@@ -30,7 +30,7 @@ def board(tmp_path: Path) -> Iterator[PtyBoard]:
 def gateway(tmp_path: Path, board: PtyBoard) -> Iterator[Gateway]:
     """A device with a port and a group in which it collects; its relay is never there."""
     made = Gateway(tmp_path, "gate")
-    made.ok("relay", "--url", "mqtt://127.0.0.1:9")
+    made.ok("relay", "set", "mqtt://127.0.0.1:9")
     made.ok("config", "set", "bridge.ports", str(board.port))
     made.ok("group", "create", "--capability", "collector")
     yield made
@@ -105,11 +105,11 @@ def test_what_is_sent_to_a_board_of_the_collectors_own_needs_no_relay(gateway: G
     assert gateway.json("mcu", "enrol", "--yes", "--label", "bench")["enrolled"]
     board.do(lambda each: each.measure())
     wait_until(lambda: board.board.acknowledged_up_to == 1, "the way to the board is known")
-    gateway.ok("send", "--to", "bench", "--text", "interval 5", "--wait", str(IDLE_S))
+    gateway.ok("message", "send", "--to", "bench", "--text", "interval 5", "--wait", str(IDLE_S))
     assert board.board.blobs == [b"interval 5"]
     board.unplug()
     for number in range(9):
-        gateway.ok("send", "--to", "bench", "--text", str(number))
+        gateway.ok("message", "send", "--to", "bench", "--text", str(number))
     board.plug()
     wait_until(lambda: not gateway.queued(), "the board has acknowledged everything")
     assert board.board.blobs[1:] == [b"%d" % number for number in range(9)]

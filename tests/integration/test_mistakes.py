@@ -23,19 +23,19 @@ def test_an_unreachable_broker_keeps_what_was_queued(broker: Broker, new_gateway
     one.invite(two)
     one.end()
     broker.kill()
-    assert "not acknowledged yet" in two.fails("send", "--text", "kept", "--wait", "1", code=124)
+    assert "not acknowledged yet" in two.fails("message", "send", "--text", "kept", "--wait", "1", code=124)
     assert two.queued() >= 1
     broker.start()
     one.start("run", "--no-sensors")
     two.start("run", "--no-sensors")
-    assert one.ok("recv", "--wait", "30") == "kept"
+    assert one.ok("message", "receive", "--wait", "30") == "kept"
 
 
 def test_a_refusing_broker_is_named(broker: Broker, new_gateway: Callable[[str], Gateway]) -> None:
     one = new_gateway("one")
-    one.ok("relay", "--password-file", "-", feed="wrong")
+    one.ok("relay", "set", "--password-file", "-", feed="wrong")
     one.ok("group", "create")
-    done = one.covey("recv", "--wait", "1")
+    done = one.covey("message", "receive", "--wait", "1")
     assert "user name" in done.stderr or "authori" in done.stderr, done.stderr
     assert done.returncode == 124
 

@@ -75,7 +75,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
     gateway = Gateway(tmp_path_factory.mktemp("api"), "one")
     gateway.ok("group", "create", "--capability", "collector")
     gateway.ok("config", "set", "api.socket", "api.sock")
-    gateway.ok("relay", "--url", "mqtt://127.0.0.1:9")
+    gateway.ok("relay", "set", "mqtt://127.0.0.1:9")
     gateway.start("run", "--no-sensors")
     wait_until((gateway.state / "api.sock").is_socket, "the API listens")
     with requests.Session() as opened:

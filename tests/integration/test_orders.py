@@ -47,44 +47,44 @@ def _joined(new_gateway: Callable[[str], Gateway], **allowed: str) -> list[Gatew
 def test_an_operator_orders_and_sees_what_became_of_it_everywhere(new_gateway: Callable[[str], Gateway]) -> None:
     kim, shed, _ = _joined(new_gateway, kim="greet", shed="greet", barn="read-now")
     words = "lee; $(reboot) `x` | > y"
-    done = kim.covey("do", "greet", "--arg", f"name={words}", "--arg", "code=0", "--wait", "--timeout", "60")
+    done = kim.covey("order", "run", "greet", "--arg", f"name={words}", "--arg", "code=0", "--wait", "--timeout", "60")
     assert done.returncode == 1, "one of them may not"
     assert "2 done, 1 refused" in done.stdout
     assert "waiting" in done.stderr, "how far it was, on lines of its own"
-    [order] = [each["id"] for each in kim.json("orders")]
-    assert kim.ok("orders", order[:8], "--output", "shed") == f"hello {words}\n"
+    [order] = [each["id"] for each in kim.json("order")]
+    assert kim.ok("order", "show", order[:8], "--output", "shed") == f"hello {words}\n"
     by_label: dict[str, dict[str, Any]] = {
-        each["label"]: each for each in kim.json("orders", "show", order[:8])["devices"]
+        each["label"]: each for each in kim.json("order", "show", order[:8])["devices"]
     }
     assert (by_label["kim"]["outcome"], by_label["kim"]["exit"]) == ("done", 0)
     assert (by_label["barn"]["outcome"], by_label["barn"]["code"]) == ("refused", "action_not_allowed")
 
     words_to_shed = ("--for", "label:shed", "--arg", "name=x", "--wait", "--timeout", "60")
-    assert kim.covey("do", "greet", *words_to_shed, "--arg", "code=0").returncode == 0
-    assert kim.covey("do", "greet", *words_to_shed, "--arg", "code=4").returncode == 1
+    assert kim.covey("order", "run", "greet", *words_to_shed, "--arg", "code=0").returncode == 0
+    assert kim.covey("order", "run", "greet", *words_to_shed, "--arg", "code=4").returncode == 1
     shed.end()
-    given = kim.covey("do", "greet", "--for", "label:shed", "--arg", "name=x", "--arg", "code=0", "--json")
+    given = kim.covey("order", "run", "greet", "--for", "label:shed", "--arg", "name=x", "--arg", "code=0", "--json")
     assert given.returncode == 0
-    last = kim.json("orders")[-1]["id"]
-    assert kim.covey("orders", last[:8], "--wait", "--timeout", "1").returncode == 124
+    last = kim.json("order")[-1]["id"]
+    assert kim.covey("order", "show", last[:8], "--wait", "--timeout", "1").returncode == 124
     shed.start("run", "--no-sensors")
-    assert kim.covey("orders", last[:8], "--wait", "--timeout", "60").returncode == 0
-    assert "no operator" in shed.fails("do", "greet", code=1)
+    assert kim.covey("order", "show", last[:8], "--wait", "--timeout", "60").returncode == 0
+    assert "no operator" in shed.fails("order", "run", "greet", code=1)
 
 
 def test_a_stick_carries_an_order_there_and_its_result_back(new_gateway: Callable[[str], Gateway]) -> None:
     kim, shed = _joined(new_gateway, kim="greet", shed="greet")
     kim.end()
     stick = str(kim.state.parent / "stick")
-    kim.ok("do", "greet", "--for", "label:shed", "--arg", "name=x", "--arg", "code=0")
-    [order] = [each["id"] for each in kim.json("orders")]
+    kim.ok("order", "run", "greet", "--for", "label:shed", "--arg", "name=x", "--arg", "code=0")
+    [order] = [each["id"] for each in kim.json("order")]
     kim.ok("history", "export", f"{stick}.history")
     shed.ok("history", "import", f"{stick}.history")
 
     def done() -> bool:
-        shed.ok("outbox", "export", stick)
-        kim.ok("outbox", "import", stick)
-        return "1 done" in kim.ok("orders", order[:8])
+        shed.ok("message", "export", stick)
+        kim.ok("message", "import", stick)
+        return "1 done" in kim.ok("order", "show", order[:8])
 
     wait_until(done, "a stick has brought the result")
-    assert kim.ok("orders", order[:8], "--output", "shed") == "hello x\n"
+    assert kim.ok("order", "show", order[:8], "--output", "shed") == "hello x\n"

@@ -1,4 +1,4 @@
-"""`covey outbox`: files on a stick between devices that never meet, verify, quarantine; all through the command."""
+"""`covey message`: files on a stick between devices that never meet, verify, quarantine; all through the command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Shell:
 
     def queue(self, name: str, text: str) -> None:
         """Send a text to everybody."""
-        assert self.run(name, "send", "--text", text)[0] == 0
+        assert self.run(name, "message", "send", "--text", text)[0] == 0
 
     def inbox(self, name: str, *how: str) -> list[str]:
         """Take what has come."""
@@ -50,7 +50,7 @@ class Shell:
 
         texts: list[str] = []
         while True:
-            code, blob = self.run(name, "recv", *how)
+            code, blob = self.run(name, "message", "receive", *how)
             if code:
                 return texts
             texts.append(base64.b64decode(blob["body"]).decode())
@@ -82,31 +82,31 @@ def test_a_stick_carries_messages_and_acknowledgements(shell: Shell) -> None:
     for number in range(5):
         shell.queue("ann", f"text {number}")
     shell.queue("ben", "hello ann")
-    code, done = shell.run("ann", "outbox", "export", str(shell.stick))
+    code, done = shell.run("ann", "message", "export", str(shell.stick))
     assert code == 0
     assert done["recipients"][0]["messages"] == 5
     assert {stat.S_IMODE(each.stat().st_mode) for each in shell.stick.rglob("*") if each.is_file()} == {0o600}
-    code, done = shell.run("ben", "outbox", "import", str(shell.stick))
+    code, done = shell.run("ben", "message", "import", str(shell.stick))
     assert code == 0
     assert done["total"]["taken"] >= 5
     assert shell.inbox("ben") == [f"text {number}" for number in range(5)]
-    assert shell.run("ann", "outbox", "ls")[1]["messages"] == 5
+    assert shell.run("ann", "message", "ls")[1]["messages"] == 5
 
-    assert shell.run("ben", "outbox", "export", str(shell.stick / "back"))[0] == 0
-    assert shell.run("ann", "outbox", "import", str(shell.stick / "back"))[0] == 0
-    assert shell.run("ann", "outbox", "ls")[1]["messages"] == 0
+    assert shell.run("ben", "message", "export", str(shell.stick / "back"))[0] == 0
+    assert shell.run("ann", "message", "import", str(shell.stick / "back"))[0] == 0
+    assert shell.run("ann", "message", "ls")[1]["messages"] == 0
     assert shell.inbox("ann") == ["hello ann"]
 
-    assert shell.run("ann", "outbox", "export", str(shell.stick / "third"))[0] == 0
-    assert shell.run("ben", "outbox", "import", str(shell.stick / "third"))[0] == 0
-    assert shell.run("ben", "outbox", "ls")[1]["messages"] == 0
+    assert shell.run("ann", "message", "export", str(shell.stick / "third"))[0] == 0
+    assert shell.run("ben", "message", "import", str(shell.stick / "third"))[0] == 0
+    assert shell.run("ben", "message", "ls")[1]["messages"] == 0
 
 
 def test_a_file_may_come_twice_damaged_or_to_the_wrong_device(shell: Shell) -> None:
     for number in range(30):
         shell.queue("ann", f"text {number}")
-    shell.run("ann", "outbox", "export", str(shell.stick))
-    code, done = shell.run("stranger", "outbox", "import", str(shell.stick))
+    shell.run("ann", "message", "export", str(shell.stick))
+    code, done = shell.run("stranger", "message", "import", str(shell.stick))
     assert code == 1
     assert done["total"]["taken"] == 0
     assert done["files"][0]["for"]
@@ -118,50 +118,50 @@ def test_a_file_may_come_twice_damaged_or_to_the_wrong_device(shell: Shell) -> N
     for place in range(3_000, len(whole), 4_000):
         damaged[place] ^= 0x10
     messages.write_bytes(damaged)
-    code, done = shell.run("ben", "outbox", "import", str(messages))
+    code, done = shell.run("ben", "message", "import", str(messages))
     assert code == 1
     assert done["total"]["damaged"] >= 1
     assert 15 <= done["total"]["taken"] < 30
     messages.write_bytes(whole[: len(whole) // 2])
-    assert shell.run("ben", "outbox", "import", str(messages))[1]["total"]["damaged"] == 1
+    assert shell.run("ben", "message", "import", str(messages))[1]["total"]["damaged"] == 1
     messages.write_bytes(whole)
     for _ in range(2):
-        assert shell.run("ben", "outbox", "import", str(messages))[0] == 0
+        assert shell.run("ben", "message", "import", str(messages))[0] == 0
     assert sorted(shell.inbox("ben")) == sorted(f"text {number}" for number in range(30))
 
 
 def test_a_sender_is_read_in_its_order_where_asked(shell: Shell) -> None:
     for number in range(30):
         shell.queue("ann", f"text {number:02}")
-    assert shell.run("ann", "send", "--text", "for some days", "--expires", "2d")[0] == 0
-    shell.run("ann", "outbox", "export", str(shell.stick))
+    assert shell.run("ann", "message", "send", "--text", "for some days", "--expires", "2d")[0] == 0
+    shell.run("ann", "message", "export", str(shell.stick))
     [messages] = [path for path in shell.stick.glob("*.covey") if "answers" not in path.name]
     assert messages.stat().st_mode & 0o777 == 0o600  # who writes to whom is nobody else's business
     whole = messages.read_bytes()
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 0x10
     messages.write_bytes(damaged)
-    shell.run("ben", "outbox", "import", str(messages))
+    shell.run("ben", "message", "import", str(messages))
     before = shell.inbox("ben", "--in-order")
     assert before == [f"text {number:02}" for number in range(len(before))]
     assert 5 < len(before) < 25
     messages.write_bytes(whole)
-    shell.run("ben", "outbox", "import", str(messages))
+    shell.run("ben", "message", "import", str(messages))
     after = [f"text {number:02}" for number in range(len(before), 30)]
     assert shell.inbox("ben", "--in-order") == [*after, "for some days"]
 
 
 def test_a_lifetime_is_a_duration(shell: Shell) -> None:
-    assert shell.run("ann", "send", "--text", "x", "--expires", "soon")[0] == 2
-    assert shell.run("ann", "outbox", "ls")[1]["messages"] == 0
+    assert shell.run("ann", "message", "send", "--text", "x", "--expires", "soon")[0] == 2
+    assert shell.run("ann", "message", "ls")[1]["messages"] == 0
 
 
 def test_an_export_that_was_interrupted_goes_on(shell: Shell) -> None:
     shell.queue("ann", "one")
-    shell.run("ann", "outbox", "export", str(shell.stick))
+    shell.run("ann", "message", "export", str(shell.stick))
     [messages] = [path for path in shell.stick.glob("*.covey") if "answers" not in path.name]
     written = messages.stat().st_mtime_ns
-    assert shell.run("ann", "outbox", "export", str(shell.stick))[0] == 0
+    assert shell.run("ann", "message", "export", str(shell.stick))[0] == 0
     assert messages.stat().st_mtime_ns == written
     assert not list(shell.stick.glob(".*"))
 
@@ -178,16 +178,16 @@ def test_quarantine_shows_releases_and_drops(shell: Shell) -> None:
         for place, _ in with_state.outbox.queued(recipient, Place(0), 10, 10_000):
             with_state.outbox.withdraw(recipient, place, "too_large", 5)
     with_state.close()
-    held = shell.run("ann", "outbox", "quarantine")[1]
+    held = shell.run("ann", "message", "quarantine")[1]
     assert [(each["way"], each["type"], each["why"]) for each in held] == [("out", "blob", "too_large")] * 2
-    one = shell.run("ann", "outbox", "quarantine", str(held[0]["number"]))[1]
+    one = shell.run("ann", "message", "quarantine", str(held[0]["number"]))[1]
     assert read_message(bytes.fromhex(one["message"])).body == b"one"
-    assert shell.run("ann", "outbox", "quarantine", str(held[0]["number"]), "--release")[0] == 0
-    assert shell.run("ann", "outbox", "quarantine", str(held[1]["number"]), "--drop", "--yes")[0] == 0
-    assert shell.run("ann", "outbox", "quarantine")[1] == []
-    assert shell.run("ann", "outbox", "quarantine", "77")[0] == 1
-    shell.run("ann", "outbox", "export", str(shell.stick))
-    shell.run("ben", "outbox", "import", str(shell.stick))
+    assert shell.run("ann", "message", "quarantine", str(held[0]["number"]), "--retry")[0] == 0
+    assert shell.run("ann", "message", "quarantine", str(held[1]["number"]), "--delete", "--yes")[0] == 0
+    assert shell.run("ann", "message", "quarantine")[1] == []
+    assert shell.run("ann", "message", "quarantine", "77")[0] == 1
+    shell.run("ann", "message", "export", str(shell.stick))
+    shell.run("ben", "message", "import", str(shell.stick))
     assert shell.inbox("ben") == ["one"]
 
 
@@ -195,7 +195,7 @@ def test_verify_finds_damage_and_repairs(shell: Shell) -> None:
     for number in range(300):
         if number < 3:
             shell.queue("ann", f"text {number}")
-    assert shell.run("ann", "outbox", "verify") == (
+    assert shell.run("ann", "check", "database") == (
         0,
         {"sound": True, "complaints": [], "repaired": False, "salvages": []},
     )
@@ -204,10 +204,10 @@ def test_verify_finds_damage_and_repairs(shell: Shell) -> None:
     place = content.index(b"text 1")
     content[place] ^= 0xFF
     path.write_bytes(content)
-    code, reported = shell.run("ann", "outbox", "verify")
+    code, reported = shell.run("ann", "check", "database")
     assert code == 1
     assert reported["complaints"] == ["a message that waits is not what was written"]
-    code, reported = shell.run("ann", "outbox", "verify", "--repair")
+    code, reported = shell.run("ann", "check", "database", "--repair")
     assert code == 0
     assert reported["repaired"]
     assert reported["salvages"][0]["lost"]["outbox"] == 1
@@ -216,10 +216,10 @@ def test_verify_finds_damage_and_repairs(shell: Shell) -> None:
     assert status["salvage"]["lost"]["outbox"] == 1
     assert status["salvage"]["file"] == reported["salvages"][0]["aside"]
     assert shell.run("ben", "status")[1]["salvage"] is None
-    assert shell.run("ann", "outbox", "verify")[1]["sound"]
-    assert shell.run("ann", "outbox", "ls")[1]["messages"] == 2
-    shell.run("ann", "outbox", "export", str(shell.stick))
-    shell.run("ben", "outbox", "import", str(shell.stick))
+    assert shell.run("ann", "check", "database")[1]["sound"]
+    assert shell.run("ann", "message", "ls")[1]["messages"] == 2
+    shell.run("ann", "message", "export", str(shell.stick))
+    shell.run("ben", "message", "import", str(shell.stick))
     assert shell.inbox("ben") == ["text 0", "text 2"]
 
 

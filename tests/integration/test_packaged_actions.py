@@ -74,14 +74,14 @@ class Site:
     def order(self, action: str, **arguments: str) -> str:
         """Order something; return the order."""
         words = [word for name, value in arguments.items() for word in ("--arg", f"{name}={value}")]
-        return str(self.kim.json("do", action, "--for", "label:shed", *words)["id"])
+        return str(self.kim.json("order", "run", action, "--for", "label:shed", *words)["id"])
 
     def result(self, order: str) -> dict[str, Any]:
         """Return what has become of it."""
         found: list[dict[str, Any]] = []
 
         def has_come() -> bool:
-            found[:] = self.kim.json("orders", order)["devices"]
+            found[:] = self.kim.json("order", "show", order)["devices"]
             return [each["outcome"] in {"waiting", "asleep"} for each in found] == [False]
 
         wait_until(has_come, "the result comes")
@@ -95,7 +95,7 @@ class Site:
     def output(self, order: str) -> str:
         """Return what its program wrote."""
         self.result(order)
-        return b64decode(self.kim.json("orders", order, "--output", "shed")["output"]).decode()
+        return b64decode(self.kim.json("order", "show", order, "--output", "shed")["output"]).decode()
 
     def check(self) -> dict[str, str]:
         """Return what `covey check` says of actions: how to mend it, by the first word of what it says."""
@@ -137,7 +137,7 @@ def _set_up(site: Site, broker: Broker) -> None:
     _write(site.root, "etc/covey/operations.d/write.toml", _WAIT.replace("{bound}", "1"))
     _write(site.root, "etc/covey/conf.d/relay.toml", f'[relay]\nurl = "{broker.url}"\n')
     username = json.loads(site.covey("init", "--label", "shed", "--json"))["signing_public"]
-    site.covey("relay", "--password-file", "-", feed=broker.add_device(username))
+    site.covey("relay", "set", "--password-file", "-", feed=broker.add_device(username))
     key = site.kim.json("key", "show")["signing_key"]
     for command in ("operations.operators", key), ("operations.commands", "look,wait,write,hush,gone,journal,reboot"):
         site.covey("config", "set", *command)
@@ -214,7 +214,7 @@ def _a_program_has_a_sandbox(site: Site) -> None:
 def _a_secret_is_read_and_stands_nowhere(site: Site) -> None:
     secret = "a key of $home"
     words = ("hush", "--for", "label:shed", "--secret", "key")
-    order = str(site.kim.json("do", *words, feed=f"{secret}\n")["id"])
+    order = str(site.kim.json("order", "run", *words, feed=f"{secret}\n")["id"])
     wait_until(site.sleeping, "it has read it")
     seen = [site.system.run("systemctl", "show", "covey-ordered.service"), *site.system.processes()]
     assert site.code(order) == "exit 0", site.result(order)

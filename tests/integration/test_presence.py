@@ -70,7 +70,7 @@ def test_a_replayed_will_changes_nothing(pair: tuple[Gateway, Gateway], broker: 
             seen.append(spy.receive())
     finally:
         spy.relay.stop()
-    collector.ok("relay", "--password-file", "-", feed=spy.password)
+    collector.ok("relay", "set", "--password-file", "-", feed=spy.password)
     collector.start("collect", "--no-sensors")
     device.start("run", "--no-sensors")
     wait_until(lambda: presence(collector) == "online", "it is there")
@@ -81,7 +81,7 @@ def test_a_replayed_will_changes_nothing(pair: tuple[Gateway, Gateway], broker: 
         attacker.up()
         for envelope in (seen[-1], *seen):
             attacker.send(spy, envelope)
-        device.ok("send", "--text", "after the replay")
+        device.ok("message", "send", "--text", "after the replay")
         wait_until(lambda: device.queued() == 0, "the collector has taken what came before")
     finally:
         attacker.relay.stop()

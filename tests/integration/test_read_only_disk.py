@@ -12,8 +12,8 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("group", "show"),
     ("history",),
-    ("outbox", "list"),
-    ("outbox", "verify"),
+    ("message", "list"),
+    ("check", "database"),
     ("metrics",),
     ("key", "show"),
     ("fleet",),
@@ -21,16 +21,16 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("release", "list"),
     ("alert", "list"),
     ("config", "list"),
-    ("content", "ls"),
+    ("file", "list"),
     ("requests", "list"),
 )
 _WRITES = (
     (("run",), ""),
     (("publish", "-"), '{"n": "temperature", "v": 1}'),
-    (("note", "hello"), ""),
+    (("history", "post", "hello"), ""),
     (("group", "create"), ""),
     (("config", "set", "label", "other"), ""),
-    (("put", "/etc/hostname"), ""),
+    (("file", "put", "/etc/hostname"), ""),
 )
 
 

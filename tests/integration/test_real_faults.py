@@ -55,11 +55,11 @@ class Hasty(Gateway):
     def send(self, text: str) -> None:
         """Queue one blob for everybody, durably."""
         with contextlib.redirect_stdout(io.StringIO()):
-            assert main(["send", "--state", str(self.state), "--text", text]) == 0
+            assert main(["message", "send", "--state", str(self.state), "--text", text]) == 0
 
     def received(self) -> list[str]:
         """Take all blobs out of the inbox."""
-        lines = self.ok("recv", "--all", "--json").splitlines()
+        lines = self.ok("message", "receive", "--all", "--json").splitlines()
         return [base64.b64decode(json.loads(line)["body"]).decode() for line in lines]
 
 
@@ -108,7 +108,7 @@ def test_connections_that_break(pair: tuple[Hasty, Hasty], broker: Broker) -> No
     with FaultyProxy(broker.port, 1, 6 * ROUNDS) as first, FaultyProxy(broker.port, 2, 6 * ROUNDS) as second:
         for gateway, proxy in ((one, first), (two, second)):
             gateway.end()
-            gateway.ok("relay", "--url", proxy.url)
+            gateway.ok("relay", "set", proxy.url)
             proxy.wreak()
             gateway.begin()
 

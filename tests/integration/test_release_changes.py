@@ -151,7 +151,7 @@ def test_where_two_operators_have_to_agree_they_agree_with_the_plan_once(
     assert _standing(deputy)["state"] == "awaits agreement"
     assert "it needs 1 more operator to agree" in deputy.ok("release", "status", _standing(deputy)["id"][:8])
     assert not any((shed.state / "steps").exists() for shed in fleet.sheds)
-    deputy.ok("orders", "approve", _standing(deputy)["wave"][:8])
+    deputy.ok("order", "approve", _standing(deputy)["wave"][:8])
     wait_until(lambda: gives.poll() is not None, "it has been to both", idle_s=60)
     found = _standing(fleet.hub)
     assert (found["state"], found["waves_given"], _versions(fleet)) == ("finished", 2, ["good 2"] * 2)

@@ -94,7 +94,7 @@ def test_a_new_version_is_released_as_a_patch_of_the_one_before(fleet: Fleet) ->
     words = ("release", "create", str(fleet.file), "--name", "next.bin", "--base", "model.bin", *at_once)
     assert "who has 'model.bin' fetches a patch of" in fleet.hub.ok(*words)
     for each in fleet.sheds:
-        here = [found["name"] for found in each.json("content", "ls") if found["state"] == "here"]
+        here = [found["name"] for found in each.json("file", "list") if found["state"] == "here"]
         assert "next.bin" in here
         assert any(name.endswith(".covey-patch") for name in here), "it came as a patch"
 
@@ -146,7 +146,7 @@ def test_mistakes_in_a_release_come_before_the_file(fleet: Fleet) -> None:
     assert "no percentage" in hub.fails("release", "create", file, "--stop-at", "some", code=2)
     assert "operator" in fleet.sheds[0].fails("release", "create", file, code=1)
     assert "no release's id" in hub.fails("release", "show", "abc", code=1)
-    assert hub.json("content", "ls") == []
+    assert hub.json("file", "list") == []
     assert "no releases" in hub.ok("release")
 
 

@@ -144,7 +144,7 @@ class Site(Fleet):
     def update(self, changed: Mapping[str, bytes] | None = None) -> str:
         """Order an update, and return the order's id."""
         path = _version(self._wheel, _NEW, self._wheels, changed)
-        given = self.hub.json("put", str(path), "--for", "label:shed", "--action", "pump")
+        given = self.hub.json("file", "put", str(path), "--for", "label:shed", "--action", "pump")
         return str(given["order"]["id"])
 
 

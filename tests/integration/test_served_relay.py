@@ -150,7 +150,7 @@ def test_who_does_not_know_the_authority_has_it_proved_later(machine: Callable[[
     assert not proved(None)
     with pytest.raises(RelayError, match="is not trusted") as refused:
         proved(stranger)
-    assert "covey relay --ca-file" in refused.value.hint
+    assert "covey relay set --ca-file" in refused.value.hint
     prove(url, ca_file.read_text(), allow_tls12=False)
     for certificates in ("", stranger.read_text()):  # whoever stands between has no certificate of the inviter's
         with pytest.raises(RelayError, match="is not trusted"):
@@ -199,7 +199,7 @@ def test_a_collector_without_a_relay_or_a_vault_leaves_nothing_behind(machine: C
     device.ok("init")
     for words in (["collect"], ["collect", "--new-group"]):
         assert "no relay is set" in device.fails(*words, code=78)
-    device.ok("relay", "--url", "mqtt://127.0.0.1:9")
+    device.ok("relay", "set", "mqtt://127.0.0.1:9")
     for words in (["collect"], ["collect", "--new-group"]):
         assert "cannot make" in device.fails(*words, "--vault", "/proc/nowhere", code=1)
     assert not [path for path in device.state.iterdir() if path.name.startswith("vault")]
@@ -208,7 +208,8 @@ def test_a_collector_without_a_relay_or_a_vault_leaves_nothing_behind(machine: C
 
 def test_a_broker_of_ones_own_stays_as_it_is(machine: Callable[[str], Machine]) -> None:
     device = machine("barn")
-    device.ok("init", "--relay", "mqtts://relay.example.org")
+    device.ok("init")
+    device.ok("relay", "set", "mqtts://relay.example.org")
     before = (device.state / "config.toml").read_text()
     assert "keeps it" in device.fails("relay", "serve", code=78)
     assert (device.state / "config.toml").read_text() == before

@@ -64,7 +64,7 @@ class Pair:
         for number in range(len(texts), len(texts) + count):
             texts.append(f"{sender.name} {number} {'x' * (number * 37 % 900)}")
             with contextlib.redirect_stdout(io.StringIO()):
-                assert main(["send", "--state", str(sender.state), "--text", texts[-1]]) == 0
+                assert main(["message", "send", "--state", str(sender.state), "--text", texts[-1]]) == 0
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition."""
@@ -74,7 +74,7 @@ class Pair:
         """Wait until nothing is queued; then each must have what the other sent: all of it, once."""
         self.wait(lambda: self.one.queued() == self.two.queued() == 0, "every message is acknowledged")
         for sender, recipient in ((self.one, self.two), (self.two, self.one)):
-            lines = recipient.ok("recv", "--all", "--json").splitlines()
+            lines = recipient.ok("message", "receive", "--all", "--json").splitlines()
             received = [base64.b64decode(json.loads(line)["body"]).decode() for line in lines]
             assert sorted(received) == sorted(self.sent[sender.name])
             assert len(received) == len(set(received))
@@ -126,14 +126,14 @@ def test_a_broker_that_hangs_and_delivers_later(pair: Pair) -> None:
         os.kill(pair.site.pid, signal.SIGCONT)
     pair.wait(lambda: any(each.counters().get("duplicates", 0) > 0 for each in pair.both), "it comes again")
     for gateway in pair.both:
-        assert not gateway.ok("recv", "--all", "--json")
+        assert not gateway.ok("message", "receive", "--all", "--json")
 
 
 def test_one_side_cut_off_from_one_broker(pair: Pair) -> None:
     pair.two.end()
     proxy = FaultyProxy(pair.site.port, 1, 0)
     with proxy:
-        pair.two.ok("relay", "--url", proxy.url)
+        pair.two.ok("relay", "set", proxy.url)
         pair.two.start("run", "--no-sensors")
         pair.wait(lambda: pair.states(pair.two) == ["up", "up"], "it is at both brokers")
         for gateway in pair.both:
@@ -146,7 +146,7 @@ def test_one_side_cut_off_from_one_broker(pair: Pair) -> None:
     pair.settle()
     assert pair.states(pair.one) == ["up", "up"]
     pair.two.end()
-    pair.two.ok("relay", "--url", pair.site.url)
+    pair.two.ok("relay", "set", pair.site.url)
     pair.two.start("run", "--no-sensors")
     pair.wait(lambda: pair.states(pair.two) == ["up", "up"], "it is back, and has what waited for it there")
     for gateway in pair.both:
@@ -158,7 +158,7 @@ def test_one_side_cut_off_from_one_broker(pair: Pair) -> None:
 def test_relays_are_added_listed_and_removed(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, "one")
     assert "first relay" in gateway.fails("relay", "add", "mqtt://a", code=2)
-    gateway.ok("relay", "--url", "mqtt://a", "--password-file", "-", feed="secret of a")
+    gateway.ok("relay", "set", "mqtt://a", "--password-file", "-", feed="secret of a")
     shown = gateway.json("relay", "add", "mqtts://b:9000", "--password-file", "-", feed="secret of b")
     assert [(each["url"], each["password"]) for each in shown] == [("mqtt://a", "set"), ("mqtts://b:9000", "set")]
     assert "secret" not in gateway.ok("relay", "list")

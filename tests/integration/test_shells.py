@@ -17,7 +17,7 @@ from tests.integration.gateway import Gateway
 from tests.warm_covey import COVEY
 
 _OF_STATE = {"--state", "--config", "--passphrase-file", "--help"}
-_OF_LEAVE = {*_OF_STATE, "--yes", "--with", "--erase", "--group", "--json"}
+_OF_LEAVE = {*_OF_STATE, "--yes", "--with", "--delete-now", "--group", "--json"}
 
 _BASH = """
 source "$1"; shift
@@ -53,7 +53,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "config", "get", "outb") == {"outbox.maximum_bytes"}
     assert set(settings()) <= _complete(script, "covey", "config", "set", "")
     assert _complete(script, "covey", "publish", "--format", "senml-") == {"senml-cbor"}
-    assert _complete(script, "covey", "send", "blob") == {"blob one"}
+    assert _complete(script, "covey", "message", "send", "blob") == {"blob one"}
     assert _complete(script, "covey", "check", "--off") == {"--offline"}
     assert _complete(script, "covey", "status", "--state", "") == {"folder", "vault"}
     assert _complete(script, "covey", "init", "--label", "") == set()
@@ -67,10 +67,10 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "group", "--state", "folder", "leave", "--") == _OF_LEAVE
     assert _complete(script, "covey", "group", "create", "--mode", "p") == {"public"}
     assert _complete(script, "covey", "group", "--") == _OF_STATE
-    assert _complete(script, "covey", "outbox", "l") == {"list", "ls"}
-    assert _complete(script, "covey", "outbox", "ls", "--l") == {"--limit"}
-    assert _complete(script, "covey", "outbox", "import", "blob") == {"blob one"}
-    assert _complete(script, "covey", "relay", "--u") == {"--url"}
+    assert _complete(script, "covey", "message", "l") == {"list", "ls"}
+    assert _complete(script, "covey", "message", "ls", "--l") == {"--limit"}
+    assert _complete(script, "covey", "message", "import", "blob") == {"blob one"}
+    assert _complete(script, "covey", "relay", "set", "--ca") == {"--ca-file"}
     assert _complete(script, "covey", "relay", "add", "--key", "blob") == {"blob one"}
     assert _complete(script, "covey", "group", "add", "--label", "") == set()
     assert _complete(script, "covey", "tables", "run", "--verify", "s") == {"sample"}
@@ -102,20 +102,20 @@ def test_bash_completes_what_is_in_the_state(here: Gateway, tmp_path: Path) -> N
     groups = {each["group_id"][:8] for each in here.json("status")["groups"]}
     first = min(groups)
     order = here.json("setting", "set", "app.mode", "eco", "--group", first)["id"][:8]
-    assert _complete(script, "covey", "do", "") >= _BROUGHT
-    assert _complete(script, "covey", "do", "journal", "--arg", "") == {"file=", "group=", "lines=", "unit="}
-    assert _complete(script, "covey", "do", "journal", "--for", "") == {"all", "kim"}
-    assert _complete(script, "covey", "orders", order[:2]) == {order}
-    assert order in _complete(script, "covey", "orders", "approve", "")
-    assert _complete(script, "covey", "orders", "--group", "") == groups
-    assert _complete(script, "covey", "operator", "remove", "k") == {"kim"}
+    assert _complete(script, "covey", "order", "run", "") >= _BROUGHT
+    assert _complete(script, "covey", "order", "run", "journal", "--arg", "") == {"file=", "group=", "lines=", "unit="}
+    assert _complete(script, "covey", "order", "run", "journal", "--for", "") == {"all", "kim"}
+    assert _complete(script, "covey", "order", "show", order[:2]) == {order}
+    assert order in _complete(script, "covey", "order", "approve", "")
+    assert _complete(script, "covey", "order", "--group", "") == groups
+    assert _complete(script, "covey", "group", "remove-operator", "k") == {"kim"}
     assert not (tmp_path / "hacked").exists()
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="no fish here")
 def test_fish_completes_what_is_in_the_state(here: Gateway, tmp_path: Path) -> None:
     script = _script("fish", tmp_path)
-    line = f"source {script}; complete -C 'covey do re'; complete -C 'covey operator remove k'"
+    line = f"source {script}; complete -C 'covey order run re'; complete -C 'covey group remove-operator k'"
     done = subprocess.run(["fish", "--no-config", "-c", line], capture_output=True, text=True, check=True)
     words = {each.split("\t")[0] for each in done.stdout.splitlines()}
     assert words == {"read-now", "reboot", "restart-agent", "kim"}
@@ -161,8 +161,8 @@ def test_fish_completes(tmp_path: Path) -> None:
     assert ask("covey group --state folder leave --y") == {"--yes"}
     assert ask("covey group leave --m") == set()
     assert ask("covey group create --mode p") == {"public"}
-    assert ask("covey outbox l") == {"list", "ls"}
-    assert ask("covey relay --u") == ask("covey relay set --u") == {"--url"}
+    assert ask("covey message l") == {"list", "ls"}
+    assert ask("covey relay set --ca") == {"--ca-file"}
     assert ask("covey tables report --s") == {"--since"}
     assert ask("covey tables run vault --available") == {"--available-now"}
 

@@ -95,12 +95,12 @@ def test_commands_go_through_the_agent(guests: tuple[Guest, Guest, Gateway, Gate
     assert (status["label"], status["agent"]) == ("two", "running")
     assert "device   " in second.ok("status")
 
-    assert second.ok("send", "--text", "hello", "--wait", "30") == "queued 5 bytes for 1 member\n"
-    assert json.loads(first.ok("recv", "--wait", "30", "--json"))["author"] == two.author
-    assert first.covey("recv").returncode == 1  # forgotten
+    assert second.ok("message", "send", "--text", "hello", "--wait", "30") == "queued 5 bytes for 1 member\n"
+    assert json.loads(first.ok("message", "receive", "--wait", "30", "--json"))["author"] == two.author
+    assert first.covey("message", "receive").returncode == 1  # forgotten
     for text in ("a", "b", "c"):
-        second.ok("send", "--text", text, "--wait", "30")
-    assert first.ok("recv", "--all") == "abc"
+        second.ok("message", "send", "--text", text, "--wait", "30")
+    assert first.ok("message", "receive", "--all") == "abc"
 
     lines = '{"n":"t","u":"Cel","v":1}\n{"n":"t","u":"Cel","t":1800000000,"v":2}\n'
     assert json.loads(second.ok("publish", "--wait", "30", "--json", feed=lines)) == {"queued_readings": 2}
@@ -116,11 +116,11 @@ def test_commands_go_through_the_agent(guests: tuple[Guest, Guest, Gateway, Gate
     assert "# TYPE covey_published_readings_total counter\n" in textfile.read_text()
 
     one.end()
-    second.ok("send", "--text", "when you are back")
-    waiting = json.loads(second.ok("outbox", "ls", "--json"))
+    second.ok("message", "send", "--text", "when you are back")
+    waiting = json.loads(second.ok("message", "ls", "--json"))
     assert [each["class"] for each in waiting["shown"]] == ["data"]
     assert second.client.outbox(0)["messages"] == waiting["messages"] == 1
-    assert "1 message, " in second.ok("outbox", "ls")
+    assert "1 message, " in second.ok("message", "ls")
     one.start("collect", "--no-sensors")
     wait_until(first.client.answers, "the API listens again")
 
@@ -144,7 +144,7 @@ def test_a_slow_source_keeps_its_times(guests: tuple[Guest, Guest, Gateway, Gate
 
 def test_the_agent_refuses_as_the_command_would(guests: tuple[Guest, Guest, Gateway, Gateway]) -> None:
     _, second, _, two = guests
-    words = ("send", "--text", "x", "--group", "beef")
+    words = ("message", "send", "--text", "x", "--group", "beef")
     asked = second.covey(*words)
     two.end()
     assert (asked.returncode, asked.stderr) == (1, two.fails(*words, code=1))
@@ -154,7 +154,7 @@ def test_without_an_agent_the_state_itself(guests: tuple[Guest, Guest, Gateway, 
     _, second, _, two = guests
     two.end()
     assert two.json("status")["agent"] == "not running"
-    assert two.ok("send", "--text", "waits") == "queued 5 bytes for 1 member\n"
+    assert two.ok("message", "send", "--text", "waits") == "queued 5 bytes for 1 member\n"
     asked = second.covey("status")
     assert asked.returncode == 78
     assert "there is no device" in asked.stderr

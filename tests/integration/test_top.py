@@ -115,7 +115,7 @@ def test_a_live_view(new_gateway: Callable[[str], Gateway], new_terminal: Callab
     wait_until(lambda: _rate(terminal.text(), "readings published") == 0, "it falls again")
 
     one.end()
-    two.ok("send", "--text", "waits")
+    two.ok("message", "send", "--text", "waits")
     wait_until(lambda: "outbox   1 message, " in (text := terminal.text()) and " (data " in text, "what waits is shown")
     two.end()
     wait_until(lambda: "health   the agent is not running" in terminal.text(), "the end of the agent is shown")

@@ -372,7 +372,7 @@ class Device:
         self.wake(self.world.random.randint(0, 250_000))
 
     def receive(self, limit: int) -> list[bytes]:
-        """Take blobs, as `covey recv` does."""
+        """Take blobs, as `covey message receive` does."""
         taken: list[bytes] = []
 
         def work(store: SimStore) -> None:

@@ -118,7 +118,7 @@ class ContentFiles:
             if found is None or not same(found.index, taken.index):
                 raise LocalError(
                     f"{source} is no file that a member offers, or not all of one",
-                    hint="'covey content export' writes one; what members offer comes with the history",
+                    hint="'covey file export' writes one; what members offer comes with the history",
                 )
             self._keep(temporary, found, index)
             return found
@@ -224,7 +224,7 @@ class ContentFiles:
         if free < size + CONTENT_FREE_BYTES:
             raise DiskFullError(
                 f"no room for a file of {size} bytes: {free} are free, and {CONTENT_FREE_BYTES} of them stay so",
-                hint="'covey content ls' shows what is here, 'covey content drop' lets go of it",
+                hint="'covey file list' shows what is here, 'covey file delete' lets go of it",
             )
 
     # -- what is here -------------------------------------------------------------------------------------------------

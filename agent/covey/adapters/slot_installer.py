@@ -1,7 +1,8 @@
 """Covey's own update on trial: two virtual environments, and a link to the one that runs (`actions/installing.py`).
 
-In the folder lie the slots `a` and `b`, the link `current`, and `launch` (`covey files systemd/launch`), which the
-service manager starts. On trial there is a file `trial` with the old slot's name, and `starts`, which `launch` fills.
+The folder holds the slots `a` and `b`, the link `current`, and `launch` (`covey system-files systemd/launch`), which
+the service manager starts. On trial there is a file `trial` with the old slot's name, and `starts`, which `launch`
+fills.
 
 1. A new version is built in the slot that does not run, as a copy of the one that does with other packages in it. So
    nothing is fetched, and nothing that runs is touched.

@@ -62,7 +62,7 @@ _TEXT = 40
 _STORY = 12
 """Lines of a device's story; --json has more."""
 _OUTBOX = 10
-"""Messages that wait for one device, the oldest; 'covey outbox ls' has them all."""
+"""Messages that wait for one device, the oldest; 'covey message ls' has them all."""
 _TROUBLES = 10
 """Lines of what is wrong; --json has them all."""
 _DEVICES = 200

@@ -1,4 +1,4 @@
-"""`covey group`: create a group, see who is in it and how that came about, add, remove, ban, leave, destroy."""
+"""`covey group`: create groups, and manage their members, admins and operators."""
 
 from __future__ import annotations
 
@@ -6,21 +6,28 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from covey.app.device.device import Device
+from covey.app.device.known_labels import namer
+from covey.app.documents import to_json
 from covey.app.groups import groups
 from covey.app.groups.ban_targets import pick_target
 from covey.app.groups.groups import MODES, Decided, pick_member
 from covey.app.groups.own import follows
 from covey.app.history.writing import describe_group, group_profile, read_picture
+from covey.app.orders import operators
 from covey.app.wording import count
-from covey.cli.device_options import open_device
+from covey.cli.command_view import lacking
+from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.group_view import group_as_json, show_group, show_members, show_profile
-from covey.cli.terminal import confirm, print_json
-from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name
+from covey.cli.quantities import date_text
+from covey.cli.terminal import confirm, print_json, print_table
+from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
-    from covey.app.device.device import Device
+    from collections.abc import Callable
+
     from covey.core.group.device_labels import DeviceLabels
     from covey.core.group.manifest import GroupManifest
 
@@ -28,88 +35,71 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions()
-    create = actions.add("create", _create, "make a group with this device alone in it", examples=_CREATE_EXAMPLES)
+    create = actions.add("create", _create, "create a group with this device as its only member", examples=_CREATE)
     create.add_argument(
-        "--mode",
-        choices=MODES,
-        default="invites-only",
-        help="who may change the group (default: invites-only)",
+        "--mode", choices=MODES, default="invites-only", help="who may change the group (default: invites-only)"
     )
-    create.add_argument("--with", dest="invited", metavar="KEY", help="one-to-one: the other device's signing key")
-    _capability_option(create, "what this device does in the group, e.g. collector")
-    for name, act, summary in (
-        ("show", _show, "show a group, its members and its mode"),
-        ("members", _members, "show who is in a group, with their fingerprints"),
-        ("log", _log, "show every version of a group, and what it changed"),
-        ("uri", _uri, "print what any device joins a public group with"),
+    create.add_argument("--with", dest="invited", metavar="KEY", help="one-to-one: signing key of the other device")
+    _capability_option(create, "role of this device in the group, e.g. collector")
+    actions.add("show", _show, "show a group, its members and its mode")
+    actions.add("members", _members, "list the members with their fingerprints")
+    actions.add("log", _log, "list every version of a group and its changes")
+    diff = actions.add("diff", _diff, "show the changes since a version")
+    diff.add_argument("--from", dest="since", type=int, metavar="VERSION", help="this version (default: the previous)")
+    actions.add("uri", _uri, "print the URI by which any device can join a public group")
+    newcomer = actions.add("add", _add, "add a device by its keys", examples=_ADD)
+    newcomer.add_argument("keys", nargs=2, metavar="KEY", help="its two keys, as 'covey key show' prints them there")
+    newcomer.add_argument("--label", help="name for people")
+    _capability_option(newcomer, "role of the device in the group, e.g. collector")
+    remove = actions.add("remove", _remove, "remove a member, and renew the group secret", also=["rm"])
+    ban = actions.add("ban", _ban, "ban a member, device or invite (or vote to)")
+    unban = actions.add("unban", _unban, "end a ban and readmit the device (or vote to)")
+    unban.add_argument("--no-add", action="store_true", help="end the ban only; a new invite readmits the device")
+    admin = actions.add("add-admin", _add_admin, "make a member an admin")
+    actions.add("operators", on_device(_operators), "list the operators that this device obeys")
+    operator = actions.add(
+        "add-operator", on_device(_add_operator), "make a member an operator of all devices that obey this one"
+    )
+    operator.add_argument("--label", metavar="TEXT", help="name for people (default: the member's label)")
+    former = actions.add("remove-operator", on_device(_remove_operator), "remove an operator from all these devices")
+    profile = actions.add("profile", _profile, "show or change a member's label and roles, or the group's title")
+    profile.add_argument("device", nargs="?", metavar="DEVICE", help=f"{_MEMBER} (default: this device)")
+    profile.add_argument("--label", help="new label")
+    _capability_option(profile, "new role in the group, e.g. collector; '' for none")
+    profile.add_argument("--title", metavar="TEXT", help="title of the group")
+    profile.add_argument("--description", metavar="TEXT", help="description of the group")
+    profile.add_argument("--avatar", metavar="FILE", help="picture of the group: PNG, JPEG, GIF, WebP or SVG")
+    leave = actions.add("leave", _leave, "leave a group; only a new invite readmits this device")
+    leave.add_argument(
+        "--with", dest="other", metavar="DEVICE", help=f"every group with only this other member: {_LABEL_OR_KEY}"
+    )
+    leave.add_argument("--delete-now", action="store_true", help="delete keys and history before others know")
+    destroy = actions.add("destroy", _destroy, "delete a group on all its devices, with keys and messages")
+    for action, what in (
+        (remove, _MEMBER),
+        (ban, "member, other device or invite: label, fingerprint, first letters of key, or invite URI or id"),
+        (unban, "first letters of its key, or of an invite's id"),
+        (admin, _MEMBER),
+        (operator, _MEMBER),
+        (former, f"operator: {_LABEL_OR_KEY}"),
     ):
-        group_option(actions.add(name, act, summary))
-    diff = actions.add("diff", _diff, "show what changed since a version")
-    diff.add_argument(
-        "--from", dest="since", type=int, metavar="VERSION", help="this version (default: the one before)"
-    )
-    newcomer = actions.add("add", _add, "let a device in by its keys", examples=_ADD_EXAMPLES)
-    newcomer.add_argument("keys", nargs=2, metavar="KEY", help="its two keys, as 'covey key show' prints them on it")
-    newcomer.add_argument("--label", help="a name for people")
-    _capability_option(newcomer, "what it does in the group, e.g. collector")
-    for name, act, summary in (
-        ("remove", _remove, "remove a member, and draw a new group secret"),
-        ("ban", _ban, "let a member, another device or an invite in no more; or vote for that"),
-        ("unban", _unban, "end a ban, and let the device in again as it was; or vote for that"),
-        ("admin", _admin, "make a member an admin"),
-    ):
-        action = actions.add(name, act, summary)
-        whom = _WHOM.get(name, "a member: beginning of its key, or its label")
-        action.add_argument("device", metavar="DEVICE", help=whom)
-        if name in {"remove", "ban"}:
-            _yes_option(action)
-        if name == "unban":
-            action.add_argument("--no-add", action="store_true", help="only end the ban: a new invite lets it in")
-    profile = actions.add(
-        "profile", _profile, "show or change a member's label and capabilities, or describe the group itself"
-    )
-    profile.add_argument(
-        "device", nargs="?", metavar="DEVICE", help="another member: beginning of its key, or its label"
-    )
-    profile.add_argument("--label", help="its new label")
-    _capability_option(profile, "what it does in the group from now on, e.g. collector; '' for nothing")
-    profile.add_argument("--title", metavar="TEXT", help="the group: what it is called")
-    profile.add_argument("--description", metavar="TEXT", help="the group: what it is for")
-    profile.add_argument("--avatar", metavar="FILE", help="the group: its picture, PNG, JPEG, GIF, WebP or SVG")
-    for name, act, summary in (
-        ("leave", _leave, "leave a group; only a new invite brings this device back"),
-        ("destroy", _destroy, "erase a group on all its devices, with its keys and messages"),
-    ):
-        going = actions.add(name, act, summary)
-        _yes_option(going)
-        if name == "leave":
-            going.add_argument(
-                "--with",
-                dest="other",
-                metavar="DEVICE",
-                help="every group of yours with this device alone: its label, or the beginning of its key",
-            )
-            going.add_argument("--erase", action="store_true", help="erase keys and history before anybody knows")
-    for name, action in parser.actions.items():
-        if name not in {"create", "show", "members", "log", "uri"}:
+        action.add_argument("device", metavar="DEVICE", help=what)
+    for action in (remove, ban, leave, destroy):
+        action.add_argument("--yes", action="store_true", help="do not ask")
+    for action in dict.fromkeys(parser.actions.values()):
+        if action is not create:
             group_option(action)
         json_option(action)
 
 
-_WHOM = {
-    "unban": "beginning of its key, or of an invite's id",
-    "ban": "label, fingerprint or beginning of its key; also a device that is no member, or an invite: its URI or id",
-}
-_CREATE_EXAMPLES = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
-_ADD_EXAMPLES = ("covey group add covey-sign-... covey-noise-... --label greenhouse",)
+_LABEL_OR_KEY = "label, or first letters of key"
+_MEMBER = f"member: {_LABEL_OR_KEY}"
+_CREATE = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
+_ADD = ("covey group add covey-sign-... covey-noise-... --label greenhouse",)
 
 
 def _capability_option(parser: Parser, what: str) -> None:
     parser.add_argument("--capability", action="append", default=[], metavar="NAME", help=what)
-
-
-def _yes_option(parser: Parser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _create(options: argparse.Namespace) -> None:
@@ -204,11 +194,57 @@ def _unban(options: argparse.Namespace) -> None:
         _show_decided(device, groups.unban_device(device, manifest, target, readmit=not options.no_add), options)
 
 
-def _admin(options: argparse.Namespace) -> None:
+def _add_admin(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         target = pick_member(manifest, options.device).keys.signing_public
         _show_group(device, groups.change_group(device, manifest, groups.promotion(target)), options)
+
+
+def _operators(device: Device, options: argparse.Namespace) -> None:
+    found = operators.operators(device, device.pick_group(options.group))
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif not found:
+        print("this device obeys nobody: 'covey config set operations.operators KEY' pins an operator")
+    else:
+        named = namer(device)
+        rows = [
+            (
+                each.name,
+                printable(each.label, 32),
+                _origin(each, named),
+                "" if each.member else "no member: obeyed by nobody here",
+            )
+            for each in found
+        ]
+        print_table(["operator", "label", "why", ""], rows)
+
+
+def _origin(entry: operators.OperatorEntry, named: Callable[[str], str]) -> str:
+    if entry.origin == "configuration" or entry.since_us is None:
+        return "pinned by the owner"
+    said = "by the invite of" if entry.origin == "invite" else "added by"
+    return f"{said} {named(entry.by)}, {date_text(entry.since_us)}"
+
+
+def _add_operator(device: Device, options: argparse.Namespace) -> None:
+    _print_change(
+        operators.add_operator(device, device.pick_group(options.group), options.device, options.label), options
+    )
+
+
+def _remove_operator(device: Device, options: argparse.Namespace) -> None:
+    _print_change(operators.remove_operator(device, device.pick_group(options.group), options.device), options)
+
+
+def _print_change(entry: operators.OrderEntry, options: argparse.Namespace) -> None:
+    if options.json:
+        print_json(to_json(entry))
+    elif entry.counts:
+        print(f"{printable(entry.text, 80)}, for all who obey this device")
+    else:
+        print(f"{printable(entry.text, 80)} {lacking(entry)}")
 
 
 def _confirm_going(
@@ -274,9 +310,9 @@ def _leave(options: argparse.Namespace) -> None:
         names = ", ".join(each.group_id.hex()[:8] for each in left)
         everywhere = " Your other devices leave it, too." if any(follows(device, each) for each in left) else ""
         confirm(f"leave group {names}? Only a new invite brings this device back.{everywhere}", options.yes)
-        if not options.erase:
+        if not options.delete_now:
             groups.hand_over(device, left)
-        groups.leave_groups(device, left, at_once=options.erase)
+        groups.leave_groups(device, left, at_once=options.delete_now)
     if options.json:
         ids = [each.group_id.hex() for each in left]
         print_json({"left": ids[0] if options.other is None else ids})

@@ -1,4 +1,4 @@
-"""`covey history`: what a group's members have said, in the order that holds everywhere, and the proof of it."""
+"""`covey history`: the permanent record of a group: notes, changes and sessions, in the same order everywhere."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from covey.app.device.device import Device
 from covey.app.device.known_labels import namer
 from covey.app.documents import to_json
 from covey.app.history import history
+from covey.app.history import sessions as history_sessions
 from covey.app.history.checkpoints import entries, in_words, propose
 from covey.app.history.documents import HistoryEntry
 from covey.app.history.files import export_history, import_history
 from covey.app.history.forgetting import forget, keep_us
 from covey.app.history.pages import HistoryQuery
 from covey.app.history.proof import verify_history
-from covey.app.wording import count
+from covey.app.history.writing import write_note
+from covey.app.wording import count, duration
 from covey.cli.device_options import device_api, on_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.quantities import date_text, read_us
-from covey.cli.terminal import print_fields, print_json
+from covey.cli.terminal import print_fields, print_json, print_table
 from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
+from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
 
 _LONGEST_US = 36_500 * 86_400_000_000
 
@@ -31,29 +34,37 @@ _LONGEST_US = 36_500 * 86_400_000_000
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="log")
-    log = actions.add("log", _log, "print what was said, the oldest first", examples=_LOG_EXAMPLES)
-    log.add_argument("--type", choices=history.KINDS, help="only this kind")
-    log.add_argument("--author", metavar="DEVICE", help="only this member's: its label, or the beginning of its key")
-    log.add_argument("--since", metavar="TIME", help="only the last 7d, 12h or 30m, by its author's clock")
-    log.add_argument("--last", type=int, default=0, metavar="N", help="only the last N")
-    log.add_argument("--follow", action="store_true", help="go on with what comes, until Ctrl-C")
-    show = actions.add("show", on_device(_show), "show one operation, whole")
-    show.add_argument("id", metavar="ID", help="the beginning of its id")
-    show.add_argument("--raw", action="store_true", help="write what a note holds to stdout, byte for byte")
-    actions.add("verify", on_device(_verify), "judge all of it anew, from the first version of the group on")
-    checkpoint = actions.add(
-        "checkpoint", on_device(_checkpoint), "propose what all of it comes to, for the admins to sign"
-    )
-    checkpoint.add_argument("--list", action="store_true", help="show what was proposed, and what each is worth")
-    forgetting = actions.add("forget", on_device(_forget), "let go here of what a checkpoint that counts covers")
-    forgetting.add_argument("--keep", metavar="TIME", help="keep what came in the last 30d (history.keep_days)")
-    export = actions.add("export", on_device(_export), "write all of it into a file, to be carried on a stick")
-    export.add_argument("file", metavar="FILE", help="the file to write; only members can read it")
+    log = actions.add("log", _log, "print the group's history, oldest first", examples=_LOG_EXAMPLES)
+    log.add_argument("--type", choices=history.KINDS, help="only entries of this kind")
+    log.add_argument("--author", metavar="DEVICE", help="only entries of this member: label, or first letters of key")
+    log.add_argument("--since", metavar="TIME", help="only the last 7d, 12h or 30m, by the author's clock")
+    log.add_argument("--last", type=int, default=0, metavar="N", help="only the last N entries")
+    log.add_argument("--follow", action="store_true", help="keep printing new entries (Ctrl-C to stop)")
+    post = actions.add("post", on_device(_post), "post a permanent note to a group", examples=_POST_EXAMPLES)
+    post.add_argument("text", nargs="?", default="-", metavar="TEXT", help="text of the note (default: stdin)")
+    post.add_argument("--mime", default="text/plain", metavar="TYPE", help="type of stdin (default: text/plain)")
+    post.add_argument("--react", metavar="ID", help="comment on an entry: first digits of its id")
+    post.add_argument("--edit", metavar="ID", help="replace a note that this device posted")
+    show = actions.add("show", on_device(_show), "show one entry in full")
+    show.add_argument("id", metavar="ID", help="first digits of its id")
+    show.add_argument("--raw", action="store_true", help="write the content of a note to stdout, byte for byte")
+    actions.add("verify", on_device(_verify), "verify every signature and rule, from the group's first version on")
+    checkpoint = actions.add("checkpoint", on_device(_checkpoint), "propose a checkpoint for admins to sign")
+    checkpoint.add_argument("--list", action="store_true", help="list proposed checkpoints and their signatures")
+    deleting = actions.add("delete", on_device(_delete), "delete local history covered by a valid checkpoint")
+    deleting.add_argument("--keep", metavar="TIME", help="keep the last 30d (default: history.keep_days)")
+    export = actions.add("export", on_device(_export), "write the history into a file, e.g. on a USB stick")
+    export.add_argument("file", metavar="FILE", help="file to write; only members can read it")
     export.add_argument(
-        "--for", dest="members", nargs="+", default=[], metavar="DEVICE", help="only these members (default: all)"
+        "--for", dest="members", nargs="+", default=[], metavar="DEVICE", help="only for these members (default: all)"
     )
-    import_ = actions.add("import", on_device(_import), "take what a file holds, as if members had sent it")
-    import_.add_argument("file", metavar="FILE", help="what 'covey history export' has written")
+    import_ = actions.add("import", on_device(_import), "read a file that 'covey history export' wrote")
+    import_.add_argument("file", metavar="FILE", help="file that 'covey history export' wrote")
+    actions.add("sessions", on_device(_sessions), "list the sessions of a group, oldest first")
+    start = actions.add("start-session", on_device(_start_session), "announce where people meet to work on the fleet")
+    start.add_argument("uri", metavar="URI", help="a call, chat or place, e.g. tel:+43-1-2345")
+    end = actions.add("end-session", on_device(_end_session), "announce the end of a session")
+    end.add_argument("id", nargs="?", metavar="ID", help="first digits of its id (default: this device's last one)")
     for action in dict.fromkeys(parser.actions.values()):
         json_option(action)
         if action is not import_:  # a file says which group it is of
@@ -61,6 +72,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 _LOG_EXAMPLES = ("covey history log --last 20 --follow", "covey history --author greenhouse --since 7d --json")
+_POST_EXAMPLES = ("covey history post 'pump 3 rattles'", "covey history post --mime image/png < pump.png")
 
 
 def _log(options: argparse.Namespace) -> None:
@@ -169,7 +181,7 @@ def _checkpoint(device: Device, options: argparse.Namespace) -> None:
         print(f"{in_words(each)} ({what})")
 
 
-def _forget(device: Device, options: argparse.Namespace) -> None:
+def _delete(device: Device, options: argparse.Namespace) -> None:
     days = device.config.history.keep_days
     if options.keep is None and not days:
         raise UsageError("how much is to be kept?", hint="--keep 30d, or covey config set history.keep_days 30")
@@ -211,3 +223,60 @@ def _import(device: Device, options: argparse.Namespace) -> int:
         print(f"error: {found.complaint}", file=sys.stderr)
         print("hint: copy it once more from where 'covey history export' has written it", file=sys.stderr)
     return 1 if found.complaint or found.refusals else 0
+
+
+def _post(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    content = _stdin() if options.text == "-" else options.text.encode(errors="replace")
+    written = write_note(
+        device, manifest, content, options.mime, options.react, options.edit, typed=options.text != "-"
+    )
+    if options.json:
+        print_json({"id": written.id.hex(), "height": written.height})
+    else:
+        print(f"posted as {written.id.hex()[:8]}")
+
+
+def _stdin() -> bytes:
+    return sys.stdin.buffer.read(MAXIMUM_OPERATION_BODY_BYTES + 1)
+
+
+def _sessions(device: Device, options: argparse.Namespace) -> None:
+    found = history_sessions.sessions(device, device.pick_group(options.group))
+    if options.json:
+        print_json([to_json(each) for each in found])
+        return
+    if not found:
+        print("no session was ever begun")
+        return
+    rows = [
+        (
+            each.id[:8],
+            date_text(each.started_at_us),
+            _session_duration(each.started_at_us, each.ended_at_us),
+            labelled_name(each.author[:8], each.label),
+            printable(each.uri),
+        )
+        for each in found
+    ]
+    print_table(["session", "began", "took", "by", "where"], rows)
+
+
+def _session_duration(started_at_us: int, ended_at_us: int | None) -> str:
+    return "goes on" if ended_at_us is None else duration((ended_at_us - started_at_us) // 1_000_000)
+
+
+def _start_session(device: Device, options: argparse.Namespace) -> None:
+    begun = history_sessions.start_session(device, device.pick_group(options.group), options.uri)
+    if options.json:
+        print_json({"id": begun.id.hex()})
+    else:
+        print(f"session {begun.id.hex()[:8]} goes on; 'covey history end-session' ends it")
+
+
+def _end_session(device: Device, options: argparse.Namespace) -> None:
+    ended = history_sessions.end_session(device, device.pick_group(options.group), options.id)
+    if options.json:
+        print_json(to_json(ended))
+    else:
+        print(f"session {ended.id[:8]} is over; it took {_session_duration(ended.started_at_us, ended.ended_at_us)}")

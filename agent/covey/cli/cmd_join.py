@@ -183,7 +183,7 @@ class _Terminal:
             print_json({"obeys": [to_json(each) for each in operators] if agrees else []})
             sys.stdout.flush()
         elif agrees:
-            print(f"obeys {count(len(operators), 'operator')}; 'covey operator list' shows them", file=sys.stderr)
+            print(f"obeys {count(len(operators), 'operator')}; 'covey group operators' shows them", file=sys.stderr)
         elif operators:
             print("obeys none of them; 'covey config set operations.operators KEY' pins one", file=sys.stderr)
         return agrees

@@ -28,15 +28,15 @@ def add_arguments(parser: Parser) -> None:
     run = actions.add("run", _run, "run the agent as a mailbox, whatever mailbox.serve says")
     run.add_argument("--no-sensors", action="store_true", help="do not sample this machine")
     status = actions.add("status", on_device(_status), "what this mailbox keeps, and for whom")
-    purge = actions.add("purge", on_device(_purge), "let go of what is kept; who sent it has it still, if it lives")
-    purge.add_argument("device", nargs="?", metavar="DEVICE", help="for whom (default: all)")
-    purge.add_argument("--yes", action="store_true", help="do not ask")
+    delete = actions.add("delete", on_device(_delete), "delete stored envelopes; senders still hold their copies")
+    delete.add_argument("device", nargs="?", metavar="DEVICE", help="for whom (default: all)")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
     over = actions.add("hand-over", _hand_over, "push what waits to mailboxes now: this device goes away")
     over.add_argument(
         "device", nargs="?", metavar="DEVICE", help="for whom, by label or key (default: all for whom something waits)"
     )
     seconds_option(over, "--wait", f"how long to wait (default: {WAIT_S:.0f})", WAIT_S)
-    for action in (status, purge, over):
+    for action in (status, delete, over):
         json_option(action)
 
 
@@ -74,18 +74,18 @@ def _status(device: Device, options: argparse.Namespace) -> None:
         )
 
 
-def _purge(device: Device, options: argparse.Namespace) -> None:
+def _delete(device: Device, options: argparse.Namespace) -> None:
     from covey.app.relays.mailbox import kept_for, purge
 
     chosen = kept_for(device, options.device)
     if not options.json:
         whom = f"device {options.device}" if options.device else "everybody"
-        confirm(f"let go of all that is kept for {whom}?", options.yes)
+        confirm(f"delete all envelopes for {whom}?", options.yes)
     gone = purge(device, chosen)
     if options.json:
-        print_json({"purged": gone})
+        print_json({"deleted": gone})
     else:
-        print(f"{count(gone, 'envelope')} gone")
+        print(f"{count(gone, 'envelope')} deleted")
 
 
 def _hand_over(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`covey relay [set]|show|list|add|remove|serve`: the broker, further ones, and one of one's own."""
+"""`covey relay`: the relays that this device uses, and a relay on this machine."""
 
 from __future__ import annotations
 
@@ -12,69 +12,46 @@ from covey.app.relays.relay_settings import NamedAccess
 from covey.cli.device_options import ask_to_restart, state_folder
 from covey.cli.grammar import Parser, every_action, json_option
 from covey.cli.relay_warning import warn_of_exposure
-from covey.cli.terminal import print_fields, print_json, print_table, read_text_file
+from covey.cli.terminal import print_json, print_table, read_text_file
 
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
-    actions = parser.add_actions(default="set")
-    set_ = actions.add(
-        "set",
-        _set,
-        "change the first relay, and show it; with no option, only show it",
-        examples=("covey relay --url mqtts://relay.example.org --password-file -",),
-    )
-    set_.add_argument("--url", help="the broker: mqtt://HOST[:PORT], or mqtts:// for TLS")
-    actions.add("show", _show, "show the first relay")
-    actions.add("list", _list, "list all relays", also=["ls"])
-    add = actions.add("add", _add, "use a further relay at the same time, or give it another credential")
-    remove = actions.add("remove", _remove, "use a further relay no more, and forget its credential")
+    actions = parser.add_actions(default="list")
+    actions.add("list", _list, "list the relays that this device uses", also=["ls"])
+    set_ = actions.add("set", _set, "set the first relay, or its credentials", examples=_SET_EXAMPLES)
+    set_.add_argument("url", nargs="?", metavar="URL", help=f"{_URL} (default: the present one)")
+    add = actions.add("add", _add, "use another relay at the same time, or change its credentials")
+    remove = actions.add("remove", _remove, "stop using another relay, and delete its credentials", also=["rm"])
     for action in (add, remove):
-        action.add_argument("url", metavar="URL", help="mqtt://HOST[:PORT], or mqtts:// for TLS")
+        action.add_argument("url", metavar="URL", help=_URL)
     for action in (set_, add):
         action.add_argument("--password-file", metavar="FILE", help="file with this device's password; - is stdin")
-        action.add_argument(
-            "--ca-file", metavar="FILE", help="PEM file of the authority that signed the broker's certificate"
-        )
+        action.add_argument("--ca-file", metavar="FILE", help="PEM file of the CA that signed the relay's certificate")
         action.add_argument(
             "--certificate", metavar="FILE", help="PEM file of this device's certificate; - is stdin, with its key"
         )
-        action.add_argument(
-            "--key", metavar="FILE", help="PEM file of the certificate's key, unless it stands beside it"
-        )
+        action.add_argument("--key", metavar="FILE", help="PEM file of the certificate's key (default: the same file)")
     every_action(parser, json_option)
     serve = actions.add(
         "serve",
         _serve,
-        "be a relay for others: mosquitto with certificate, accounts and rules, until it is ended",
+        "run a relay on this machine: mosquitto with certificate, accounts and rules",
         examples=("covey relay serve --label barn", "covey relay serve --host relay.example.org"),
     )
-    serve.add_argument("--label", default="", help="a name for people, where this machine is no device yet")
+    serve.add_argument("--label", default="", help="name for people, if this machine is not a device yet")
     serve.add_argument(
         "--host",
         action="append",
         default=[],
         metavar="NAME",
-        help="how devices reach it, the first as they are told; again for more (default: this machine's address)",
+        help="name or address by which devices reach it; repeatable (default: own address)",
     )
-    serve.add_argument("--port", type=int, metavar="PORT", help="where it listens (default: 8883)")
+    serve.add_argument("--port", type=int, metavar="PORT", help="port to listen on (default: 8883)")
 
 
-def _set(options: argparse.Namespace) -> None:
-    """Change what is named, then show what holds."""
-    relay_settings.change_first(state_folder(options), options.url, _named(options))
-    warn_of_exposure([options.url] if options.url else [])
-    _show(options)
-
-
-def _show(options: argparse.Namespace) -> None:
-    relay = relay_settings.first_relay(state_folder(options))
-    if options.json:
-        print_json(to_json(relay))
-        return
-    fields = to_json(relay)
-    also = fields.pop("also")
-    print_fields(fields | ({"also": ", ".join(also)} if also else {}), 18)
+_URL = "mqtts://HOST[:PORT], or mqtt:// without TLS"
+_SET_EXAMPLES = ("covey relay set mqtts://relay.example.org --password-file -", "covey relay set --certificate -")
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -83,9 +60,17 @@ def _list(options: argparse.Namespace) -> None:
         print_json([to_json(each) for each in relays])
     elif relays:
         rows = [(each.url, each.password, each.client_certificate or "-", each.ca_file or "-") for each in relays]
-        print_table(["relay", "password", "certificate", "authority"], rows)
+        print_table(["relay", "password", "certificate", "ca"], rows)
+        print(f"username  {relays[0].username}")
     else:
         print("no relay is set")
+
+
+def _set(options: argparse.Namespace) -> None:
+    folder = state_folder(options)
+    relay_settings.change_first(folder, options.url, _named(options))
+    warn_of_exposure([options.url] if options.url else [])
+    _list(options)
 
 
 def _add(options: argparse.Namespace) -> None:
@@ -115,7 +100,11 @@ def _serve(options: argparse.Namespace) -> int:
         made = prepare_relay(folder, options.label, options.host, options.port)
         print(f"relay {made.url}", flush=True)
         if address := found_address(folder, made.url):
-            print(f"devices are told {address}: have the router keep it for this machine", file=sys.stderr, flush=True)
+            print(
+                f"devices connect to {address}: reserve this address for this machine in the router",
+                file=sys.stderr,
+                flush=True,
+            )
         if not service.managed:
             serve_relay(folder)
         return 0

@@ -182,7 +182,7 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
 
 def _agreement(found: Release) -> str:
     missing = count(found.needed - len(found.signers), "more operator")
-    return f"it needs {missing} to agree: 'covey orders approve {found.wave[:8]}' there"
+    return f"it needs {missing} to agree: 'covey order approve {found.wave[:8]}' there"
 
 
 def _summary(found: Release) -> str:

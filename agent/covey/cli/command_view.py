@@ -62,14 +62,14 @@ def print_ordered(given: OrderedCommand) -> None:
     if lacks := lacking(given.order):
         print(f"ordered as {short} for {devices}, {lacks}")
     else:
-        print(f"ordered as {short} for {devices}; 'covey orders {short}' shows what becomes of it", flush=True)
+        print(f"ordered as {short} for {devices}; 'covey order show {short}' shows what becomes of it", flush=True)
 
 
 def lacking(order: OrderEntry) -> str:
     """Return what an order lacks until it counts, and who brings it; empty where it lacks nothing."""
     missing = order.needed - len(order.signers)
     agree = "agrees" if missing == 1 else "agree"
-    return f"once {missing} more {agree}: 'covey orders approve {order.id[:8]}' there" if missing > 0 else ""
+    return f"once {missing} more {agree}: 'covey order approve {order.id[:8]}' there" if missing > 0 else ""
 
 
 def wait_for_devices(device: Device, manifest: GroupManifest, order: str, seconds: float, *, as_json: bool) -> int:
@@ -85,7 +85,7 @@ def wait_for_devices(device: Device, manifest: GroupManifest, order: str, second
             line.show(summary(report, device.clock.wall_us()), last=report.finished)
         return report.finished
 
-    stands = f"the order stands: 'covey orders {order[:8]}' shows what becomes of it"
+    stands = f"the order stands: 'covey order show {order[:8]}' shows what becomes of it"
     with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
         wait_until(device, finished, seconds)
     report = _command(device, manifest, order)

@@ -40,7 +40,7 @@ def fetch_with_progress(
         line.show(f"{bar_text(come, whole)}  {size_text(come)} of {size_text(whole)}  {name}")
 
     def what_stays() -> str:
-        command = f"'covey get {offer.operation.id.hex()[:8]}'"
+        command = f"'covey file get {offer.operation.id.hex()[:8]}'"
         who = f"the agent goes on, and so does {command}" if device.folder.locks.agent_runs() else f"{command} goes on"
         return f"'{name}' is asked for still, and {size_text(here)} of {size_text(whole)} stay here; {who}"
 

@@ -30,6 +30,9 @@ _MISTAKES = (
 )
 """What argparse says, and what is said instead."""
 
+_FEW = 3
+"""Commands that a hint names at most."""
+
 
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Help as wide as the terminal.
@@ -69,33 +72,24 @@ class Parser(argparse.ArgumentParser):
         self.actions: dict[str, Parser] = {}
         self.default_action = ""
         self.siblings: dict[str, Parser] = {}
-        self.topics: dict[str, tuple[str, ...]] = {}
+        self.actions_elsewhere: Callable[[str], list[str]] = lambda _action: []
+        """Of the root parser: the commands that have an action of some name."""
 
     def add_actions(self, default: str = "") -> Actions:
         """Divide this command into actions; a default is meant where none is named."""
         self.default_action = default
         return Actions(self, self.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True))
 
+    def commands(self) -> list[tuple[str, Parser]]:
+        """Return the commands of the root parser."""
+        choices = [each.choices for each in self._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001
+        return [(name, parser) for each in choices for name, parser in each.items()]
+
     def format_help(self) -> str:
-        """Return the help: commands by their topics, and with that of the action that is meant where none is named."""
-        if self.topics:
-            return self._help_by_topic()
+        """Return the help, with that of the action that is meant where none is named."""
         if not self.default_action:
             return super().format_help()
         return f"{super().format_help()}\nWithout an ACTION:\n\n{self.actions[self.default_action].format_help()}"
-
-    def _help_by_topic(self) -> str:
-        formatter = self._get_formatter()
-        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
-        formatter.add_text(self.description)
-        choices = (each for each in self._actions if isinstance(each, argparse._SubParsersAction))  # noqa: SLF001
-        lines = {each.dest: each for choice in choices for each in choice._choices_actions}  # noqa: SLF001
-        for topic, names in self.topics.items():
-            formatter.start_section(topic)
-            formatter.add_arguments(lines[name] for name in names)
-            formatter.end_section()
-        formatter.add_text(self.epilog)
-        return formatter.format_help()
 
     def print_help(self, file: Any = None) -> None:
         """Print the help; unlike argparse, tell of it where that cannot be written."""
@@ -165,6 +159,8 @@ class Parser(argparse.ArgumentParser):
         choices = [str(each) for each in action.choices]
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             message, where = f"{self.prog} has no {action.dest} '{value}'", f"{self.prog} --help"
+            if 0 < len(elsewhere := self.actions_elsewhere(value)) <= _FEW:
+                raise UsageError(message, hint=f"did you mean {' or '.join(map(repr, elsewhere))}?")
         else:
             name = action.metavar if isinstance(action.metavar, str) else action.dest
             message = f"{'/'.join(action.option_strings) or name}: '{value}' is not a choice"

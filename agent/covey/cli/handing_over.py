@@ -1,4 +1,4 @@
-"""What `covey send` and `covey mailbox` say of what is handed over to mailboxes."""
+"""What `covey message send` and `covey mailbox` say of what is handed over to mailboxes."""
 
 from __future__ import annotations
 

@@ -17,73 +17,84 @@ from covey.errors import CoveyError, hint_of_errno
 _TOPICS = {
     "set up": {
         "init": ("init", "make this machine a device"),
-        "relay": ("relay", "run a whole relay, or show and set the broker and this device's credential"),
-        "broker": ("broker", "run a broker: let devices in, shut them out, prove that it keeps its promises"),
-        "invite": ("invite", "let one device join a group"),
-        "join": ("join", "join the group of an invite"),
-        "run": ("run", "run the agent: sensors, outbox, inbox"),
-        "collect": ("collect", "run the agent as a collector that lands telemetry in a vault"),
-        "config": ("config", "show, change or check the settings"),
+        "relay": ("relay", "run a relay, or choose the relays that this device uses"),
+        "broker": ("broker", "run a broker: enrol and remove devices, test its rules"),
+        "mailbox": ("mailbox", "store encrypted messages for devices that sleep"),
+        "run": ("run", "run the agent: sensors, messages, orders"),
+        "collect": ("collect", "run the agent as a collector that stores readings in a vault"),
+        "config": ("config", "show, change or check this device's configuration"),
     },
-    "who belongs, and who may order": {
-        "group": ("group", "create a group, see who is in it, remove, ban, leave"),
-        "requests": ("requests", "list, accept or decline invitations to further groups"),
-        "own": ("own", "your own devices: what one joins or leaves, the others hear of"),
-        "key": ("key", "show public keys, and the fingerprint that people compare"),
-        "operator": ("operator", "who may give orders to devices: list, add, remove"),
+    "members": {
+        "invite": ("invite", "let a device join a group"),
+        "join": ("join", "join a group with a code or an invite"),
+        "group": ("group", "manage groups: members, admins, operators, bans"),
+        "requests": ("requests", "accept or decline invitations to further groups"),
+        "own": ("own", "keep your own devices in the same groups"),
+        "key": ("key", "show keys and fingerprints, or renew the noise key"),
     },
-    "readings and tables": {
-        "sensor": ("sensor", "sensors that the configuration names: list them, try one"),
-        "mcu": ("mcu", "boards on serial ports: find, flash, enrol, watch, restart them"),
-        "publish": ("publish", "publish readings: SenML or NDJSON from a file or stdin"),
-        "vault": ("vault", "the vault: look into it, verify it, mirror it, its keys"),
-        "tables": ("tables", "turn a vault into tables, and ask them"),
-        "door": ("door", "send readings on: to a webhook, to Home Assistant, by OTLP"),
-    },
-    "messages": {
-        "send": ("send", "send a blob to every member of a group"),
-        "recv": ("recv", "take blobs that have arrived"),
-        "outbox": ("outbox", "the messages that wait: list, verify, carry on a stick, quarantine"),
-        "mailbox": ("mailbox", "keep sealed envelopes for devices that sleep, or hand one's own over"),
-    },
-    "words and orders": {
-        "note": ("note", "say something to a group, for good"),
-        "history": ("history", "what a group's members have said, and the proof of it"),
-        "session": ("session", "where people meet to work on the fleet, and when they did"),
-        "setting": ("setting", "change a setting everywhere, and see what became of it"),
-        "do": ("do", "have devices do something, and see what became of it"),
-        "orders": ("orders", "the orders of operators: who gave and signed them, what became of them; approve them"),
-    },
-    "files and releases": {
-        "put": ("put", "offer a file to the members of a group"),
-        "get": ("get", "fetch a file that a member offers"),
-        "content": ("content", "the files of a group: list, show, keep, let go, verify"),
-        "release": ("release", "bring a file to one wave of devices after the other, and stop where it goes wrong"),
-        "installer": ("installer", "what devices install files with, as their owners define it; agents run it"),
-    },
-    "see how it is": {
-        "status": ("status", "show what is waiting, for whom, since when, and who was heard"),
-        "check": ("check", "look for what is wrong, and say how to mend it"),
+    "readings": {
+        "sensor": ("sensor", "list the configured sensors, or try one"),
+        "mcu": ("mcu", "find, flash, enrol and watch boards on serial ports"),
+        "publish": ("publish", "publish readings from a file or stdin (SenML, NDJSON)"),
         "graph": ("graph", "draw what a device measured, in the terminal"),
-        "fleet": ("fleet", "see every device: who is there, what each said last, what waits, what was lost"),
-        "dashboard": ("dashboard", "the fleet as a page, for a telephone or a wall"),
-        "top": ("top", "watch the device live: rates, queues, members, boards"),
-        "alert": ("alert", "tell somebody what is wrong with the fleet: by a webhook, e-mail, a program"),
-        "metrics": ("metrics", "print the numbers as OpenMetrics"),
-        "support-bundle": ("support_bundle", "write what a helper needs to know, without secrets"),
+        "vault": ("vault", "verify, mirror, share, thin or delete stored readings"),
+        "tables": ("tables", "turn a vault into tables, and query them"),
+        "door": ("door", "forward readings: webhook, Home Assistant, OTLP and others"),
+    },
+    "work together": {
+        "setting": ("setting", "change a setting on many devices, and see the result"),
+        "order": ("order", "run an action on many devices, and see the result"),
+        "history": ("history", "read the group's history, or post a note"),
+        "message": ("message", "send and receive messages, and see what waits"),
+        "file": ("file", "offer files to a group, and fetch them"),
+        "release": ("release", "install an update in waves; stop when devices fail"),
+        "installer": ("installer", "run an installer that the owner defined, as the agent does"),
+    },
+    "watch": {
+        "status": ("status", "show this device: health, relays, waiting messages, members"),
+        "check": ("check", "find problems on this device, and say how to fix them"),
+        "fleet": ("fleet", "show every device: online, last reading, waiting, lost"),
+        "top": ("top", "watch this device live: rates, queues, members, boards"),
+        "dashboard": ("dashboard", "serve the fleet as a web page"),
+        "alert": ("alert", "notify people of problems: webhook, e-mail, program"),
+        "metrics": ("metrics", "print metrics as OpenMetrics"),
+        "support-bundle": ("support_bundle", "collect diagnostics without secrets"),
     },
     "for packages and shells": {
-        "files": ("files", "print broker configurations, systemd units and udev rules that Covey brings"),
-        "completion": ("completion", "print the completion script of a shell"),
-        "serve-action": ("serve_action", "do one action for the machine's agent; systemd starts it"),
+        "system-files": ("system_files", "print broker configurations, systemd units and udev rules"),
+        "completion": ("completion", "print a completion script for a shell"),
+        "serve-action": ("serve_action", "run one action for the agent (systemd starts it)"),
+        "help": ("help", "explain a command, or list all commands"),
     },
 }
 """Every command by what it is for: its module, and what it does."""
 
+_EVERYDAY = (
+    *("invite", "join", "status", "check", "fleet", "graph"),
+    *("setting", "order", "history", "message", "file", "release"),
+)
+"""The commands that `covey --help` explains; it names the others of these topics, and leaves out the last topic."""
+
+_ABOUT = "End-to-end encrypted sync and telemetry for fleets of small devices"
+
+_RARE = {"installer"}
+"""Commands that only programs call, though they belong to a topic of people."""
+
 _COMMANDS = {name: command for topic in _TOPICS.values() for name, command in topic.items()}
 
+EXIT_CODES = {
+    0: "done",
+    1: "failed",
+    2: "wrong usage",
+    3: "some devices obey no operator and did nothing (--wait)",
+    78: "wrong configuration; restarting does not help",
+    124: "the time to wait is over",
+    130: "interrupted by Ctrl-C",
+    141: "the reader closed the output, as with | head",
+}
+"""What each exit code means."""
 
-_STATELESS = {"serve-action", "tables", "files", "completion"}
+_STATELESS = {"serve-action", "tables", "system-files", "completion", "help"}
 """What needs no device."""
 
 _OF_ROOT = {"join", "relay", "collect", "broker", "installer", "mcu"}
@@ -105,16 +116,12 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
     """Build the parser; only the chosen commands' modules are loaded for their options."""
     parser = Parser(
         prog="covey",
-        description="End-to-end encrypted sync and telemetry for fleets of small devices.",
-        epilog="covey COMMAND --help says more.\n\n"
-        "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 some devices obey no operator and did nothing (--wait),\n"
-        "78 wrong configuration, 124 the time to wait is over, 130 Ctrl-C, 141 nobody reads on (| head).",
+        usage="covey COMMAND ...",
+        description=f"{_ABOUT}.",
     )
     parser.add_argument("--version", action="version", version=f"covey {_version(first)}", help="print the version")
     kind: Any = partial(_command_parser, chosen)
-    commands = parser.add_subparsers(
-        title="commands", dest="command", metavar="COMMAND", required=True, parser_class=kind
-    )
+    commands = parser.add_subparsers(prog="covey", dest="command", metavar="COMMAND", required=True, parser_class=kind)
     for name, (module_name, summary) in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, summary=summary)
         if command is None:
@@ -125,8 +132,36 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
         module.add_arguments(command)
         if name not in _STATELESS:
             state_options(command)
-    parser.topics = {topic: tuple(names) for topic, names in _TOPICS.items()}
+    parser.format_help = first_screen  # type: ignore[method-assign] # argparse would list every command
+    parser.actions_elsewhere = _commands_with_action
     return parser
+
+
+def first_screen() -> str:
+    """Return what `covey --help` prints: the everyday commands explained, the others named; 24 lines at most."""
+    lines = ["usage: covey COMMAND ...", "", f"{_ABOUT}.", "", "everyday commands:"]
+    lines += [f"  {name:<10} {_COMMANDS[name][1]}" for name in _EVERYDAY]
+    lines.append("")
+    for topic, commands in list(_TOPICS.items())[:-1]:
+        if others := [name for name in commands if name not in _EVERYDAY and name not in _RARE]:
+            lines.append(f"{topic + ':':<12} {', '.join(others)}")
+    lines += ["", "'covey help COMMAND' explains a command, 'covey help all' lists all commands."]
+    return "\n".join(lines) + "\n"
+
+
+def all_commands() -> str:
+    """Return what `covey help all` prints: every command by topic, and the exit codes."""
+    lines = ["usage: covey COMMAND ...", "       covey --version", "", f"{_ABOUT}."]
+    for topic, commands in _TOPICS.items():
+        lines += ["", f"{topic}:", *(f"  {name:<15} {summary}" for name, (_, summary) in commands.items())]
+    lines += ["", "exit codes:", *(f"  {code:<15} {meaning}" for code, meaning in EXIT_CODES.items())]
+    lines += ["", "'covey help COMMAND' explains a command."]
+    return "\n".join(lines) + "\n"
+
+
+def _commands_with_action(action: str) -> list[str]:
+    """Return the commands that have an action of this name, as people write them."""
+    return [f"covey {name} {action}" for name, parser in full_parser().commands() if action in parser.actions]
 
 
 def _command_parser(chosen: set[str], *, prog: str, **settings: Any) -> Parser | None:

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterable
 
 from covey.cli.command_tree import Argument, Command, commands
+from covey.cli.main import EXIT_CODES
 from covey.config.settings import settings, toml_value
 
 _INTRODUCTION = """\
 Covey keeps a flock of small devices in sync through a broker that nobody has to trust, and lands what they measure in
 tables. A device seals every message for its readers; a message leaves the outbox when its recipient has it durably and
-says so. Commands that queue (\\fBsend\\fR, \\fBpublish\\fR) work whether or not the agent (\\fBrun\\fR,
+says so. Commands that queue (\\fBmessage send\\fR, \\fBpublish\\fR) work whether or not the agent (\\fBrun\\fR,
 \\fBcollect\\fR) runs."""
 
 _CONFIGURATION = """\
@@ -27,14 +28,6 @@ _OPTIONS = (
     ("--config FILE", "the configuration; without it config.toml in the state folder"),
     ("--passphrase-file FILE", "a file with the passphrase of this device's key, mode 0600"),
     ("--json", "where it is offered: one JSON document instead of text"),
-)
-
-_EXIT = (
-    ("0", "done"),
-    ("1", "failed"),
-    ("2", "wrong usage"),
-    ("78", "wrong configuration; restarting does not help"),
-    ("141", "nobody read on what was printed, as with | head"),
 )
 
 _ENVIRONMENT = (
@@ -75,7 +68,8 @@ def manual() -> str:
         bounds = "" if isinstance(about.default, str) else _bounds(about.low, about.high)
         values = f"Default {toml_value(about.default)}, for example {toml_value(about.example)}{bounds}"
         lines += [".TP", f"\\fB{_roff(about.key)}\\fR", _roff(f"{about.meaning}{unit}. {values}.")]
-    for head, pairs in (("ENVIRONMENT", _ENVIRONMENT), ("FILES", _FILES), ("EXIT STATUS", _EXIT)):
+    codes = [(str(code), meaning) for code, meaning in EXIT_CODES.items()]
+    for head, pairs in (("ENVIRONMENT", _ENVIRONMENT), ("FILES", _FILES), ("EXIT STATUS", codes)):
         lines += _section(head, pairs)
     return "\n".join(lines) + "\n"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from covey.app.content.documents import ContentStatus
 
 DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
-_NO_RELAY = "relay    not set: covey relay --url mqtts://HOST"
+_NO_RELAY = "relay    not set: covey relay set mqtts://HOST"
 _NAMED, _LABEL = 4, 24
 """Operators that the line of orders names, and characters of a label there."""
 _BECAME, _TRIED = "commands_", "attempts_"
@@ -98,7 +98,7 @@ def what_came(counters: Mapping[str, int]) -> str:
     became = [f"{number} {name.removeprefix(_BECAME)}" for name, number in counters.items() if name.startswith(_BECAME)]
     text = f"; commands: {', '.join(became)}" if became else ""
     tried = sum(number for name, number in counters.items() if name.startswith(_TRIED))
-    return text + (f"; {count(tried, 'order')} without a say here: covey orders refused" if tried else "")
+    return text + (f"; {count(tried, 'order')} without a say here: covey order refused" if tried else "")
 
 
 def history_line(history: HistoryStatus) -> str:

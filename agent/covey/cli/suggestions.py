@@ -12,7 +12,7 @@ _ALIKE = (
     ("link", "enrol", "add", "pair", "connect", "register", "invite"),
     ("create", "new", "make", "init", "begin", "start"),
     ("destroy", "delete", "dissolve"),
-    ("remove", "rm", "delete", "del", "unset", "drop", "purge", "retire", "revoke"),
+    ("remove", "delete", "rm", "del", "unset", "drop", "forget", "purge", "retire", "revoke"),
     ("history", "log", "logs"),
     ("fleet", "devices", "nodes", "machines"),
     ("group", "groups", "members"),
@@ -23,7 +23,7 @@ _ALIKE = (
     ("decline", "reject", "refuse", "deny", "no"),
     ("pause", "halt", "suspend", "hold", "stop"),
     ("resume", "continue", "unpause", "start"),
-    ("do", "exec", "execute", "order", "call"),
+    ("order", "do", "exec", "execute", "command", "call"),
     ("monitor", "watch", "follow", "tail"),
 )
 """Words that mean much the same of what has them, the one that is proposed first before the others."""

@@ -149,7 +149,7 @@ def _variable(name: str) -> Setting | None:
     if re.search("PASSWORD|SECRET|KEY", name):
         raise ConfigurationError(
             f"${name} is not a setting: secrets never stand in the environment",
-            hint="covey relay --password-file FILE, or systemd's LoadCredential=covey.relay-password",
+            hint="covey relay set --password-file FILE, or systemd's LoadCredential=covey.relay-password",
         )
     near = nearest(name, known, 1)
     raise ConfigurationError(

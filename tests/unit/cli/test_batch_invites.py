@@ -23,7 +23,7 @@ def hub(tmp_path: Path) -> Here:
     passwords = tmp_path / "broker" / "passwords"
     passwords.parent.mkdir()
     share_enrolment(passwords, "shared")
-    device.ok("relay", "--url", _NOWHERE)
+    device.ok("relay", "set", _NOWHERE)
     device.ok("config", "set", "broker.password_file", str(passwords))
     device.ok("group", "create")
     return device

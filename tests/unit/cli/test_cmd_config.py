@@ -94,7 +94,7 @@ def test_fragments_and_the_environment_override(alone: Here, monkeypatch: pytest
     monkeypatch.setenv("COVEY_LABEL", "env")
     assert alone.json("config", "get", "label")["origin"] == "$COVEY_LABEL"
     assert alone.json("status")["label"] == "env"
-    alone.ok("relay", "--url", "mqtt://127.0.0.1")  # writes one line, and nothing of what overrides others
+    alone.ok("relay", "set", "mqtt://127.0.0.1")  # writes one line, and nothing of what overrides others
     text = (alone.state / "config.toml").read_text()
     assert 'label = "mine"' in text
     assert "/srv/vault" not in text
@@ -130,7 +130,7 @@ def test_a_password_from_the_service_manager(alone: Here, tmp_path: Path, monkey
     credentials.mkdir()
     (credentials / "covey.relay-password").write_text("from systemd\n")
     folder = StateFolder.at(alone.state)
-    alone.ok("relay", "--password-file", "-", feed="from file")
+    alone.ok("relay", "set", "--password-file", "-", feed="from file")
     assert folder.relay_password(folder.configuration.config()) == "from file"
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
     assert folder.relay_password(folder.configuration.config()) == "from systemd"
@@ -141,7 +141,7 @@ def test_a_password_from_the_service_manager(alone: Here, tmp_path: Path, monkey
 def test_a_password_goes_where_the_configuration_says(alone: Here, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     alone.ok("config", "set", "relay.password_file", str(elsewhere))
-    alone.ok("relay", "--password-file", "-", feed="kept")
+    alone.ok("relay", "set", "mqtt://127.0.0.1", "--password-file", "-", feed="kept")
     assert elsewhere.read_text() == "kept"
     assert elsewhere.stat().st_mode & 0o777 == 0o600
-    assert alone.json("relay")["password"] == "set"
+    assert alone.json("relay")[0]["password"] == "set"

@@ -103,7 +103,7 @@ def test_a_device_that_went_back_is_shown_until_the_action_ends_well(hub: Here) 
     [rollback] = found["rollbacks"]
     assert (rollback["label"], rollback["action"], rollback["back"]) == ("lee", "update", True)
     [trouble] = [each for each in found["troubles"] if "went back" in each["what"]]
-    assert trouble["hint"] == f"covey orders {orders[0].id.hex()[:8]}"
+    assert trouble["hint"] == f"covey order show {orders[0].id.hex()[:8]}"
     assert "\x1b" not in hub.ok("fleet")
     with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
         well = OrderResult(orders[1].id, CommandState.DONE, 8, 9, 8, exit=0)
@@ -116,7 +116,7 @@ def test_the_fleet_lists_a_board_under_its_gateway_with_the_reason_why_messages_
     [lee] = [each for each in hub.json("fleet")["devices"] if each["label"] == "lee"]
     own = next(each["key"] for each in hub.json("fleet")["devices"] if each["presence"] == "itself")
     assert (lee["gateway"], lee["missing"], lee["version"]) == ("", 0, "")
-    hub.ok("note", "hello")
+    hub.ok("history", "post", "hello")
     with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
         opened.store.carriers.set(DeviceKey(bytes.fromhex(own)), LEE.signing_public)
         opened.store.received.set(LEE.signing_public, Incarnation(bytes(8)), SequenceSet(3, ((6, 7), (9, 9))))

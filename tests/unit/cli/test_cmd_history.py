@@ -1,4 +1,4 @@
-"""`covey note` and `covey history` as a person uses them."""
+"""`covey history post` and `covey history` as a person uses them."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def _entries(device: Here, *words: str) -> list[dict[str, Any]]:
 def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.04, 003.24, 003.66, 003.68, 003.77, 003.78
     ann: Here,
 ) -> None:
-    first = ann.json("note", "pump 3 rattles")["id"]
-    second = ann.json("note", "oiled", "--react", first[:8])["id"]
-    ann.ok("note", "pump 4 rattles", "--edit", first[:8])
-    ann.ok("note", "oiled well", "--edit", second[:8])
+    first = ann.json("history", "post", "pump 3 rattles")["id"]
+    second = ann.json("history", "post", "oiled", "--react", first[:8])["id"]
+    ann.ok("history", "post", "pump 4 rattles", "--edit", first[:8])
+    ann.ok("history", "post", "oiled well", "--edit", second[:8])
     assert _entries(ann)[3]["about"] == first, "what it is about stays"
     assert [each["text"] for each in _entries(ann)] == ["pump 3 rattles", "oiled", "pump 4 rattles", "oiled well"]
     assert [each["about"] for each in _entries(ann)] == [None, first, None, first]
@@ -58,7 +58,7 @@ def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.04, 003.24,
 
 @pytest.mark.slow
 def test_a_checkpoint_is_proposed_shown_and_proved(ann: Here, tmp_path: Path) -> None:  # accepts: 003.22
-    ann.ok("note", "pump 3 rattles")
+    ann.ok("history", "post", "pump 3 rattles")
     alone = ann.ok("history", "checkpoint")
     assert "there is nobody to sign it: the group has no admins, and no operator is pinned" in alone
     assert "checkpoint" not in ann.ok("history", "verify")
@@ -84,7 +84,7 @@ def test_profile_without_arguments_shows_the_groups_and_this_devices(ann: Here) 
 
 
 def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
-    ann.ok("note", "\x1b[31mred\nsecond line")
+    ann.ok("history", "post", "\x1b[31mred\nsecond line")
     line = ann.ok("history").splitlines()
     assert len(line) == 1
     assert "\x1b" not in line[0] + ann.ok("history", "show", _entries(ann)[0]["id"])
@@ -92,27 +92,27 @@ def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
 
 @pytest.mark.slow
 def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
-    assert "no session was ever begun" in ann.ok("session")
-    first = ann.json("session", "start", "https://meet.example/pumps")["id"]
-    second = ann.json("session", "start", "geo:48.2,16.4")["id"]
-    assert ann.ok("session", "end").startswith(f"session {second[:8]} is over; it took")
-    rows = ann.json("session", "list")
+    assert "no session was ever begun" in ann.ok("history", "sessions")
+    first = ann.json("history", "start-session", "https://meet.example/pumps")["id"]
+    second = ann.json("history", "start-session", "geo:48.2,16.4")["id"]
+    assert ann.ok("history", "end-session").startswith(f"session {second[:8]} is over; it took")
+    rows = ann.json("history", "sessions")
     assert [(each["id"], each["uri"], each["ended_at_us"] is None) for each in rows] == [
         (first, "https://meet.example/pumps", True),
         (second, "geo:48.2,16.4", False),
     ]
-    assert "goes on" in ann.ok("session", "ls")
-    assert "no session of that id goes on" in ann.fails("session", "end", second[:8], code=1)
-    ann.ok("session", "end", first[:8])
-    assert "no session of this device goes on" in ann.fails("session", "end", code=1)
+    assert "goes on" in ann.ok("history", "sessions")
+    assert "no session of that id goes on" in ann.fails("history", "end-session", second[:8], code=1)
+    ann.ok("history", "end-session", first[:8])
+    assert "no session of this device goes on" in ann.fails("history", "end-session", code=1)
     assert f"session {first[:8]} is over: https://meet.example/pumps" in ann.ok("history", "--last", "1")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["", "the shed", "the:shed behind", "https:", "a:" + "a" * 3_000])
 def test_a_session_is_where_a_program_can_bring_people(ann: Here, place: str) -> None:
-    assert "is no URI of at most 2048 bytes" in ann.fails("session", "start", place, code=2)
-    assert "no session was ever begun" in ann.ok("session")
+    assert "is no URI of at most 2048 bytes" in ann.fails("history", "start-session", place, code=2)
+    assert "no session was ever begun" in ann.ok("history", "sessions")
 
 
 @pytest.mark.slow
@@ -143,19 +143,19 @@ def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 00
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
-        (["note", "x", "--mime", "plain"], 2, "is no MIME type"),
-        (["note", "x", "--react", "beefbeef"], 1, "no operation's id begins with beefbeef"),
-        (["note", "x", "--react", "b"], 1, "is not the beginning of an id"),
-        (["note", ""], 2, "there is nothing to say"),
-        (["note", "hello", "--mime", "image/png"], 2, "words are no image/png"),
-        (["note", "x" * 66_000], 1, "nobody would take that: 66019 bytes"),
+        (["history", "post", "x", "--mime", "plain"], 2, "is no MIME type"),
+        (["history", "post", "x", "--react", "beefbeef"], 1, "no operation's id begins with beefbeef"),
+        (["history", "post", "x", "--react", "b"], 1, "is not the beginning of an id"),
+        (["history", "post", ""], 2, "there is nothing to say"),
+        (["history", "post", "hello", "--mime", "image/png"], 2, "words are no image/png"),
+        (["history", "post", "x" * 66_000], 1, "nobody would take that: 66019 bytes"),
         (["history", "show", "nothing"], 1, "is not the beginning of an id"),
         (["history", "log", "--author", "nobody"], 1, "no author matches 'nobody'"),
         (["history", "log", "--since", "yesterday"], 2, "is not a quantity"),
         (["history", "log", "--last", "-3"], 2, "--last: -3 is less than nothing"),
         (["history", "verify", "--follow"], 2, "--follow is an option of 'covey history log'"),
-        (["orders", "nothing"], 1, "'covey orders' shows ids"),
-        (["session", "end", "https://meet.example"], 1, "'covey session list' shows ids"),
+        (["order", "show", "nothing"], 1, "'covey order' shows ids"),
+        (["history", "end-session", "https://meet.example"], 1, "'covey history sessions' shows ids"),
     ],
 )
 def test_mistakes(ann: Here, words: list[str], code: int, complaint: str) -> None:
@@ -163,7 +163,7 @@ def test_mistakes(ann: Here, words: list[str], code: int, complaint: str) -> Non
 
 
 def test_verify_finds_what_was_changed_in_the_file(ann: Here) -> None:  # accepts: 003.06, 003.66
-    ann.ok("note", "as it was")
+    ann.ok("history", "post", "as it was")
     with closing(sqlite3.connect(ann.state / "state.sqlite")) as database, database:
         database.execute("UPDATE operation SET raw = zeroblob(10)")
     assert "is not what was written" in ann.fails("history", "verify", code=1)
@@ -194,7 +194,7 @@ def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothin
     assert len(_entries(ann, "--author", ben.signing_public.hex()[:8])) == 2, "who did that? it is no member any more"
     assert ann.ok("history", "verify").rstrip().endswith("all hold; 2 operations of removed members void")
     assert ann.json("group", "show")["title"] == "Pumps"
-    ann.ok("note", "goes on")
+    ann.ok("history", "post", "goes on")
     assert not {each.id.hex() for each in late} & set(_entries(ann)[-1]["parents"])
 
 
@@ -238,7 +238,7 @@ def _found(device: Here) -> list[dict[str, str]]:
 
 @pytest.mark.slow
 def test_a_check_says_who_wrote_two_under_one_number(ann: Here) -> None:
-    ann.ok("note", "one")
+    ann.ok("history", "post", "one")
     [finding] = _found(ann)
     assert finding["level"] == "ok"
     with open_device(find_state(str(ann.state))) as device, device.store.transaction():
@@ -264,27 +264,27 @@ def test_a_check_names_who_gave_what_rests_on_what_is_not_here(ann: Here) -> Non
 
 @pytest.mark.slow
 def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> None:
-    ann.ok("note", "nobody signs it")
+    ann.ok("history", "post", "nobody signs it")
     assert ann.json("history", "checkpoint")["code"] == "checkpoint_minority"
-    assert "no checkpoint counts here" in ann.fails("history", "forget", "--keep", "0", code=1)
+    assert "no checkpoint counts here" in ann.fails("history", "delete", "--keep", "0", code=1)
     kim = Here(tmp_path, "kim")
     kim.ok("group", "create", "--mode", "admin-invites")
     for title in ("Pumps", "Pumps, north"):
         kim.ok("group", "profile", "--title", title)
-    kim.ok("note", "the secret of the tank is 4711")
+    kim.ok("history", "post", "the secret of the tank is 4711")
     note = _entries(kim)[-1]["id"]
-    kim.ok("note", "the last one")
+    kim.ok("history", "post", "the last one")
     checkpoint = kim.json("history", "checkpoint")["id"]
-    assert "how much is to be kept?" in kim.fails("history", "forget", code=2)
-    assert kim.json("history", "forget", "--keep", "1d")["forgotten"] == 0
-    assert kim.json("history", "forget", "--keep", "0") == {"checkpoint": checkpoint, "forgotten": 3, "in_all": 3}
+    assert "how much is to be kept?" in kim.fails("history", "delete", code=2)
+    assert kim.json("history", "delete", "--keep", "1d")["forgotten"] == 0
+    assert kim.json("history", "delete", "--keep", "0") == {"checkpoint": checkpoint, "forgotten": 3, "in_all": 3}
     line = "signed by 1 of 1; 3 earlier operations are not kept here"
     assert line in kim.ok("history", "verify")
     assert "forgotten here" in kim.fails("history", "show", note, code=1)
     assert note not in {each["id"] for each in _entries(kim)}
     assert "Pumps, north" in kim.ok("group", "profile")
-    kim.ok("note", "it goes on")
+    kim.ok("history", "post", "it goes on")
     assert kim.json("history", "checkpoint")["counts"]
-    assert kim.json("history", "forget", "--keep", "0")["in_all"] == 6
+    assert kim.json("history", "delete", "--keep", "0")["in_all"] == 6
     assert kim.json("history", "verify")["complaints"] == []
     assert "(6 of them forgotten)" in kim.ok("check", "--offline")

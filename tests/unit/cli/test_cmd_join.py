@@ -23,7 +23,7 @@ _NOWHERE = "mqtt://127.0.0.1:9"
 def kim(tmp_path: Path) -> Here:
     """An operator's device, in a group with Lee's."""
     device = Here(tmp_path, "kim")
-    device.ok("relay", "--url", _NOWHERE)
+    device.ok("relay", "set", _NOWHERE)
     device.ok("group", "create")
     device.ok("group", "add", _LEE, key_text("noise", LEE.noise_public), "--label", "lee")
     device.ok("config", "set", "operations.operators", str(device.json("key", "show")["signing_key"]))
@@ -113,14 +113,14 @@ def test_what_was_accepted_is_shown_with_whose_invite_that_was(kim: Here) -> Non
     with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
         group_id: GroupId = opened.pick_group(None).group_id
         opened.store.invited_operators.pin(group_id, [LEE.signing_public], LEE.signing_public, 1_000_000)
-    [found] = kim.json("operator")
+    [found] = kim.json("group", "operators")
     assert (found["label"], found["origin"], found["by"], found["since_us"]) == (
         "lee",
         "invite",
         LEE.signing_public.hex()[:8],
         1_000_000,
     )
-    assert f"by the invite of {found['by']} lee, " in kim.ok("operator", "list")
+    assert f"by the invite of {found['by']} lee, " in kim.ok("group", "operators")
     assert "lee may order this device" in kim.ok("status")
 
 

@@ -108,7 +108,7 @@ def test_groups_with_one_other_device_go_with_it(laptop: Here, tmp_path: Path) -
     pair = laptop.json("group", "create", "--mode", "one-to-one", "--with", key)["group_id"]
     fleet, digits = laptop.json("group", "create")["group_id"], key_from_text("sign", key).hex()[:8]
     assert laptop.covey("group", "leave", "--with", digits, "--group", pair).code == 2
-    assert laptop.json("group", "leave", "--with", digits, "--erase", "--yes") == {"left": [pair]}
+    assert laptop.json("group", "leave", "--with", digits, "--delete-now", "--yes") == {"left": [pair]}
     assert laptop.json("group", "show")["group_id"] == fleet
     assert laptop.covey("group", "leave", "--with", digits, "--yes").code == 1
 

@@ -58,7 +58,7 @@ def test_a_setting_that_reverted_itself_is_shown_in_every_view(kim: Here) -> Non
     shown = kim.ok("setting", "get")
     assert re.search(r"presence\.interval_seconds +60 +reverted .* the agent does not come up", shown)
     assert re.search(r" 9 +reverted to 60 +the agent does not come up\n0 of 1 agree", kim.ok("setting", "diff"))
-    assert "what became of it: covey setting diff" in kim.ok("orders", order[:8])
+    assert "what became of it: covey setting diff" in kim.ok("order", "show", order[:8])
     first, last = kim.json("setting", "history", "presence.interval_seconds")
     name = f"{kim.json('status')['device']} kim"
     assert (first["reverted"], last["reverted"], last["id"]) == ([], [name], order)
@@ -127,7 +127,7 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
         kim.ok("setting", "history", "app.token"),
         kim.ok("history", "log"),
         kim.ok("history", "show", given["id"]),
-        kim.ok("orders"),
+        kim.ok("order"),
     ]
     assert not any("hunter2" in each for each in shown)
     assert all("(sealed)" in each for each in shown[:2])

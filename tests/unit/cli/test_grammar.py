@@ -29,15 +29,29 @@ def test_help_says_everything(command: Command) -> None:
             assert " ".join(action.summary.split()) in text
 
 
-def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
+def test_the_first_screen_is_one_screen() -> None:
     shown = covey("--help").stdout
-    text = " ".join(shown.split())
-    for command in commands():
-        assert text.count(f" {command.name} {command.summary}") == 1
-    topics = [part.splitlines()[0] for part in shown.split("\n\n") if part.splitlines()[0].endswith(":")]
-    assert topics[0] == "set up:"
-    assert len(topics) == 8
+    lines = shown.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert covey("help").stdout == shown
     assert covey("--version").stdout.startswith("covey ")
+
+
+def test_every_command_is_in_the_list_of_all() -> None:
+    shown = covey("help", "all").stdout
+    for command in commands():
+        assert " ".join(shown.split()).count(f" {command.name} {command.summary}") == 1
+    assert max(map(len, shown.splitlines())) <= 80
+    topics = [part.splitlines()[0] for part in shown.split("\n\n") if part.splitlines()[0].endswith(":")]
+    assert (topics[0], len(topics)) == ("set up:", 7)
+
+
+def test_help_explains_a_command_and_an_action() -> None:
+    assert covey("help", "group") == covey("group", "--help")
+    assert covey("help", "group", "ban") == covey("group", "ban", "--help")
+    assert covey("help", "group", "frobnicate").code == 2
+    assert "did you mean 'group'?" in covey("help", "gruop").stderr
 
 
 @pytest.mark.slow
@@ -51,10 +65,11 @@ def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
         ("group laeve", "covey group has no action 'laeve'", "did you mean 'leave'?"),
         ("requests acept", "covey requests has no action 'acept'", "did you mean 'accept'?"),
         ("relay ad mqtt://x", "covey relay has no action 'ad'", "did you mean 'add'?"),
-        ("outbox lst", "covey outbox has no action 'lst'", "did you mean 'list'?"),
-        ("session begin x", "covey session has no action 'begin'", "did you mean 'start'?"),
+        ("message lst", "covey message has no action 'lst'", "did you mean 'list'?"),
+        ("put x", "covey has no command 'put'", "did you mean 'covey file put'?"),
+        ("get x", "covey has no command 'get'", "'covey setting get' or 'covey file get'?"),
         ("own pair", "covey own has no action 'pair'", "did you mean 'link'?"),
-        ("send --txt x", "covey send has no option --txt", "did you mean '--text'?"),
+        ("message send --txt x", "covey message send has no option --txt", "did you mean '--text'?"),
         ("status --frobnicate=3", "covey status has no option --frobnicate", "covey status --help"),
         (
             "group leave --mode public --from 3",
@@ -66,10 +81,10 @@ def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
             "covey group has no option --mode",
             "--mode is an option of 'covey group create'",
         ),
-        ("outbox list --repair", "covey outbox list has no option --repair", "an option of 'covey outbox verify'"),
+        ("check device --repair", "covey check device has no option --repair", "an option of 'covey check database'"),
         ("vault push --grace", "covey vault push has no option --grace", "an option of 'covey vault compact'"),
-        ("relay show --url x", "covey relay show has no option --url", "an option of 'covey relay set'"),
-        ("relay --url x list", "covey relay set: 'list' is one word too many", "covey relay set --help"),
+        ("relay --ca-file x", "covey relay list has no option --ca-file", "an option of 'covey relay add'"),
+        ("message --limit 3 list", "covey message list: 'list' is one word too many", "covey message list --help"),
         (
             "tables report t --engine spark",
             "covey tables report has no option --engine",
@@ -82,9 +97,13 @@ def test_the_first_page_lists_the_commands_by_what_they_are_for() -> None:
         ("group add one", "the following arguments are required: KEY", "covey group add --help"),
         ("config set label", "the following arguments are required: VALUE", "covey config set --help"),
         ("key rotate one", "covey key rotate: 'one' is one word too many", "covey key rotate --help"),
-        ("outbox list --limit x", "error: --limit: 'x' is not a whole number", "covey outbox list --help"),
+        ("message list --limit x", "error: --limit: 'x' is not a whole number", "covey message list --help"),
         ("top --interval soon", "error: --interval: 'soon' is not a quantity", "write it like 90, 90s, 10m or 1h"),
-        ("outbox quarantine 3 --release --drop", "--drop does not go with --release", "covey outbox quarantine --help"),
+        (
+            "message quarantine 3 --retry --delete",
+            "--delete does not go with --retry",
+            "covey message quarantine --help",
+        ),
         ("publish /nowhere/at/all --format", "error: --format needs a value", "covey publish --help"),
     ],
 )
@@ -114,14 +133,15 @@ def test_state_options_stand_before_or_after_the_action(tmp_path: Path) -> None:
 
 def test_what_needs_no_name(tmp_path: Path) -> None:
     state = str(tmp_path / "device")
-    assert covey("init", "--state", state, "--relay", "mqtt://a").code == 0
-    for words in (["relay", "--json"], ["relay", "show", "--json"], ["relay", "set", "--json"]):
+    assert covey("init", "--state", state).code == 0
+    assert covey("relay", "set", "mqtt://a", "--state", state).code == 0
+    for words in (["relay", "--json"], ["relay", "list", "--json"], ["relay", "set", "--json"]):
         assert '"mqtt://a"' in covey(*words, "--state", state).stdout
-    assert '"mqtt://b"' in covey("relay", "--url", "mqtt://b", "--json", "--state", state).stdout
+    assert '"mqtt://b"' in covey("relay", "set", "mqtt://b", "--json", "--state", state).stdout
     assert covey("requests", "--json", "--state", state) == covey("requests", "list", "--json", "--state", state)
 
 
-@pytest.mark.parametrize("command", ["outbox", "config", "relay", "requests", "setting"])
+@pytest.mark.parametrize("command", ["message", "config", "relay", "requests", "setting"])
 def test_list_and_ls_are_one(command: str, tmp_path: Path) -> None:
     state = str(tmp_path / "device")
     assert covey("init", "--state", state).code == 0
@@ -147,7 +167,7 @@ def test_a_name_that_nobody_has_and_one_that_several_have(tmp_path: Path) -> Non
     reported = here.fails("group", "remove", "nobody", "--group", first[:8], code=1)
     assert "no member matches 'nobody'" in reported
     assert "hint: 'covey group show' lists them\n" in reported
-    assert "which message?" in here.fails("outbox", "quarantine", "--drop", code=2)
+    assert "which message?" in here.fails("message", "quarantine", "--delete", code=2)
 
 
 def test_what_has_no_table_has_json_all_the_same(tmp_path: Path) -> None:

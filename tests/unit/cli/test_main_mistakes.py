@@ -25,7 +25,7 @@ def test_no_device_here(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there(alone: Here) -> None:
     assert "/nowhere/at/all cannot be read" in alone.fails("publish", "/nowhere/at/all", code=2)
-    assert "/nowhere/at/all cannot be read" in alone.fails("send", "/nowhere/at/all", code=2)
+    assert "/nowhere/at/all cannot be read" in alone.fails("message", "send", "/nowhere/at/all", code=2)
 
 
 def test_a_second_init_keeps_the_first_identity(alone: Here) -> None:
@@ -69,7 +69,7 @@ def test_a_damaged_identity(alone: Here) -> None:
 
 @pytest.mark.slow
 def test_no_group_no_relay(alone: Here) -> None:
-    assert "this device is in no group" in alone.fails("send", "--text", "x", code=1)
+    assert "this device is in no group" in alone.fails("message", "send", "--text", "x", code=1)
     assert "covey relay serve" in alone.fails("run", code=78)
     assert "in no group: covey join CODE, or covey group create" in alone.ok("fleet")
     assert "no relay is set" in alone.fails("invite", code=78)
@@ -81,7 +81,7 @@ def test_no_group_no_relay(alone: Here) -> None:
     assert "looking for" not in missing
     assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
     assert "a Covey invite that is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
-    assert "mqtt" in alone.fails("relay", "--url", "http://x", code=78)
+    assert "mqtt" in alone.fails("relay", "set", "http://x", code=78)
 
 
 def test_a_package_that_is_not_there(alone: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

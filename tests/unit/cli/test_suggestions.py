@@ -18,13 +18,11 @@ def _known(command: str) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "word", "meant"),
     [
-        ("session", "begin", "start"),
-        ("session", "stop", "end"),
         ("history", "list", "log"),
         ("own", "pair", "link"),
         ("own", "new", "create"),
         ("own", "remove", "retire"),
-        ("operator", "delete", "remove"),
+        ("file", "drop", "delete"),
         ("relay", "del", "remove"),
         ("requests", "reject", "decline"),
         ("release", "stop", "abort"),
@@ -39,7 +37,7 @@ def _known(command: str) -> list[str]:
         ("", "devices", "fleet"),
         ("", "doctor", "check"),
         ("", "logs", "history"),
-        ("", "exec", "do"),
+        ("", "exec", "order"),
         ("", "statsu", "status"),
     ],
 )

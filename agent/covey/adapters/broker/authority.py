@@ -160,6 +160,6 @@ def _signal_broker(pid_file: Path) -> bool:
         except PermissionError as error:
             raise ConfigurationError(
                 f"this user may not signal the broker, process {pid}",
-                hint="name no pid file, and let systemd watch the file: covey files broker_conf/mosquitto/README.md",
+                hint="name no pid file; let systemd watch the file: covey system-files broker_conf/mosquitto/README.md",
             ) from error
     return runs

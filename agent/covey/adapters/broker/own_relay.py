@@ -46,8 +46,8 @@ _GRACE_S = 1.0
 NO_MQTT_5 = "speaks no MQTT 5"
 """What a connection says of a server that is too old, or may be."""
 
-OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey files broker_conf/README.md names five"
-CREDENTIAL_HINT = "add the device to the broker again, then covey relay --password-file -"
+OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey system-files broker_conf/README.md names five"
+CREDENTIAL_HINT = "add the device to the broker again, then covey relay set --password-file -"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _hint(error: OSError) -> str:
             return "is this machine's clock right?"
         case ssl.SSLCertVerificationError():
             return (
-                "name the authority: --ca-file FILE, or covey relay --ca-file FILE; "
+                "name the authority: --ca-file FILE, or covey relay set --ca-file FILE; "
                 "the URL's host must be the certificate's"
             )
         case ssl.SSLError() if refuses_tls13(error):

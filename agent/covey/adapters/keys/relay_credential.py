@@ -41,7 +41,7 @@ class RelayAccount:
     allow_tls12: bool
 
 
-NO_RELAY_HINT = "on the hub: covey relay serve; for a relay elsewhere: covey relay --url mqtts://HOST"
+NO_RELAY_HINT = "on the hub: covey relay serve; for a relay elsewhere: covey relay set mqtts://HOST"
 
 
 def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:

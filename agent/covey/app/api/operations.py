@@ -178,7 +178,7 @@ OPERATIONS = (
         "GET",
         "/v1/outbox",
         "The messages that wait, the oldest of each recipient",
-        "as `covey outbox ls --json`",
+        "as `covey message ls --json`",
         {_JSON: Outbox},
         (_number("limit", 0, MOST_SHOWN, "messages of each recipient; none where it is left out"),),
     ),

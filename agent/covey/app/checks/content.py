@@ -25,16 +25,16 @@ def content(device: Examined) -> Iterator[Seen]:
     try:
         files.files.need_room(missing)
     except StorageError as error:
-        yield warning(f"what is asked for has no room: {error}", "covey content drop, or make room on the disk")
+        yield warning(f"what is asked for has no room: {error}", "covey file delete, or make room on the disk")
     if status.wrong:
         yield warning(
-            f"{count(status.wrong, 'file')} came whole and not as offered, and went: 'covey content ls' says which",
-            "ask who has put it to put it again, then covey content drop, and covey get",
+            f"{count(status.wrong, 'file')} came whole and not as offered, and went: 'covey file list' says which",
+            "ask who has put it to put it again, then covey file delete, and covey file get",
         )
     if lacking := len({each.epoch_id for each in EpochSecrets(device.opened.store).wanted()}):
         yield warning(
             f"files here were put before this device came; their {count(lacking, 'key')} nobody has given yet",
-            "a member that has pinned them gives it: covey content pin there; or have them put again",
+            "a member that has pinned them gives it: covey file pin there; or have them put again",
         )
     if trouble := store_trouble(device.opened):
         yield warning(
@@ -44,7 +44,7 @@ def content(device: Examined) -> Iterator[Seen]:
     if status.pinned_bytes > _NEARLY_FULL * status.maximum_bytes:
         yield warning(
             f"pinned files take {status.pinned_bytes} of {status.maximum_bytes} bytes: others have hardly any room",
-            "covey content drop, covey content pin --off, or covey config set content.maximum_mb",
+            "covey file delete, covey file unpin, or covey config set content.maximum_mb",
         )
     line = f"{count(status.here, 'file')} here, {status.here_bytes} of {status.maximum_bytes} bytes"
     line += f"; {status.wanted} on the way" if status.wanted else ""

@@ -80,7 +80,7 @@ def secrets(device: Examined) -> Iterator[Seen]:
     relay = device.configuration.config.relay
     password = device.folder.relay_password(device.configuration.config)
     if relay.url and not password and not relay.client_certificate:
-        yield warning("no password or certificate for the relay", "covey relay --password-file -")
+        yield warning("no password or certificate for the relay", "covey relay set --password-file -")
     if device.folder.vault_key.exists():
         device.folder.vault_key.read()
     yield ok("key files are private")
@@ -142,7 +142,7 @@ def database(device: Examined) -> Iterator[Seen]:
     if aside:
         yield warning(
             f"it was saved from a damaged file, {aside[-1].name}",
-            "covey outbox verify says what was lost; delete the file when nothing is missed: it holds secrets",
+            "covey check database says what was lost; delete the file when nothing is missed: it holds secrets",
         )
     lost = device.status.counters.get("unreadable_commits", 0)
     if lost:
@@ -357,7 +357,7 @@ def operators(device: Examined) -> Iterator[Seen]:
         if len(able) < config.threshold:
             yield warning(
                 f"{name}: {count(len(able), 'operator')}, and an order needs {config.threshold}",
-                "an operator has to be a member, and its key the right one: covey operator list",
+                "an operator has to be a member, and its key the right one: covey group operators",
             )
         else:
             named = ", ".join(able[:_NAMED])

@@ -31,7 +31,7 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
     if exposes_password(account.url):
         yield warning(
             f"{reached.address} without TLS: the network reads the password and who talks to whom",
-            "let the broker speak TLS, then covey relay --url mqtts://HOST",
+            "let the broker speak TLS, then covey relay set mqtts://HOST",
         )
     if reached.certificate_ends_at is None:
         yield ok(f"{reached.address} answers")
@@ -100,7 +100,7 @@ def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
     openings = look_around(
         account.url, account.ca_file, account.client, user_name, account.password, allow_tls12=account.allow_tls12
     )
-    rules = "give the broker the rules of 'covey files broker_conf/mosquitto/acl'; 'covey broker check' tries them all"
+    rules = "give the broker the rules of 'covey system-files broker_conf/mosquitto/acl', then run 'covey broker check'"
     if openings.overhears:
         yield error("this device can read what is sent to others", rules)
     if not openings.writes:

@@ -103,7 +103,7 @@ def attempts(device: Examined) -> Iterator[Seen]:
             yield warning(
                 f"group {group.group_id.hex()[:8]}: {count(each.count, 'order')} by "
                 f"{labelled_name(each.name, each.label)}, {each.why}, since {first}",
-                "nobody obeys it: covey orders refused; its key may be in other hands: covey group remove",
+                "nobody obeys it: covey order refused; its key may be in other hands: covey group remove",
             )
     if quiet:
         yield ok("nobody ordered anything without a say here, within 30 days")
@@ -116,7 +116,7 @@ def installers(device: Examined) -> Iterator[Seen]:
     for each in under_way:
         phase = each.phase.name.lower().replace("_", " ")
         why = f": {each.why}" if each.why else ""
-        yield warning(f"{each.action} is not installed for good yet: {phase}{why}", "it ends by itself: covey orders")
+        yield warning(f"{each.action} is not installed for good yet: {phase}{why}", "it ends by itself: covey order")
     quiet = not under_way
     for record in last:
         result, action = record.result, record.command.action
@@ -179,4 +179,4 @@ def _waits(each: Release) -> tuple[str, str]:
             return f"release {name} is paused by {last.by}" + (f": {last.why}" if last.why else ""), resume
         case "ready":
             return f"release {name} is ready for its next wave, and nobody gives it", resume
-    return f"release {name} awaits more operators to agree", f"covey orders approve {each.wave[:8]}"
+    return f"release {name} awaits more operators to agree", f"covey order approve {each.wave[:8]}"

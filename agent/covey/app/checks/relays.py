@@ -26,7 +26,7 @@ def served_relay(device: Examined) -> Iterator[Seen]:
         yield error(
             f"devices know this relay by {address}, an address that this machine has no more",
             "have the router keep that address for it; or: covey relay serve --host NAME, and on each device: "
-            "covey relay --url mqtts://NAME",
+            "covey relay set mqtts://NAME",
         )
     elif place.in_force():
         yield ok(f"served as {url}, with all accounts in force")

@@ -75,7 +75,7 @@ def _of_one(group: Parameter) -> tuple[Endpoint, ...]:
             "GET",
             "/v1/content/{ref}",
             "One file, and who has it",
-            "as `covey content show`",
+            "as `covey file show`",
             {_JSON: HeldFile},
             (_REF, group),
             refusals=("NotHere", "NoStorage"),

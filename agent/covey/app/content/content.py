@@ -173,7 +173,7 @@ def fetch_file(
     if found is not ContentState.HERE:
         raise TimeUpError(
             f"'{offer.file.name}' has not come yet",
-            hint="it is asked for still, and goes on where it is: 'covey content waiting' shows it",
+            hint="it is asked for still, and goes on where it is: 'covey file list --waiting' shows it",
         )
 
 
@@ -242,7 +242,7 @@ def is_here(device: Device, offer: GroupFile) -> bool:
 
 def _need_here(device: Device, offer: GroupFile) -> None:
     if not is_here(device, offer):
-        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
+        raise LocalError(f"'{offer.file.name}' is not here", hint="covey file get fetches it")
 
 
 def make_room(device: Device, size: int) -> None:
@@ -260,7 +260,7 @@ def make_room(device: Device, size: int) -> None:
     if used + size > quota + sum(each.sealed_size for each in may_go()):
         raise DiskFullError(
             f"no room for a file of {size} bytes: the files here take {used} of {quota}",
-            hint="'covey content drop' lets go of one, content.maximum_mb gives them more",
+            hint="'covey file delete' lets go of one, content.maximum_mb gives them more",
         )
     with device.store.transaction():
         for each in may_go():  # anew: another command may have pinned one
@@ -386,7 +386,7 @@ def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
     """
     content = offer.file.content.hash
     if device.store.content.of(content) is None:
-        raise LocalError(f"'{offer.file.name}' is not here", hint="covey get fetches it")
+        raise LocalError(f"'{offer.file.name}' is not here", hint="covey file get fetches it")
     with device.store.transaction():
         device.store.content.pin(content, pinned=pinned)
 

@@ -55,7 +55,7 @@ def pick_offer(device: Device, manifest: GroupManifest, named: str) -> GroupFile
     if len(found) == 1:
         return next(iter(found.values()))
     what = f"{len(found)} files' ids begin with" if found else "no file is called, and no file's id begins with,"
-    raise LocalError(f"{what} '{named[:64]}'", hint="'covey content ls' shows names and ids")
+    raise LocalError(f"{what} '{named[:64]}'", hint="'covey file list' shows names and ids")
 
 
 def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[bytes, bytes]:
@@ -90,8 +90,7 @@ def locked(offer: GroupFile) -> LocalError:
     """Return what is said where a file's epoch has a secret that this device was not given."""
     return LocalError(
         f"'{offer.file.name}' was put before this device came to the group, and nobody has given its key yet",
-        hint="a member that has it pinned gives it when both are there; 'covey content waiting' shows whether it is "
-        "asked for; else have it put again",
+        hint="a member that has it pinned gives the key when both are online; otherwise have it put again",
     )
 
 

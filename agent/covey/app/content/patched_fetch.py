@@ -1,6 +1,6 @@
 """Has a file fetched as a patch for the agent's clients, in a process of its own: both versions are in its memory.
 
-It is what `covey content fetch` is, with all that it falls back to; the agent only sees that it ends.
+It is what `covey file fetch` is, with all that it falls back to; the agent only sees that it ends.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def begin_patched_fetch(device: Device, manifest: GroupManifest, offer: GroupFil
     found = None if is_here(device, offer) else find_patch(device, manifest, offer)
     if found is None:
         return None
-    words = ("content", "fetch", offer.operation.id.hex(), f"--group={manifest.group_id.hex()}", f"--wait={seconds}s")
+    words = ("file", "fetch", offer.operation.id.hex(), f"--group={manifest.group_id.hex()}", f"--wait={seconds}s")
     bounds = ProgramBounds(time_us=(seconds + _GRACE_S) * 1_000_000, memory_bytes=_MEMORY_BYTES)
     fetching = Invocation("fetch-file", {}, own_command(words, device.folder.path), bounds)
     try:

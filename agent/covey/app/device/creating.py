@@ -28,24 +28,17 @@ class NewDevice:
     state: str
 
 
-def create_device(folder: StateFolder, label: str, relay: str, password: str, *, with_passphrase: bool) -> NewDevice:
-    """Draw an identity and write a configuration; nothing is set for an empty `relay` or `password`.
+def create_device(folder: StateFolder, label: str, *, with_passphrase: bool) -> NewDevice:
+    """Draw an identity and write a configuration.
 
     `with_passphrase` seals the key under the passphrase of the folder's file, or one that is typed.
 
     Raises:
-        ConfigurationError: a device is here already, the URL is not usable, or nobody is there to type a passphrase.
+        ConfigurationError: a device is here already, or nobody is there to type a passphrase.
     """
     label = truncate_utf8(label, MAXIMUM_LABEL_BYTES)
-    if relay:
-        from covey.adapters.mqtt.settings import parse_url
-
-        parse_url(relay)
     passphrase = find_passphrase(folder.passphrase_file, twice=True) if with_passphrase else None
-    named = {"label": label, "relay.url": relay}
-    identity = folder.create({key: value for key, value in named.items() if value}, passphrase)
-    if password:
-        folder.write_relay_password(password)
+    identity = folder.create({"label": label} if label else {}, passphrase)
     folder.store(folder.configuration.config()).close()
     return NewDevice(
         device_name(identity.signing_public),
@@ -67,7 +60,7 @@ def device_to_join(folder: StateFolder, label: str) -> Iterator[None]:
         return
     before = folder.names()
     try:
-        create_device(folder, label, "", "", with_passphrase=False)
+        create_device(folder, label, with_passphrase=False)
     except CoveyError:  # a full disk, say
         folder.remove_others(before)
         raise

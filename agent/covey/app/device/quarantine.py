@@ -20,7 +20,7 @@ def pick_held(device: Device, number: str) -> Quarantined:
     """
     found = next((each for each in device.store.quarantine.entries() if str(each.id) == number), None)
     if found is None:
-        raise LocalError(f"no message {number} in quarantine", hint="covey outbox quarantine lists them")
+        raise LocalError(f"no message {number} in quarantine", hint="covey message quarantine lists them")
     return found
 
 

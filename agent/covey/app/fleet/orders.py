@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 8
-"""Orders that are shown of all groups; `covey orders` has the others."""
+"""Orders that are shown of all groups; `covey order` has the others."""
 _CHARACTERS = 200
 """Of what an order says."""
 
@@ -79,7 +79,7 @@ def _of_group(device: Device, group: GroupManifest) -> list[FleetOrder]:
     return found
 
 
-"""Releases and files of all groups; `covey release list` and `covey content ls` have the others."""
+"""Releases and files of all groups; `covey release list` and `covey file list` have the others."""
 _ROLL_OUT_CHARACTERS = 160
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _AGAINST = {
     "outbox_full": "there: covey config set outbox.maximum_bytes BYTES, or mend what keeps it from its relay",
     "expired": "there: covey config set telemetry.keep_days DAYS, or mend what keeps it from its relay",
-    "damaged": "there: covey outbox verify",
+    "damaged": "there: covey check database",
     "recipient_lost": "they are gone: the collector was restored from an older backup; back it up more often",
 }
 _NAMED, _EXAMPLES = 8, 3
@@ -144,7 +144,7 @@ def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollb
         went = "went back" if one.back else "could not go back"
         yield FleetTrouble(
             f"{labelled_name(one.device[:8], one.label)} {went} after {one.action}: {one.why}",
-            f"covey orders {one.order[:8]}",
+            f"covey order show {one.order[:8]}",
             one.device,
         )
 

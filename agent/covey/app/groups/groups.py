@@ -325,7 +325,7 @@ def hand_over(device: Device, manifests: Iterable[GroupManifest]) -> None:
         names = ", ".join(each.hex()[:8] for each in groups if not history.is_known(each))
         raise LocalError(
             f"no member has what this device wrote last in group {names}, and none takes it from who has left",
-            hint="once a relay and a member are there, 'covey group leave' again; with --erase it goes unread",
+            hint="once a relay and a member are there, 'covey group leave' again; with --delete-now it goes unread",
         )
 
 

@@ -222,7 +222,7 @@ def set_preference(device: Device, key: str, value: str | None, group: str | Non
         ("a preference", value or "", MAXIMUM_PREFERENCE_VALUE_BYTES),
     ):
         if len(text.encode()) > most:
-            raise UsageError(f"{what} has at most {most} bytes", hint="a note holds more: covey note --group ID")
+            raise UsageError(f"{what} has at most {most} bytes", hint="a note holds more: covey history post")
     if not key:
         raise UsageError("a preference needs a name", hint="covey own preference NAME VALUE")
     personal = personal_group(device)

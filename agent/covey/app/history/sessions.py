@@ -57,7 +57,7 @@ def end_session(device: Device, manifest: GroupManifest, name: str | None) -> Se
     if name is None:
         matching = [each for each in going_on if each.author == own][-1:]
     else:
-        wanted = pick_operation(device, manifest.group_id, name, "covey session list").id.hex()
+        wanted = pick_operation(device, manifest.group_id, name, "covey history sessions").id.hex()
         matching = [each for each in going_on if each.id == wanted]
     if not matching:
         raise LocalError("no session of that id goes on" if name else "no session of this device goes on", hint=_LIST)
@@ -68,7 +68,7 @@ def end_session(device: Device, manifest: GroupManifest, name: str | None) -> Se
     return replace(begun, ended_at_us=ended_at_us)
 
 
-_LIST = "'covey session list' shows them"
+_LIST = "'covey history sessions' shows them"
 
 
 def sessions(device: Device, manifest: GroupManifest) -> list[SessionEntry]:

@@ -38,10 +38,10 @@ def write_note(
         raise UsageError(f"'{mime[:64]}' is no MIME type", hint="--mime text/plain, or image/png")
     if typed and not mime.startswith("text/"):
         raise UsageError(
-            f"words are no {mime[:64]}", hint=f"covey note --mime {mime[:64]} < FILE says what stdin holds"
+            f"words are no {mime[:64]}", hint=f"covey history post --mime {mime[:64]} < FILE says what stdin holds"
         )
     if not content.strip():
-        raise UsageError("there is nothing to say", hint="covey note TEXT, or what there is to say on stdin")
+        raise UsageError("there is nothing to say", hint="covey history post TEXT, or what there is to say on stdin")
     commented = pick_operation(device, manifest.group_id, about).id if about else None
     edited = pick_operation(device, manifest.group_id, replaces) if replaces else None
     if edited is not None and (
@@ -122,7 +122,7 @@ def write(device: Device, manifest: GroupManifest, body: OperationBody) -> Opera
     try:
         type(body).from_wire(body.to_wire())
     except RemoteError as error:
-        hint = "what is longer goes as a file: covey put FILE" if isinstance(error, LimitError) else ""
+        hint = "what is longer goes as a file: covey file put FILE" if isinstance(error, LimitError) else ""
         raise LocalError(f"nobody would take that: {error}", hint=hint) from error
     with device.store.transaction():
         take_up_others(device)

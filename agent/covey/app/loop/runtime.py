@@ -2,7 +2,7 @@
 
 One thread owns the node and the store. Relays put their events into one queue; a turn takes what is there, lets the
 node write in one transaction, commits, and only then answers the relay and publishes. Other processes of this device
-(`covey send`) write to the same store; the loop notices by SQLite's data version.
+(`covey message send`) write to the same store; the loop notices by SQLite's data version.
 """
 
 from __future__ import annotations
@@ -430,7 +430,10 @@ class Runtime:
 def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
     """Return what happened as (level, one line for people), devices with what `labels` call them."""
     if isinstance(event, BlobArrived):
-        return "info", f"a blob of {event.size} bytes from {labels.named(event.author)}; 'covey recv' takes it"
+        return (
+            "info",
+            f"{event.size} bytes from {labels.named(event.author)} have arrived: 'covey message receive'",
+        )
     if isinstance(event, FileArrived | FileRefused | HistoryGrew | HistoryForked):
         return _describe_content(event, labels)
     if isinstance(event, RollbackDetected):
@@ -456,7 +459,7 @@ def _describe_content(
     if isinstance(event, FileArrived):
         source = "a place nearby" if event.holder is None else labels.named(event.holder)
         line = f"a file of {event.size} bytes is here, from {source}"
-        return "info", f"{group}: {line}; 'covey content ls' lists it"
+        return "info", f"{group}: {line}; 'covey file list' lists it"
     line = f"a file that {labels.named(event.author)} offers is not what it says"
     return "warning", f"{group}: {line}, and was deleted"
 

@@ -110,7 +110,7 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
     Raises:
         LocalError: no operator has ordered that, or it is not clear which is meant.
     """
-    operation = pick_operation(device, manifest.group_id, name, "covey orders")
+    operation = pick_operation(device, manifest.group_id, name, "covey order")
     entry, order = judged(device, manifest, operation), read_body(operation)
     if not isinstance(order, CommandOrder):
         return entry
@@ -136,12 +136,12 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     found = labelled or [each for each in report.devices if name and each.device.startswith(name.lower())]
     if len(found) != 1:
         what = f"{len(found)} devices match" if found else "no device of this order matches"
-        raise LocalError(f"{what} '{name[:70]}'", hint=f"'covey orders {report.order.id[:8]}' shows them")
+        raise LocalError(f"{what} '{name[:70]}'", hint=f"'covey order show {report.order.id[:8]}' shows them")
     [shown] = found
     if shown.outcome == "elsewhere":
         raise LocalError(
             f"what {shown.name} reports of it does not come to this device",
-            hint=f"'covey orders {report.order.id[:8]}' shows whom it goes to",
+            hint=f"'covey order show {report.order.id[:8]}' shows whom it goes to",
         )
     if shown.received_at_us is None:
         raise LocalError(f"{shown.name} has not reported anything yet")
@@ -150,7 +150,7 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     if not identifier:
         raise LocalError(
             "this device does not keep what its programs wrote once that is reported",
-            hint=f"'covey orders {report.order.id[:8]}' on the device that ordered it",
+            hint=f"'covey order show {report.order.id[:8]}' on the device that ordered it",
         )
     output = device.store.order_results.output(identifier)
     if output is None and shown.output_bytes:

@@ -62,7 +62,7 @@ def give_command(
     try:
         CommandOrder.from_wire(order.to_wire())
     except RemoteError as error:
-        hint = "--for all, or --for label:NAME" if hidden else "covey do restart-pump --arg number=3"
+        hint = "--for all, or --for label:NAME" if hidden else "covey order run restart-pump --arg number=3"
         raise UsageError(f"no device would take that: {error}", hint=hint) from error
     operation = write(device, manifest, order)
     return OrderedCommand(judged(device, manifest, operation), devices, obeying, unable)
@@ -78,7 +78,7 @@ def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden
         return seal_arguments(arguments_from_wire(dict(hidden)), recipients, *about, os.urandom)
     except RemoteError as error:
         why = f"no device would take these secrets: {error}"
-        raise UsageError(why, hint="covey do set-wifi --secret key") from error
+        raise UsageError(why, hint="covey order run set-wifi --secret key") from error
     except LocalError as error:
         raise UsageError(f"all secrets together: {error}", hint="fewer of them, or shorter ones") from error
 

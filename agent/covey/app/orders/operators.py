@@ -114,7 +114,7 @@ def add_operator(device: Device, manifest: GroupManifest, name: str, label: str 
     if member.is_board:
         raise LocalError(f"{member.name} is a board, which gives no orders")
     if key in check_operator(device, manifest).operators:
-        raise LocalError(f"{member.name} is an operator already", hint="'covey operator list' shows them")
+        raise LocalError(f"{member.name} is an operator already", hint="'covey group operators' shows them")
     return _change(device, manifest, OperatorChange(key, member.label if label is None else label, added=True))
 
 
@@ -129,7 +129,7 @@ def remove_operator(device: Device, manifest: GroupManifest, name: str) -> Order
     found = [key for key in known if name and (key.hex().startswith(name.lower()) or name in labels[key])]
     if len(found) != 1:
         which = "no operator matches" if not found else f"{len(found)} operators match"
-        raise LocalError(f"{which} '{name[:MAXIMUM_LABEL_BYTES]}'", hint="'covey operator list' shows them")
+        raise LocalError(f"{which} '{name[:MAXIMUM_LABEL_BYTES]}'", hint="'covey group operators' shows them")
     return _change(device, manifest, OperatorChange(found[0], "", added=False))
 
 
@@ -151,12 +151,12 @@ def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
     Raises:
         LocalError: this device is no operator, has signed it, or it is not clear which is meant.
     """
-    operation = pick_operation(device, manifest.group_id, name, "covey orders")
+    operation = pick_operation(device, manifest.group_id, name, "covey order")
     own = device.node.identity.signing_public
     shown = operation.id.hex()[:8]
     check_operator(device, manifest)
     if own in _found(device, manifest, operation).signers:
-        raise LocalError(f"this device has signed {shown} already", hint="'covey orders' shows who else has to agree")
+        raise LocalError(f"this device has signed {shown} already", hint="'covey order' shows who else has to agree")
     write(device, manifest, Approval(operation.id))
     return judged(device, manifest, operation)
 
@@ -181,7 +181,7 @@ def _found(device: Device, manifest: GroupManifest, operation: Operation) -> Wei
             return each
     raise LocalError(
         f"{operation.id.hex()[:8]} is no order of an operator",
-        hint="'covey orders' shows those that an operator gave, 'covey orders refused' who gave others",
+        hint="'covey order' shows those that an operator gave, 'covey order refused' who gave others",
     )
 
 

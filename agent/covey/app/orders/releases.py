@@ -187,5 +187,5 @@ def _give(device: Device, manifest: GroupManifest, order: CommandOrder, given: C
     check_may_order(device, manifest, "all")
     wanted = plan.next_wave(given, in_turns(device, manifest, order.once, plan, given))
     if not wanted:
-        raise LocalError("no device is left that obeys commands", hint="'covey orders' shows who does")
+        raise LocalError("no device is left that obeys commands", hint="'covey order' shows who does")
     write(device, manifest, replace(order, selector=Selector(SelectorKind.DEVICES, devices=tuple(sorted(wanted)))))

@@ -26,54 +26,28 @@ class NamedAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRelay:
-    """The first relay, and how this device comes into it; `password` is `set` or `not set`, and never itself."""
+class UsedRelay:
+    """A relay, and how this device signs in to it; `password` is `set` or `not set`, and never the password."""
 
     url: str
-    ca_file: str
     username: str
     password: str
     client_certificate: str
-    client_key: str
-    also: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UsedRelay:
-    """One of all relays, and what there is to come into it."""
-
-    url: str
     ca_file: str
-    password: str
-    client_certificate: str
-
-
-def first_relay(folder: StateFolder) -> FirstRelay:
-    """Return the first relay."""
-    config = folder.configuration.config()
-    relay = config.relay
-    return FirstRelay(
-        url=relay.url,
-        ca_file=relay.ca_file,
-        username=folder.identity().signing_public.hex(),
-        password=_whether(folder.relay_password(config)),
-        client_certificate=relay.client_certificate,
-        client_key=relay.client_key,
-        also=relay.also,
-    )
 
 
 def used_relays(folder: StateFolder) -> list[UsedRelay]:
     """Return every relay, the first one first."""
     from covey.adapters.keys.relay_credential import accounts
 
-    config = folder.configuration.config()
+    config, username = folder.configuration.config(), folder.identity().signing_public.hex()
     return [
         UsedRelay(
             each.url,
-            str(each.ca_file or ""),
+            username,
             _whether(each.password),
             str(each.client.certificate_file) if each.client else "",
+            str(each.ca_file or ""),
         )
         for each in (accounts(folder, config) if config.relay.url else [])
     ]
@@ -127,7 +101,7 @@ def _certificate_settings(named: NamedAccess) -> dict[str, str]:
     if named.certificate is None and named.key is None:
         return {}
     if named.certificate is None or (named.certificate == "-" and named.key is not None):
-        raise UsageError("--key belongs to a --certificate FILE", hint="covey relay --certificate FILE --key FILE")
+        raise UsageError("--key belongs to a --certificate FILE", hint="covey relay set --certificate FILE --key FILE")
     if named.certificate == "-":
         return {}
     from covey.adapters.mqtt.settings import ClientCertificate, tls_context
@@ -163,9 +137,9 @@ def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
     name = place(url)
     also = [each for each in relay.also if place(each) != name]
     if not relay.url:
-        raise UsageError("there is no first relay yet", hint=f"covey relay --url {url}")
+        raise UsageError("there is no first relay yet", hint=f"covey relay set {url}")
     if name == place(relay.url):
-        raise UsageError(f"{name} is the first relay already", hint="covey relay --url changes it")
+        raise UsageError(f"{name} is the first relay already", hint="covey relay set changes it")
     if len(also) + 2 > MAXIMUM_RELAYS:
         raise UsageError(f"a device has at most {MAXIMUM_RELAYS} relays", hint="covey relay remove URL")
     if named.password_file is not None and named.certificate is not None:
@@ -192,7 +166,7 @@ def remove_relay(folder: StateFolder, url: str) -> None:
     relay = folder.configuration.config().relay
     name = place(url)
     if relay.url and name == place(relay.url):
-        raise UsageError(f"{name} is the first relay", hint="covey relay --url sets another one in its place")
+        raise UsageError(f"{name} is the first relay", hint="covey relay set sets another one in its place")
     also = tuple(each for each in relay.also if place(each) != name)
     if also == relay.also:
         raise UsageError(f"{name} is no relay of this device", hint="covey relay list")

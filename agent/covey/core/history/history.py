@@ -206,7 +206,7 @@ class History:
         if size > most:
             raise LocalError(
                 f"no relay of this device carries {size} bytes, only {most} at once; nothing was written",
-                hint="what is longer goes as a file: covey put FILE; or have the relay take larger messages",
+                hint="what is longer goes as a file: covey file put FILE; or have the relay take larger messages",
             )
         newest = self._newest_manifest(group_id)
         return self._write(self._manifest_of_last(newest) or newest, newest, body, now)

@@ -265,7 +265,7 @@ def _is_whole(value: int | Decimal) -> bool:
 def _check_length(content: bytes) -> None:
     if len(content) > MAXIMUM_TEXT_VALUE_BYTES:
         raise ReadingError(
-            f"the value is longer than {MAXIMUM_TEXT_VALUE_BYTES} bytes", hint="'covey send' carries content"
+            f"the value is longer than {MAXIMUM_TEXT_VALUE_BYTES} bytes", hint="'covey message send' carries content"
         )
 
 

@@ -120,10 +120,10 @@ def test_nobody_else_may(host: str) -> None:
 
 
 _SETTERS: dict[str, Callable[[Here, str], str]] = {
-    "relay": lambda here, url: here.covey("relay", "--url", url).stderr,
+    "relay": lambda here, url: here.covey("relay", "set", url).stderr,
     "config": lambda here, url: here.covey("config", "set", "relay.url", url).stderr,
     "add": lambda here, url: (
-        here.covey("relay", "--url", "mqtt://127.0.0.1").stderr + here.covey("relay", "add", url).stderr
+        here.covey("relay", "set", "mqtt://127.0.0.1").stderr + here.covey("relay", "add", url).stderr
     ),
 }
 

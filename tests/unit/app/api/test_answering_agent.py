@@ -106,7 +106,7 @@ def test_a_status_that_lacks_something_says_what_to_do(guest: Path, words: list[
 @pytest.mark.parametrize("answer", [{}, {"messages": 1, "bytes": 1, "shown": [{"recipient": "0123abcd"}]}])
 def test_an_outbox_that_lacks_something_says_what_to_do(guest: Path, answer: Any) -> None:
     with _answering(guest, {"/v1/outbox": answer}):
-        ended = covey("outbox", "ls")
+        ended = covey("message", "ls")
     assert (ended.code, ended.stdout) == (1, "")
     assert "hint: restart the agent" in ended.stderr
 
@@ -120,7 +120,7 @@ def test_what_a_later_agent_says_besides_is_passed_over(guest: Path) -> None:
     }
     with _answering(guest, answers) as path:
         assert covey("status").code == 0
-        assert covey("outbox", "ls").code == 0
+        assert covey("message", "ls").code == 0
         assert [each.id for each in Client(path).inbox()] == [1]
 
 

@@ -48,8 +48,8 @@ def test_own_words_are_told_to_who_asks_from_now_on(ann: Here) -> None:  # accep
     with _opened(ann) as device:
         events = Events(device, None, EVERYTHING)
         assert list(events.read()) == []
-        ann.ok("note", "one")
-        ann.ok("note", "two")
+        ann.ok("history", "post", "one")
+        ann.ok("history", "post", "two")
         found = list(events.read())
         assert _texts(found) == ["one", "two"]
         assert list(Events(device, found[0].id, EVERYTHING).read()) == found[1:]
@@ -67,7 +67,7 @@ def test_what_is_not_committed_is_not_told(ann: Here) -> None:
 
 
 def test_everything_from_the_beginning(ann: Here) -> None:  # accepts: 000.21
-    ann.ok("note", "one")
+    ann.ok("history", "post", "one")
     ann.ok("group", "create", "--mode", "public")
     with _opened(ann) as device:
         found = list(Events(device, FROM_THE_BEGINNING, EVERYTHING).read())
@@ -139,10 +139,10 @@ def test_no_such_type() -> None:
 
 def test_pages_and_the_events_after_them_are_everything_once(ann: Here) -> None:
     for number in range(5):
-        ann.ok("note", str(number))
+        ann.ok("history", "post", str(number))
     with _opened(ann) as device:
         first = page(device, HistoryQuery(), limit=2)
-        ann.ok("note", "late")
+        ann.ok("history", "post", "late")
         device.node.refresh()
         second = page(device, HistoryQuery(), first.next, limit=2)
         third = page(device, HistoryQuery(), second.next, limit=2)

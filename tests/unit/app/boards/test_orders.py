@@ -1,4 +1,4 @@
-"""Orders to boards: from `covey do` through the gateway's history to the firmware, and its signed word back."""
+"""Orders to boards: from `covey order run` through the gateway's history to the firmware, and its signed word back."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ class Site(Here):
             yield live
 
     def order(self, *words: str) -> str:
-        order: str = self.json("do", *words)["id"]
+        order: str = self.json("order", "run", *words)["id"]
         return order
 
     def outcome(self, order: str) -> dict[str, Any]:
-        [device] = self.json("orders", "show", order)["devices"]
+        [device] = self.json("order", "show", order)["devices"]
         found: dict[str, Any] = device
         return found
 
@@ -149,7 +149,7 @@ def test_an_order_reaches_a_board_and_its_own_word_comes_back(site: Site, opened
     site.live(3)
     assert site.outcome(refused)["code"] == "action_not_defined"
     assert opened == ["3"]
-    listed = site.json("orders", "list")
+    listed = site.json("order", "list")
     assert [each["outcomes"] for each in listed] == [{"done": 1}, {"refused": 1}]
 
 
@@ -201,7 +201,7 @@ def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeyp
     site.live(2)
     found = site.outcome(order)
     assert (found["outcome"], found["code"], found["unsigned"]) == ("refused", "action_not_allowed", True)
-    assert "its gateway says so" in site.ok("orders", "show", order)
+    assert "its gateway says so" in site.ok("order", "show", order)
     hidden = ("do", "open-valve", "--secret", "amount", "--for", "orchard")
     assert "takes no secrets" in site.fails(*hidden, feed="3\n", code=2)
 

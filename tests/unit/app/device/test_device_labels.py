@@ -41,9 +41,9 @@ def _members(hub: Here) -> tuple[dict[str, str], dict[str, str]]:
 
 def test_waiting_messages_name_their_recipient(hub: Here) -> None:
     _, pump = _members(hub)
-    first = hub.json("outbox", "list")["shown"][0]
+    first = hub.json("message", "list")["shown"][0]
     assert (first["recipient"], first["label"]) == (pump["name"], pump["label"])
-    assert f"{pump['name']} {_SHOWN}  " in hub.ok("outbox", "list")
+    assert f"{pump['name']} {_SHOWN}  " in hub.ok("message", "list")
 
 
 @pytest.mark.slow

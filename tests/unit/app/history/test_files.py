@@ -68,7 +68,7 @@ def test_a_stick_brings_a_history_whole_and_does_no_harm_again(  # accepts: 003.
 ) -> None:
     ann, ben = pair
     stick, old = tmp_path / "stick", tmp_path / "old"
-    ann.ok("note", "the first one")
+    ann.ok("history", "post", "the first one")
     ann.ok("history", "export", str(old))
     _note_many(ann, 600)
     written = ann.json("history", "export", str(stick))
@@ -80,7 +80,7 @@ def test_a_stick_brings_a_history_whole_and_does_no_harm_again(  # accepts: 003.
     for file in (stick, old):
         assert _imported(ben, file)["taken"] == 0, "an old stick, or the same again, changes nothing"
     assert ben.ok("history", "verify").startswith("601 operations by 1 author, and 2 versions")
-    ben.ok("note", "answer")
+    ben.ok("history", "post", "answer")
     ben.ok("history", "export", str(stick), "--for", "ann")
     assert _imported(ann, stick)["taken"] == 1
     assert _texts(ann)[-1] == "answer"
@@ -164,13 +164,13 @@ def test_a_stick_between_who_forgot_and_who_keeps(pair: tuple[Here, Here], tmp_p
     with open_device(find_state(str(ben.state))) as device, device.store.transaction():  # as its agent does
         [group] = device.node.groups.joined()
         device.node.history.write(group.group_id, Approval(OperationId(bytes.fromhex(checkpoint))), device.now())
-    assert ben.json("history", "forget", "--keep", "0")["forgotten"] == 5
+    assert ben.json("history", "delete", "--keep", "0")["forgotten"] == 5
     found = _imported(ben, whole)
     assert (found["taken"], found["waiting"], found["refused"]) == (0, 0, 0), "what was forgotten is known"
     ben.ok("history", "export", str(later))
     found = _imported(ann, later)
     assert (found["taken"], found["waiting"], found["refused"]) == (1, 0, 0)
-    assert ann.json("history", "forget", "--keep", "0")["forgotten"] == 5
+    assert ann.json("history", "delete", "--keep", "0")["forgotten"] == 5
 
 
 # What somebody has made up
@@ -178,7 +178,7 @@ def test_a_stick_between_who_forgot_and_who_keeps(pair: tuple[Here, Here], tmp_p
 
 def _made(here: Here, other: Here, file: Path, *make: Callable[[Operation, Identity], bytes]) -> None:
     """Write a stick with a note of somebody's, and what is made of that."""
-    here.ok("note", "a genuine one")
+    here.ok("history", "post", "a genuine one")
     with open_device(find_state(str(here.state))) as device:
         group_id = device.pick_group(None).group_id
         recipient = device.pick_group(None).members

@@ -30,9 +30,9 @@ def kim(tmp_path: Path) -> Here:
 
 
 def _forgotten(kim: Here) -> int:
-    kim.ok("note", "the last of its log stays")
+    kim.ok("history", "post", "the last of its log stays")
     kim.ok("history", "checkpoint")
-    found: int = kim.json("history", "forget", "--keep", "0")["forgotten"]
+    found: int = kim.json("history", "delete", "--keep", "0")["forgotten"]
     return found
 
 
@@ -74,21 +74,21 @@ def _report(kim: Here, order: str) -> None:
 
 @pytest.mark.slow
 def test_a_command_goes_when_nobody_waits_for_its_result(kim: Here) -> None:
-    done, open_, late = (kim.json("do", "blink", "--arg", f"n={n}")["id"] for n in range(3))
-    dated = kim.json("do", "blink", "--deadline", "1h")["id"]
+    done, open_, late = (kim.json("order", "run", "blink", "--arg", f"n={n}")["id"] for n in range(3))
+    dated = kim.json("order", "run", "blink", "--deadline", "1h")["id"]
     for each in (done, dated):
         _report(kim, each)
     _forgotten(kim)
     assert [_is_here(kim, each) for each in (done, open_, late, dated)] == [False, True, True, True]
-    assert done not in {each["id"] for each in kim.json("orders")}
-    assert "forgotten here" in kim.fails("orders", done, code=1)
+    assert done not in {each["id"] for each in kim.json("order")}
+    assert "forgotten here" in kim.fails("order", "show", done, code=1)
     _report(kim, late)
     _forgotten(kim)
     assert [_is_here(kim, each) for each in (open_, late)] == [True, False]
 
 
 def test_who_hears_of_a_command_when_its_words_are_gone_says_so(kim: Here) -> None:
-    done = kim.json("do", "blink")["id"]
+    done = kim.json("order", "run", "blink")["id"]
     _report(kim, done)
     _forgotten(kim)
     with open_device(find_state(str(kim.state))) as opened:

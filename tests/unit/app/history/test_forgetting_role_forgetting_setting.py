@@ -24,7 +24,7 @@ def test_an_agent_forgets_what_its_owner_lets_it(
     kim = Here(tmp_path, "kim")
     kim.ok("group", "create", "--mode", "admin-invites")
     for text in ("one", "two", "three"):
-        kim.ok("note", text)
+        kim.ok("history", "post", text)
     kim.ok("history", "checkpoint")
     kim.ok("config", "set", "history.keep_days", keep_days)
     with open_device(find_state(str(kim.state))) as device:

@@ -29,7 +29,7 @@ def test_a_command_follows_what_another_one_has_written_since_it_looked(tmp_path
 def test_a_note_that_is_too_long_is_told_to_go_as_a_file(tmp_path: Path) -> None:
     ann = Here(tmp_path, "ann")
     ann.ok("group", "create")
-    assert "covey put FILE" in ann.fails("note", "a" * 70_000, code=1)
+    assert "covey file put FILE" in ann.fails("history", "post", "a" * 70_000, code=1)
 
 
 def test_the_agent_is_woken_by_what_a_command_writes(tmp_path: Path) -> None:
@@ -37,5 +37,5 @@ def test_the_agent_is_woken_by_what_a_command_writes(tmp_path: Path) -> None:
     ann.ok("group", "create")
     woken = Event()
     with closing(WakePipe(find_state(str(ann.state)).wake_pipe, woken.set)):
-        ann.ok("note", "hello")
+        ann.ok("history", "post", "hello")
         assert woken.wait(GUARD_S)

@@ -56,13 +56,13 @@ def test_an_agent_with_a_history_writes_nothing_while_nothing_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = Here(tmp_path, "ann")
-    ann.ok("relay", "--url", "mqtt://127.0.0.1:1", "--password-file", "-", feed="nobody listens")
+    ann.ok("relay", "set", "mqtt://127.0.0.1:1", "--password-file", "-", feed="nobody listens")
     ann.ok("group", "create")
     ann.ok("config", "set", "operations.operators", ann.json("key", "show")["signing_key"])
     ann.ok("config", "set", "operations.commands", "restart-agent")
     ann.ok("config", "set", "history.keep_days", "1")
     for number in range(3):
-        ann.ok("note", f"pump {number} rattles")
+        ann.ok("history", "post", f"pump {number} rattles")
     ann.ok("setting", "set", "app.mode", "eco")
     ann.ok("history", "checkpoint")
     clock = Clock()

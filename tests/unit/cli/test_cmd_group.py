@@ -1,4 +1,4 @@
-"""`covey operator` and `covey orders` as an operator uses them."""
+"""`covey group operators` and `covey order` as an operator uses them."""
 
 from __future__ import annotations
 
@@ -56,30 +56,30 @@ def _said_by(device: Here, author: Identity, body: OperationBody, now_us: int = 
 
 
 def _listed(device: Here) -> list[tuple[str, bool, bool]]:
-    found: list[dict[str, Any]] = device.json("operator")
+    found: list[dict[str, Any]] = device.json("group", "operators")
     return sorted((each["label"], each["pinned"], each["member"]) for each in found)
 
 
 @pytest.mark.slow
 def test_operators_are_added_and_removed(kim: Here) -> None:
     assert _listed(kim) == [("kim", True, True)]
-    added = kim.json("operator", "add", "lee", "--label", "Lee, workshop")
+    added = kim.json("group", "add-operator", "lee", "--label", "Lee, workshop")
     assert (added["counts"], added["needed"], added["kind"]) == (True, 1, "operator")
     assert _listed(kim) == [("Lee, workshop", False, True), ("kim", True, True)]
-    assert re.search("added by [0-9a-f]{8} kim, ", kim.ok("operator", "ls"))
-    assert "is an operator already" in kim.fails("operator", "add", "lee", code=1)
-    assert "is removed" in kim.ok("operator", "remove", "lee"), "by the label of the member as well"
-    kim.ok("operator", "add", "lee", "--label", "Lee, workshop")
+    assert re.search("added by [0-9a-f]{8} kim, ", kim.ok("group", "operators"))
+    assert "is an operator already" in kim.fails("group", "add-operator", "lee", code=1)
+    assert "is removed" in kim.ok("group", "remove-operator", "lee"), "by the label of the member as well"
+    kim.ok("group", "add-operator", "lee", "--label", "Lee, workshop")
     kim.ok("group", "remove", "lee", "--yes")
-    assert "no member: obeyed by nobody here" in kim.ok("operator", "list")
-    assert "is removed" in kim.ok("operator", "rm", "Lee, workshop")
+    assert "no member: obeyed by nobody here" in kim.ok("group", "operators")
+    assert "is removed" in kim.ok("group", "remove-operator", "Lee, workshop")
     assert _listed(kim) == [("kim", True, True)]
-    assert "no operator matches 'lee'" in kim.fails("operator", "remove", "lee", code=1)
+    assert "no operator matches 'lee'" in kim.fails("group", "remove-operator", "lee", code=1)
 
 
 @pytest.mark.slow
 def test_status_says_who_may_order_this_device(kim: Here) -> None:
-    kim.ok("operator", "add", "lee")
+    kim.ok("group", "add-operator", "lee")
     name = kim.json("status")["device"]
     lee = {"device": LEE.signing_public.hex()[:8], "label": "lee", "member": True}
     reported = kim.json("status")["operators"]
@@ -93,7 +93,7 @@ def test_status_says_who_may_order_this_device(kim: Here) -> None:
     assert f"orders   {name} kim may order this device; 2 of them have to agree" in kim.ok("status")
     kim.ok("config", "set", "operations.operators", "none")
     assert "orders   nobody may order this device" in kim.ok("status")
-    assert kim.json("operator") == []
+    assert kim.json("group", "operators") == []
 
 
 def test_operators_that_are_no_keys_leave_the_status_readable(kim: Here) -> None:
@@ -106,8 +106,8 @@ def test_operators_that_are_no_keys_leave_the_status_readable(kim: Here) -> None
 
 
 def test_operators_are_listed_with_where_they_come_from(kim: Here) -> None:
-    kim.ok("operator", "add", "lee")
-    found = {each["label"]: (each["origin"], each["by"]) for each in kim.json("operator")}
+    kim.ok("group", "add-operator", "lee")
+    found = {each["label"]: (each["origin"], each["by"]) for each in kim.json("group", "operators")}
     name = kim.json("status")["device"]
     assert found == {"kim": ("configuration", ""), "lee": ("operator", name)}
 
@@ -121,7 +121,7 @@ def _checked(device: Here) -> tuple[str, str]:
 @pytest.mark.slow
 def test_check_says_who_is_obeyed(kim: Here) -> None:
     assert _checked(kim) == ("ok", "1 operator (kim)")
-    kim.ok("operator", "add", "lee")
+    kim.ok("group", "add-operator", "lee")
     assert _checked(kim) == ("ok", "2 operators (kim, lee)")
     kim.ok("config", "set", "operations.threshold", "3")
     assert _checked(kim) == ("warning", "1 operator, and an order needs 3")
@@ -132,12 +132,12 @@ def test_check_says_who_is_obeyed(kim: Here) -> None:
 @pytest.mark.slow
 def test_who_is_pinned_nowhere_is_obeyed_nowhere(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
-    assert "this device obeys nobody" in kim.ok("operator")
-    assert "this device is no operator" in kim.fails("operator", "add", "lee", code=1)
-    assert "no operator has ordered anything" in kim.ok("orders")
+    assert "this device obeys nobody" in kim.ok("group", "operators")
+    assert "this device is no operator" in kim.fails("group", "add-operator", "lee", code=1)
+    assert "no operator has ordered anything" in kim.ok("order")
     by_lee = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
-    assert kim.json("orders") == []
-    assert "this device is no operator" in kim.fails("orders", "approve", by_lee[:8], code=1)
+    assert kim.json("order") == []
+    assert "this device is no operator" in kim.fails("order", "approve", by_lee[:8], code=1)
 
 
 @pytest.mark.slow
@@ -146,30 +146,30 @@ def test_an_order_counts_once_enough_operators_agree(kim: Here) -> None:
     kim.ok("config", "set", "operations.operators", pinned)
     kim.ok("config", "set", "operations.threshold", "2")
     first = kim.json("setting", "set", "app.mode", "eco")["id"]
-    assert "1 of 2, counts for nothing here" in kim.ok("orders")
-    assert "has signed" in kim.fails("orders", "approve", first[:8], code=1)
+    assert "1 of 2, counts for nothing here" in kim.ok("order")
+    assert "has signed" in kim.fails("order", "approve", first[:8], code=1)
     assert kim.json("setting", "diff") == []
     _said_by(kim, LEE, Approval(OperationId(bytes.fromhex(first))))
-    assert [(each["id"], len(each["signers"]), each["counts"]) for each in kim.json("orders")] == [(first, 2, True)]
+    assert [(each["id"], len(each["signers"]), each["counts"]) for each in kim.json("order")] == [(first, 2, True)]
     assert [each["wanted"] for each in kim.json("setting", "diff", "--for", "label:kim")] == ["eco"]
     by_lee = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "turbo"))
-    assert "it counts" in kim.ok("orders", "approve", by_lee[:8])
+    assert "it counts" in kim.ok("order", "approve", by_lee[:8])
     assert [each["wanted"] for each in kim.json("setting", "diff", "--for", "label:kim")] == ["turbo"]
 
 
 @pytest.mark.slow
 def test_only_what_operators_say_is_approved(kim: Here) -> None:
-    note = kim.json("note", "pump 3 rattles")["id"]
+    note = kim.json("history", "post", "pump 3 rattles")["id"]
     by_stranger = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
     for each in (note, by_stranger):
-        assert "is no order of an operator" in kim.fails("orders", "approve", each[:8], code=1)
-    assert DeviceKey(LEE.signing_public).hex() not in kim.ok("orders", "--json")
+        assert "is no order of an operator" in kim.fails("order", "approve", each[:8], code=1)
+    assert DeviceKey(LEE.signing_public).hex() not in kim.ok("order", "--json")
 
 
 def test_adding_needs_as_many_as_an_order(kim: Here) -> None:
     kim.ok("config", "set", "operations.threshold", "2")
-    said = kim.ok("operator", "add", "lee")
-    assert "once 1 more agrees: 'covey orders approve" in said
+    said = kim.ok("group", "add-operator", "lee")
+    assert "once 1 more agrees: 'covey order approve" in said
     assert _listed(kim) == [("kim", True, True)]
 
 
@@ -181,13 +181,13 @@ def _attempts(device: Here) -> tuple[str, str]:
 
 @pytest.mark.slow
 def test_orders_by_no_operator_are_told(kim: Here) -> None:
-    assert "nobody has ordered anything" in kim.ok("orders", "refused")
+    assert "nobody has ordered anything" in kim.ok("order", "refused")
     assert _attempts(kim)[0] == "ok"
     _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
     last = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "turbo"))
-    [refused] = kim.json("orders", "refused")
+    [refused] = kim.json("order", "refused")
     assert (refused["label"], refused["code"], refused["count"], refused["last"]) == ("lee", "not_an_operator", 2, last)
-    assert "who is no operator here" in kim.ok("orders", "refused")
+    assert "who is no operator here" in kim.ok("order", "refused")
     assert _attempts(kim)[0] == "ok", "they came long ago: in 1970"
     now_us = time.time_ns() // 1_000
     _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "off"), now_us - 600_000_000)
@@ -196,8 +196,8 @@ def test_orders_by_no_operator_are_told(kim: Here) -> None:
     assert f"3 orders by {device_name(LEE.signing_public)} lee, who" in line
     assert "who is no operator here, since 1970-01-01" in line
     _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "on"), now_us)
-    assert kim.json("orders", "refused")[0]["count"] == 3, "what has just come may yet come to count"
-    kim.ok("operator", "add", "lee")
-    assert kim.json("orders", "refused") == []
+    assert kim.json("order", "refused")[0]["count"] == 3, "what has just come may yet come to count"
+    kim.ok("group", "add-operator", "lee")
+    assert kim.json("order", "refused") == []
     kim.ok("config", "set", "operations.operators", "none")
     assert _attempts(kim)[0] == "skipped"

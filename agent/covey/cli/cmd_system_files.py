@@ -1,4 +1,4 @@
-"""`covey files`: print what Covey brings beside its program: broker configurations, systemd units, udev rules."""
+"""`covey system-files`: print the broker configurations, systemd units and udev rules that come with Covey."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`covey do` and `covey orders ID` as an operator uses them."""
+"""`covey order run` and `covey order show ID` as an operator uses them."""
 
 from __future__ import annotations
 
@@ -109,40 +109,40 @@ def _unknown(order: OperationId) -> OrderResult:
 
 @pytest.mark.slow
 def test_a_command_is_given_and_what_became_of_it_is_shown(kim: Here) -> None:
-    given = kim.json("do", "restart-pump", "--arg", "number=3", "--arg", "why=it=hangs", "--deadline", "1h")
+    given = kim.json("order", "run", "restart-pump", "--arg", "number=3", "--arg", "why=it=hangs", "--deadline", "1h")
     assert (given["devices"], given["counts"], given["kind"]) == (3, True, "command")
     order = _order(kim, given["id"])
     assert (order.action, order.arguments) == ("restart-pump", {"number": "3", "why": "it=hangs"})
     assert order.deadline_us is not None
     assert order.deadline_us - given["made_at_us"] == pytest.approx(3_600_000_000, abs=5_000_000)
     short = given["id"][:8]
-    assert "3 waiting" in kim.ok("orders", short)
+    assert "3 waiting" in kim.ok("order", "show", short)
     _report(kim, None, given["id"], lambda order: _done(order, b"pump 3 runs\n"))
     _report(kim, LEE.signing_public, given["id"], lambda order: _done(order, b"no such pump\n", 4))
-    shown = kim.ok("orders", short)
+    shown = kim.ok("order", "show", short)
     assert "1 done, 1 failed, 1 waiting" in shown
     assert "restart-pump why=it=hangs number=3 for all" in shown
     assert "2.5 s" in shown
-    assert kim.ok("orders", short, "--output", "lee") == "no such pump\n"
-    assert "has not reported" in kim.fails("orders", short, "--output", "max", code=1)
-    [listed] = kim.json("orders")
+    assert kim.ok("order", "show", short, "--output", "lee") == "no such pump\n"
+    assert "has not reported" in kim.fails("order", "show", short, "--output", "max", code=1)
+    [listed] = kim.json("order")
     assert listed["outcomes"] == {"done": 1, "failed": 1, "waiting": 1}
-    assert "1 done, 1 failed, 1 waiting" in kim.ok("orders", "list")
+    assert "1 done, 1 failed, 1 waiting" in kim.ok("order", "list")
 
 
 def _outcomes(kim: Here, order: str) -> dict[str, int]:
-    found: dict[str, Any] = kim.json("orders", order[:8])
+    found: dict[str, Any] = kim.json("order", "show", order[:8])
     outcomes: dict[str, int] = found["outcomes"]
     return outcomes
 
 
 @pytest.mark.slow
 def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
-    given = kim.json("do", "restart-pump")["id"]
+    given = kim.json("order", "run", "restart-pump")["id"]
     for device, make in ((None, _unknown), (LEE.signing_public, _refused), (MAX.signing_public, _stopped)):
         _report(kim, device, given, make)
     assert _outcomes(kim, given) == {"unknown": 1, "refused": 1, "failed": 1}
-    shown = kim.ok("orders", given[:8])
+    shown = kim.ok("order", "show", given[:8])
     assert "its deadline\N{REPLACEMENT CHARACTER}[2J had passed" in shown
     assert "action_went_down" in shown
     assert "ends here" in shown, "a reason is a sentence, and is not cut"
@@ -151,30 +151,30 @@ def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
 
 @pytest.mark.slow
 def test_a_deadline_by_a_clock_that_nothing_sets_is_warned_of(kim: Here) -> None:
-    given = kim.covey("do", "restart-pump", "--deadline", "1h")
+    given = kim.covey("order", "run", "restart-pump", "--deadline", "1h")
     assert given.code == 0
     assert ("by a clock here that is not synchronised" in given.stderr) is not SystemClock().synchronised()
-    assert kim.covey("do", "restart-pump").stderr == ""
+    assert kim.covey("order", "run", "restart-pump").stderr == ""
 
 
 @pytest.mark.slow
 def test_waiting_ends_with_what_became_of_it(kim: Here) -> None:
-    given = kim.json("do", "restart-pump", "--for", device_name(LEE.signing_public))["id"]
-    ended = kim.covey("orders", given[:8], "--wait", "--timeout", "0")
+    given = kim.json("order", "run", "restart-pump", "--for", device_name(LEE.signing_public))["id"]
+    ended = kim.covey("order", "show", given[:8], "--wait", "--timeout", "0")
     assert (ended.code, "1 waiting" in ended.stdout) == (124, True)
     assert f"restart-pump for {device_name(LEE.signing_public)} lee\n" in ended.stdout
     _report(kim, LEE.signing_public, given, _done)
-    ended = kim.covey("orders", given[:8], "--wait")
+    ended = kim.covey("order", "show", given[:8], "--wait")
     assert (ended.code, ended.stderr) == (0, "1 done\n")
-    other = kim.json("do", "restart-pump", "--for", "label:lee")["id"]
+    other = kim.json("order", "run", "restart-pump", "--for", "label:lee")["id"]
     _report(kim, LEE.signing_public, other, _refused)
-    assert kim.covey("orders", other[:8], "--wait", "--json").code == 1
-    assert kim.covey("do", "restart-pump", "--for", "label:max", "--wait", "--timeout", "0").code == 124
+    assert kim.covey("order", "show", other[:8], "--wait", "--json").code == 1
+    assert kim.covey("order", "run", "restart-pump", "--for", "label:max", "--wait", "--timeout", "0").code == 124
 
 
 @pytest.mark.slow
 def test_who_sleeps_is_told_from_who_is_waited_for(kim: Here) -> None:
-    given = kim.json("do", "restart-pump")["id"]
+    given = kim.json("order", "run", "restart-pump")["id"]
     with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
         now_us = opened.clock.wall_us()
         lee = peer_presence(Presence(2, State.HERE, 60, (1,)), now_us - 9 * _DAY_US, now_us - 3 * _DAY_US)
@@ -182,32 +182,34 @@ def test_who_sleeps_is_told_from_who_is_waited_for(kim: Here) -> None:
         opened.store.presence.note(LEE.signing_public, lee)
         opened.store.presence.note(MAX.signing_public, max_)
     assert _outcomes(kim, given) == {"asleep": 1, "waiting": 2}
-    [away] = [each for each in kim.json("orders", given[:8])["devices"] if each["outcome"] == "asleep"]
+    [away] = [each for each in kim.json("order", "show", given[:8])["devices"] if each["outcome"] == "asleep"]
     assert (away["label"], away["away_since_us"]) == ("lee", now_us - 3 * _DAY_US)
-    assert "1 asleep since " in kim.ok("orders", given[:8])
+    assert "1 asleep since " in kim.ok("order", "show", given[:8])
 
 
 @pytest.mark.slow
 def test_an_output_is_shown_without_its_effects(kim: Here) -> None:
-    given = kim.json("do", "journal", "--for", "label:lee")["id"]
+    given = kim.json("order", "run", "journal", "--for", "label:lee")["id"]
     hostile = b"\x1b]0;owned\x07first\r\n\tsecond \xe2\x80\xae\xff\n\n"
     _report(kim, LEE.signing_public, given, lambda order: _done(order, hostile))
-    assert kim.ok("orders", given[:8], "--output", "lee") == ("\\x1b]0;owned\\x07first\\r\n\tsecond \\u202e\\xff\n\n")
-    found = kim.json("orders", given[:8], "--output", device_name(LEE.signing_public)[:6])
+    assert kim.ok("order", "show", given[:8], "--output", "lee") == (
+        "\\x1b]0;owned\\x07first\\r\n\tsecond \\u202e\\xff\n\n"
+    )
+    found = kim.json("order", "show", given[:8], "--output", device_name(LEE.signing_public)[:6])
     assert b64decode(found["output"]) == hostile
 
 
 @pytest.mark.slow
 def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    orders = [kim.json("do", "journal", "--for", "label:lee")["id"] for _ in range(3)]
+    orders = [kim.json("order", "run", "journal", "--for", "label:lee")["id"] for _ in range(3)]
     monkeypatch.setattr("covey.core.actions.received.RESULT_OUTPUT_BYTES_OF_ONE", 100)
     monkeypatch.setattr("covey.core.actions.received.MAXIMUM_ACTION_OUTPUT_BYTES", 100)
     for each in orders:
         _report(kim, LEE.signing_public, each, lambda order: _done(order, bytes(50)))
-    assert "60 B" not in kim.ok("orders", orders[0][:8])
-    assert "50 B, gone" in kim.ok("orders", orders[0][:8])
-    assert "has gone" in kim.fails("orders", orders[0][:8], "--output", "lee", code=1)
-    assert "gone" not in kim.ok("orders", orders[2][:8])
+    assert "60 B" not in kim.ok("order", "show", orders[0][:8])
+    assert "50 B, gone" in kim.ok("order", "show", orders[0][:8])
+    assert "has gone" in kim.fails("order", "show", orders[0][:8], "--output", "lee", code=1)
+    assert "gone" not in kim.ok("order", "show", orders[2][:8])
 
 
 @pytest.mark.slow
@@ -229,8 +231,8 @@ def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[str, ...], code: int, said: str) -> None:
-    assert said in kim.fails("do", *words, code=code)
-    assert kim.json("orders") == []
+    assert said in kim.fails("order", "run", *words, code=code)
+    assert kim.json("order") == []
 
 
 @pytest.mark.slow
@@ -238,7 +240,7 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
     file = tmp_path / "pin"
     file.write_text("pin 4711\n")
     words = ("--arg", "ssid=barn", "--secret", "key", "--secret", "user", "--secret-from", f"pin={file}")
-    given = kim.json("do", "set-wifi", *words, feed="hunter2\nmax of kim\n")
+    given = kim.json("order", "run", "set-wifi", *words, feed="hunter2\nmax of kim\n")
     order = _order(kim, given["id"])
     assert order.arguments == {"ssid": "barn"}
     shown = [
@@ -246,9 +248,9 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
         kim.ok("history", "log", "--json"),
         kim.ok("history", "show", given["id"]),
         kim.ok("history", "show", given["id"], "--json"),
-        kim.ok("orders"),
-        kim.ok("orders", given["id"][:8]),
-        kim.ok("orders", given["id"][:8], "--json"),
+        kim.ok("order"),
+        kim.ok("order", "show", given["id"][:8]),
+        kim.ok("order", "show", given["id"][:8], "--json"),
         str(given) + repr(order),
     ]
     assert "set-wifi ssid=barn (and sealed arguments) for all" in shown[5]
@@ -284,16 +286,16 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
     ],
 )
 def test_a_mistake_with_a_secret_does_not_show_it(kim: Here, words: tuple[str, ...], feed: str, said: str) -> None:
-    printed = kim.fails("do", "set-wifi", *words, code=2, feed=feed)
+    printed = kim.fails("order", "run", "set-wifi", *words, code=2, feed=feed)
     assert said in printed
     assert "hunter2" not in printed
-    assert kim.json("orders") == []
+    assert kim.json("order") == []
 
 
 @pytest.mark.slow
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
-    said = kim.fails("do", "restart-pump", code=1)
+    said = kim.fails("order", "run", "restart-pump", code=1)
     assert "this device is no operator" in said
     assert "hint: an owner pins one" in said
 
@@ -301,23 +303,22 @@ def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
 @pytest.mark.slow
 def test_more_operators_may_have_to_agree(kim: Here) -> None:
     kim.ok("config", "set", "operations.threshold", "2")
-    said = kim.ok("do", "restart-pump")
+    said = kim.ok("order", "run", "restart-pump")
     assert "for 3 devices, once 1 more agrees" in said
-    assert "covey orders approve" in said
+    assert "covey order approve" in said
     said = kim.ok("setting", "set", "app.mode", "eco")
-    assert "for 3 devices, once 1 more agrees: 'covey orders approve" in said
+    assert "for 3 devices, once 1 more agrees: 'covey order approve" in said
 
 
 @pytest.mark.slow
 def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
     order = kim.json("setting", "set", "app.mode", "eco")["id"]
-    assert "app.mode = eco for all" in kim.ok("orders", order[:8])
-    assert kim.json("orders", "show", order[:8])["kind"] == "setting"
-    assert "is no command" in kim.fails("orders", order[:8], "--wait", code=2)
-    assert "of which order?" in kim.fails("orders", "--output", "lee", code=2)
-    assert "no operation's id begins" in kim.fails("orders", "ffffffff", code=1)
-    note = kim.json("note", "pump 3 rattles")["id"]
-    assert "is no order of an operator" in kim.fails("orders", note[:8], code=1)
+    assert "app.mode = eco for all" in kim.ok("order", "show", order[:8])
+    assert kim.json("order", "show", order[:8])["kind"] == "setting"
+    assert "is no command" in kim.fails("order", "show", order[:8], "--wait", code=2)
+    assert "no operation's id begins" in kim.fails("order", "show", "ffffffff", code=1)
+    note = kim.json("history", "post", "pump 3 rattles")["id"]
+    assert "is no order of an operator" in kim.fails("order", "show", note[:8], code=1)
 
 
 @pytest.mark.slow
@@ -325,16 +326,18 @@ def test_who_has_not_said_that_it_obeys_is_waited_for_by_nobody(kim: Here) -> No
     new = identity("new")
     keys = [key_text("sign", new.signing_public), key_text("noise", new.noise_public)]
     kim.ok("group", "add", *keys, "--label", "new")
-    assert "none of 1 device obeys commands" in kim.fails("do", "restart-pump", "--for", "label:new", code=1)
-    said = kim.ok("do", "restart-pump", "--for", f"{device_name(new.signing_public)},{device_name(LEE.signing_public)}")
+    assert "none of 1 device obeys commands" in kim.fails("order", "run", "restart-pump", "--for", "label:new", code=1)
+    said = kim.ok(
+        "order", "run", "restart-pump", "--for", f"{device_name(new.signing_public)},{device_name(LEE.signing_public)}"
+    )
     assert "for 2 devices, of which 1 obey no commands" in said
-    [given] = [each["id"] for each in kim.json("orders")]
+    [given] = [each["id"] for each in kim.json("order")]
     _obeys(kim, new)
     assert _outcomes(kim, given) == {"waiting": 1, "excluded": 1}, "what it says later bears on later commands"
     _report(kim, LEE.signing_public, given, _done)
-    assert kim.covey("orders", given[:8], "--wait").code == 3, "one of the two did nothing"
-    assert "1 done, 1 excluded" in kim.ok("orders")
-    later = kim.json("do", "restart-pump", "--for", "label:new")
+    assert kim.covey("order", "show", given[:8], "--wait").code == 3, "one of the two did nothing"
+    assert "1 done, 1 excluded" in kim.ok("order")
+    later = kim.json("order", "run", "restart-pump", "--for", "label:new")
     assert (later["devices"], later["obeying"]) == (1, 1)
 
 
@@ -349,14 +352,14 @@ def _ordered_by_lee(kim: Here) -> str:
 def test_a_second_operator_learns_who_receives_the_results(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     who = f"{LEE.signing_public.hex()[:8]} lee, who ordered it"
-    shown = kim.ok("orders", given[:8])
+    shown = kim.ok("order", "show", given[:8])
     assert "3 elsewhere" in shown
     assert f"results go to {who}\n" in shown
-    found = kim.json("orders", given[:8])
+    found = kim.json("order", "show", given[:8])
     assert (found["outcomes"], found["hearers"]) == ({"elsewhere": 3}, [LEE.signing_public.hex()])
-    assert f"results go to {who}" in kim.fails("orders", given[:8], "--wait", code=1), "nothing would ever come"
-    assert "does not come to this device" in kim.fails("orders", given[:8], "--output", "max", code=1)
-    assert "results go to" not in kim.ok("orders", kim.json("do", "restart-pump")["id"][:8])
+    assert f"results go to {who}" in kim.fails("order", "show", given[:8], "--wait", code=1), "nothing would ever come"
+    assert "does not come to this device" in kim.fails("order", "show", given[:8], "--output", "max", code=1)
+    assert "results go to" not in kim.ok("order", "show", kim.json("order", "run", "restart-pump")["id"][:8])
 
 
 @pytest.mark.slow
@@ -371,24 +374,24 @@ def test_a_device_shows_its_own_results_even_if_others_receive_them(kim: Here) -
         result = as_remembered(_done(given, b"pump 3 runs"))
         device.store.commands.note_reported(replace(record, state=result.state, result=result))
     assert _outcomes(kim, given.hex()) == {"done": 1, "elsewhere": 2}
-    assert "on the device that ordered it" in kim.fails("orders", given.hex()[:8], "--output", "kim", code=1)
+    assert "on the device that ordered it" in kim.fails("order", "show", given.hex()[:8], "--output", "kim", code=1)
 
 
 @pytest.mark.slow
 def test_a_collector_is_told_what_became_of_what_others_ordered(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     kim.ok("group", "profile", device_name(MAX.signing_public), "--capability", "collector")
-    assert "lee, who ordered it, and to 1 collector\n" in kim.ok("orders", given[:8])
+    assert "lee, who ordered it, and to 1 collector\n" in kim.ok("order", "show", given[:8])
     kim.ok("group", "profile", "--capability", "collector")
     _report(kim, LEE.signing_public, given, _done)
     assert _outcomes(kim, given) == {"done": 1, "waiting": 2}
     kim.ok("group", "profile", "--capability", "")
     assert _outcomes(kim, given) == {"done": 1, "elsewhere": 2}, "what had come stays, and no more comes"
-    assert "1 done, 2 elsewhere" in kim.ok("orders")
+    assert "1 done, 2 elsewhere" in kim.ok("order")
 
 
 @pytest.mark.slow
 def test_results_go_to_nobody_where_who_ordered_has_left(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     kim.ok("group", "remove", device_name(LEE.signing_public), "--yes")
-    assert "results go to nobody: who ordered it is no member any more" in kim.ok("orders", given[:8])
+    assert "results go to nobody: who ordered it is no member any more" in kim.ok("order", "show", given[:8])

@@ -25,6 +25,6 @@ def test_what_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act
 
     here = Here(tmp_path, "hub")
     monkeypatch.setattr(f"covey.app.relays.export_files.{action}_files", interrupt)
-    ended = here.covey("outbox", action, str(tmp_path / "stick"))
+    ended = here.covey("message", action, str(tmp_path / "stick"))
     assert ended.code == INTERRUPTED
     assert ended.stderr.startswith(says.format(tmp_path / "stick"))

@@ -1,0 +1,40 @@
+"""`covey help`: explain a command or one of its actions, or list all commands."""
+
+from __future__ import annotations
+
+import argparse
+
+from covey.cli.grammar import Parser
+from covey.cli.main import all_commands, first_screen, full_parser
+from covey.errors import UsageError
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's options."""
+    parser.add_argument("topic", nargs="?", metavar="COMMAND", help="command to explain; 'all' lists all commands")
+    parser.add_argument("action", nargs="?", metavar="NAME", help="action of this command, e.g. 'covey help group ban'")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the help that is asked for."""
+    if options.topic is None:
+        text = first_screen()
+    elif options.topic == "all" and options.action is None:
+        text = all_commands()
+    else:
+        text = _explained(options.topic, options.action)
+    print(text, end="")
+    return 0
+
+
+def _explained(topic: str, action: str | None) -> str:
+    root = full_parser()
+    found = dict(root.commands()).get(topic)
+    if found is None:
+        root.parse_args([topic])  # refuses it, and names what is near
+        raise UsageError(f"covey has no command '{topic}'", hint="covey help all")
+    if action is None:
+        return found.format_help()
+    if action not in found.actions:
+        raise UsageError(f"covey {topic} has no action '{action}'", hint=f"covey help {topic}")
+    return found.actions[action].format_help()
