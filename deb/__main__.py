@@ -66,7 +66,7 @@ def main() -> None:
     """Build the package and print where it is."""
     parser = argparse.ArgumentParser(prog="./dev deb", description="Build the Debian package from the tree.")
     parser.add_argument("--output", metavar="DIR", type=Path, default=_TREE / "build", help="default: build")
-    parser.add_argument("--version", default=_version(), help="default: the version in pyproject.toml")
+    parser.add_argument("--version", default=tree_version(), help="default: the version in pyproject.toml")
     options = parser.parse_args()
     print(build(options.output, options.version))
 
@@ -75,7 +75,7 @@ def build(output: Path, version: str) -> Path:
     """Build the package into a folder, under a version, and return its path. The same tree gives the same bytes."""
     output.mkdir(parents=True, exist_ok=True)
     package = output / f"covey_{version}_all.deb"
-    born = _born()
+    born = tree_time()
     with TemporaryDirectory() as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -92,11 +92,11 @@ def build(output: Path, version: str) -> Path:
     return package
 
 
-def _version() -> str:
+def tree_version() -> str:
     return str(tomllib.loads((_TREE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 
-def _born() -> int:
+def tree_time() -> int:
     """Return the time of the tree: as the environment says, of the last commit, or of its description."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
