@@ -54,7 +54,6 @@ def main() -> None:
 
 @contextmanager
 def _pair(folder: Path, broker: Broker) -> Iterator[tuple[Device, Device]]:
-    """Give two devices of one group whose agents run."""
     devices = Device(folder, "hub"), Device(folder, "shed")
     try:
         for each in devices:
@@ -99,7 +98,6 @@ def _anonymous(device: Device) -> int:
 
 
 def _peer(broker: Broker, number: int, folder: Path) -> float:
-    """Return the seconds in which paho streams as much."""
     names = [f"{number:02}{role}{'0' * 61}" for role in "ab"]
     passwords = [broker.add_device(name) for name in names]
     count, topic = -(-_SIZE // CHUNK_BYTES), f"covey/1/in/{names[1]}"

@@ -78,7 +78,6 @@ def _share(seconds: list[float], share: float) -> float:
 
 
 def _accounts(folder: Path, broker: Broker) -> list[_Account]:
-    """Make devices, and their accounts."""
     states = [StateFolder.at(folder / f"member-{number}") for number in range(_MEMBERS - 1)]
     keys = [state.create({"relay.url": broker.url}).keys for state in states]
     passwords = broker.add_devices(each.signing_public.hex() for each in keys)

@@ -79,7 +79,6 @@ def _settle(pid: int) -> None:
 
 
 def _write(agent: Device) -> None:
-    """Give the agent a history."""
     with open_device(find_state(str(agent.state))) as device:
         group_id = device.pick_group(None).group_id
         for _ in range(_OPERATIONS // _PORTION):

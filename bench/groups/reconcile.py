@@ -69,7 +69,6 @@ def _ours(folder: Path) -> tuple[int, int, int, float]:
 
 
 def _group(one: Device, two: Device, authors: list[Identity]) -> GroupId:
-    """Put both devices and all authors into one group."""
     with one.store.transaction():
         first = one.node.membership.create("one", (), one.now.wall_us)
         secret = one.node.membership.groups.secret(first.group_id)
@@ -146,7 +145,6 @@ def _until_in_step(one: Device, two: Device, group_id: GroupId) -> list[int]:
 
 
 def _git(folder: Path) -> int:
-    """Return the bytes of two fetches beyond their packs."""
     repositories = folder / "one.git", folder / "two.git"
     for each in repositories:
         _run("init", "--quiet", "--bare", str(each))

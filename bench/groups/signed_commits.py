@@ -71,7 +71,6 @@ def _write(
 
 
 def _commit(repository: Path, operation: Operation, key: SigningKey, commits: dict[OperationId, str]) -> str:
-    """Write a commit as a loose object; return its name."""
     who = f"{operation.author.hex()[:8]} <{operation.author.hex()[:8]}@covey> {operation.height} +0000"
     parents = "".join(f"parent {commits[each]}\n" for each in operation.parents)
     head = f"tree {_EMPTY_TREE}\n{parents}author {who}\ncommitter {who}\n".encode()
@@ -87,7 +86,6 @@ def _commit(repository: Path, operation: Operation, key: SigningKey, commits: di
 
 
 def _armoured(key: SigningKey, message: bytes) -> bytes:
-    """Return a signature in OpenSSH's form (PROTOCOL.sshsig)."""
     public = _text(b"ssh-ed25519") + _text(key.verify_key.encode())
     hashed = _text(b"git") + _text(b"") + _text(b"sha512")
     signed = key.sign(b"SSHSIG" + hashed + _text(hashlib.sha512(message).digest())).signature

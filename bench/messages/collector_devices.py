@@ -131,7 +131,6 @@ class _Speakers:
         self._client.publish(topic, envelope, qos=1)
 
     def _send(self, each: Speaker, now_s: float) -> None:
-        """Publish what a speaker has to send now."""
         for envelope, repeated in each.envelopes(int(now_s * 1e6)):
             self.repeated += repeated
             self.envelope_bytes = len(envelope)

@@ -44,7 +44,6 @@ def measure(spark: SparkSession, root: Path, vaults: Mapping[int, Path], tiny: P
 
 
 def _run(engine: _Engine, tables: Path, vault: Path) -> Cost:
-    """Run an engine from a vault into new tables."""
     shutil.rmtree(tables, ignore_errors=True)
     source = SourceOptions(str(vault), vault / "vault.key")
     return cost(lambda: engine(source, str(tables)))

@@ -207,7 +207,6 @@ class Bridge:
                 self._forget_stranger(board, node)
 
     def _remember(self, line: Line, board: AttachedBoard | None, now: Now) -> None:
-        """Take what was known of a line."""
         line.board = line.noted = board
         if board is not None:
             line.trouble = board.trouble

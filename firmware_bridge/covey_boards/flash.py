@@ -223,7 +223,6 @@ def _catch(port: str, baud: int) -> None:
 
 
 def _hashes(port: str, where: tuple[str, ...]) -> dict[str, str]:
-    """Return the SHA-256 of each file in a folder, by name."""
     program = (_MOUNT_ROM if where == _ROM else "") + _HASHES.format(where=where)
     found = re.findall(r"^sha256 ([0-9a-f]{64}) (\S+)$", _mpremote(port, "exec", program), re.MULTILINE)
     return {name: digest for digest, name in found}

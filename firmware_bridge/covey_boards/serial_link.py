@@ -86,15 +86,12 @@ class SerialPortLink:
     # -- what the owner calls -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to look for the board, in the background, for good."""
         self._thread.start()
 
     def send(self, message: bytes) -> bool:
-        """Queue a message for the board; False while it is away or its queue is full."""
         return self._queues.send(message)
 
     def next_event(self) -> SerialUp | SerialDown | SerialMessage | None:
-        """Return what happened, oldest first."""
         return self._queues.next_event()
 
     def acknowledge(self, message: SerialMessage) -> None:
@@ -106,7 +103,6 @@ class SerialPortLink:
         return self._queues.statistics()
 
     def stop(self) -> None:
-        """Close the port and end the background work."""
         if self._stopping.is_set():
             return
         self._stopping.set()

@@ -52,11 +52,9 @@ class UdpLine:
         """Nothing to close."""
 
     def send(self, message: bytes) -> bool:
-        """Queue a message for the board; False while it is away or its queue is full."""
         return self.queues.send(message)
 
     def next_event(self) -> SerialUp | SerialDown | SerialMessage | None:
-        """Return what happened, oldest first."""
         return self.queues.next_event()
 
     def acknowledge(self, message: SerialMessage) -> None:
@@ -64,7 +62,6 @@ class UdpLine:
         self.queues.acknowledge(message)
 
     def statistics(self) -> dict[str, int]:
-        """Return counters of the line."""
         return self.queues.statistics()
 
 

@@ -50,19 +50,15 @@ class UdpSocket:
         return host, port
 
     def new_lines(self) -> list[UdpLine]:
-        """Return the lines that have come up for the first time since the last call."""
         return self.lines.new_lines()
 
     def trust(self, line: SerialLink, others: Sequence[SerialLink]) -> None:
-        """Note that a member of a group is on a line, and on none of the others any more."""
         self.lines.trust(line, others)
 
     def has_ended(self, line: SerialLink) -> bool:
-        """Say whether a line is there no more."""
         return self.lines.has_ended(line)
 
     def start(self) -> None:
-        """Begin to listen."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -40,7 +40,6 @@ _CHANGES = {
 
 
 def _source() -> Path:
-    """Return MicroPython's source tree."""
     with runtimes.part(_PORT) as target:
         if target:
             archive = runtimes.debian_source(target, "micropython", "*.orig.tar.*")

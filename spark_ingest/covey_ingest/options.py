@@ -31,7 +31,6 @@ class FolderMemory:
         self._root = root
 
     def load(self, node: str) -> bytes | None:
-        """Return what was saved for a node."""
         try:
             return (self._root / node).read_bytes()
         except FileNotFoundError:
@@ -169,7 +168,6 @@ class SourceOptions:
 
 
 def _others(given: Mapping[str, str]) -> tuple[VaultPlace, ...]:
-    """Return the further vaults."""
     try:
         found = [(str(vault), str(key_file)) for vault, key_file in json.loads(given.get("othervaults", "[]"))]
     except (ValueError, TypeError):
@@ -178,7 +176,6 @@ def _others(given: Mapping[str, str]) -> tuple[VaultPlace, ...]:
 
 
 def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
-    """Return a numeric option, or None where it is not given."""
     text = given.get(name.lower())
     if text is None:
         return None
@@ -188,7 +185,6 @@ def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
 
 
 def _moment(given: Mapping[str, str], name: str, otherwise: int) -> int:
-    """Return a moment in microseconds since 1970."""
     text = given.get(name.lower())
     if text is None:
         return otherwise

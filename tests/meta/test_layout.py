@@ -21,23 +21,39 @@ def test_classes_are_named_for_what_they_are() -> None:
 
 
 @cache
-def _of_interfaces() -> frozenset[str]:
-    """Return the methods that the core's interfaces document, so that whoever implements them need not."""
-    return frozenset(
-        part.name
+def _interfaces() -> dict[str, frozenset[str]]:
+    """Return the methods that each interface documents, so that whoever implements it need not."""
+    return {
+        node.name: frozenset(
+            part.name for part in node.body if isinstance(part, ast.FunctionDef) and ast.get_docstring(part)
+        )
+        for source in sources(*PRODUCT)
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+    }
+
+
+@cache
+def _of_the_store() -> frozenset[str]:
+    """Return what the interfaces of the store and of the outside world document: adapters implement them all."""
+    named = {
+        node.name
         for source in sources("agent/covey/core/records", "agent/covey/ports.py")
         for node in source.tree.body
         if isinstance(node, ast.ClassDef)
-        for part in node.body
-        if isinstance(part, ast.FunctionDef) and ast.get_docstring(part)
-    )
+    }
+    return frozenset(method for name, methods in _interfaces().items() if name in named for method in methods)
 
 
-def _is_documented_elsewhere(source: Source, method: ast.FunctionDef) -> bool:
+def _is_documented_elsewhere(source: Source, owner: ast.ClassDef, method: ast.FunctionDef) -> bool:
     """Say whether a method implements an interface, or only names a part of one: its type says what that is."""
     if within(source.module, "covey.core.records"):
         return bool(method.decorator_list)
-    return within(source.module, "covey.adapters") and method.name in _of_interfaces()
+    if within(source.module, "covey.adapters") and method.name in _of_the_store():
+        return True
+    said = ast.get_docstring(owner) or ""
+    implemented = re.findall(r"`(?:\w+\.)*(\w+)`", said) if re.search(r"\b[Ii]mplements\b", said) else []
+    return any(method.name in _interfaces().get(name, ()) for name in implemented)
 
 
 def _unexplained(source: Source) -> list[str]:
@@ -54,7 +70,7 @@ def _unexplained(source: Source) -> list[str]:
             f"{source}: {node.name}.{part.name}"
             for part in parts
             if not part.name.startswith("_") and not ast.get_docstring(part)
-            if isinstance(part, ast.ClassDef) or not _is_documented_elsewhere(source, part)
+            if part is node or not _is_documented_elsewhere(source, node, part)
         ]
     return found
 

@@ -195,7 +195,6 @@ def _place(text: str) -> str:
 
 
 def _tables(text: str) -> str:
-    """Return the folder, or the URL, of tables."""
     return _place(text) if "://" in text else text
 
 

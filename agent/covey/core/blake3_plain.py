@@ -156,7 +156,6 @@ def _chunks(content: bytearray, first: int) -> _Words:
 
 
 def _chunk(content: bytearray, number: int, root: int) -> _Words:
-    """Hash one chunk, whole or in part."""
     chained = [*_INITIAL]
     last = max(0, len(content) - 1) // _BLOCK_BYTES
     for block in range(last + 1):
@@ -168,7 +167,6 @@ def _chunk(content: bytearray, number: int, root: int) -> _Words:
 
 
 def _parent(left: _Words, right: _Words, root: int, lanes: int = 1) -> _Words:
-    """Hash pairs of nodes."""
     return _compressed([_ones(lanes) * word for word in _INITIAL], left + right, 0, _BLOCK_BYTES, _PARENT | root, lanes)
 
 

@@ -62,7 +62,6 @@ def _write(first: pa.Table, more: Iterator[pa.Table], path: Path, file_bytes: in
 
 
 def _groups(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield row groups."""
     waiting: list[pa.RecordBatch] = []
     for batch in rows:
         waiting.append(batch)

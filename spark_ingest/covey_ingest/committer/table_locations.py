@@ -94,7 +94,6 @@ class FolderStore:
         self._documents = DirectoryStore(root)
 
     def get(self, key: str, maximum: int) -> bytes | None:
-        """Return a document, or None where there is none."""
         return self._documents.get(key, maximum)
 
     def replace(self, key: str, content: bytes, before: bytes | None) -> None:
@@ -128,12 +127,10 @@ class FolderStore:
             return int(target.stat().st_mtime * 1000)
 
     def download(self, key: str, file: Path) -> None:
-        """Write a stored file to a file."""
         with storage_errors("read", self._root / key):
             shutil.copyfile(self._root / key, file)
 
     def discard(self, keys: list[str]) -> None:
-        """Remove files, whichever of them are there."""
         with storage_errors("remove", self._root):
             for key in keys:
                 (self._root / key).unlink(missing_ok=True)
@@ -166,7 +163,6 @@ class BucketStore:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Lend a folder for files on their way."""
         with TemporaryDirectory(prefix="covey-tables-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
 

@@ -342,7 +342,6 @@ class Tables:
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
-        """Turn errors of the committer's own disk into ours."""
         try:
             yield
         except OSError as error:

@@ -128,7 +128,6 @@ def _with_messages(state: pa.Table, messages: pa.Table, number: int) -> pa.Table
 
 
 def _news(messages: pa.Table, number: int) -> pa.Table:
-    """Return a row of the table for each message."""
     disciplined = pc.equal(messages["time_quality"], TimeQuality.SYNCHRONISED.value)
     doubtful = pc.is_in(messages["time_quality"], pa.array(DOUBTFUL))
     received, none = messages["received_at"], pa.scalar(None, TIMESTAMP)

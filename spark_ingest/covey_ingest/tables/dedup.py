@@ -88,6 +88,5 @@ def kept(notes: Sequence[pa.Table], found: Repeats) -> list[list[bool]]:
 
 
 def _keys(counted: pa.Table) -> dict[MessageKey, int]:
-    """Return how often each message is there."""
     keys = zip(*(counted[name].to_pylist() for name in MESSAGE), strict=True)
     return dict(zip(keys, counted["copies"].to_pylist(), strict=True))

@@ -126,7 +126,6 @@ class Vaults:
         return self._reader(node).manifest(unqualified(node), floor)
 
     def held(self, node: str) -> VaultManifest | None:
-        """Return the last good manifest of a node."""
         return self._reader(node).held(unqualified(node))
 
     def has_met(self, node: str) -> bool:

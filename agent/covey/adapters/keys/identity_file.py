@@ -85,7 +85,6 @@ def read_seed(raw: bytes | bytearray, where: Path, passphrase: Callable[[], byte
 
 
 def _stored(content: object, where: Path) -> Secret:
-    """Return what an open file says."""
     if isinstance(content, list) and content[:1] == [_PLAIN]:
         _, seed = cbor.record(content, "identity", cbor.uint(255), cbor.octets(32))
         return Secret(seed)

@@ -111,7 +111,6 @@ class Conversation(Exchange):
         return Request(matched, words, self.headers.media_type, content, key, last, file)
 
     def _spooled(self, spool: Callable[[int], BinaryIO], size: int) -> BinaryIO:
-        """Read a body into a file."""
         if self.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "nothing encoded here", {"Accept-Encoding": ""})
         try:

@@ -122,7 +122,6 @@ class CloudStore:
         return found[0] if found else None
 
     def _get(self, key: str, maximum: int) -> tuple[bytes, str | None] | None:
-        """Return an object and its version."""
         import obstore
 
         check_key(key)
@@ -252,7 +251,6 @@ class CloudStore:
 
     @contextmanager
     def _store_errors(self, action: str, key: str) -> Iterator[None]:
-        """Turn the library's errors into ours."""
         try:
             yield
         except (ConflictError, LimitError):

@@ -77,7 +77,6 @@ class SensorWorker:
         self._thread = threading.Thread(target=self._run, name=f"sensor {name}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     @property
@@ -122,7 +121,6 @@ class SensorWorker:
         return self._state
 
     def dropped(self) -> dict[Drop, int]:
-        """Return how many readings were left out, or got another time, since it was made, by reason."""
         return {reason: number for reason, number in self._dropped.items() if number}
 
     def stop(self) -> None:
@@ -131,7 +129,6 @@ class SensorWorker:
         self._room.set()
 
     def join(self, seconds: float) -> None:
-        """Wait until it has ended, but not longer."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
 

@@ -69,7 +69,6 @@ def oldest_reader(folder: Path = _SCHEMA) -> int:
 
 @cache
 def _scripts(folder: Path) -> list[tuple[int, Path]]:
-    """Return the numbered scripts, first to last."""
     return sorted((int(script.name.split("_")[0]), script) for script in folder.glob("[0-9]*.sql"))
 
 

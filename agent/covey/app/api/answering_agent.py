@@ -70,11 +70,9 @@ class AnsweringAgent:
         self._client = client
 
     def status(self) -> Status:
-        """Return how the device is."""
         return from_json(Status, self._client.status())
 
     def outbox(self, limit: int) -> Outbox:
-        """Return what waits, with the oldest `limit` messages of each recipient."""
         return from_json(Outbox, self._client.outbox(limit))
 
     def metrics(self, form: str) -> str:
@@ -100,7 +98,6 @@ class AnsweringAgent:
         return self._client.send_ephemeral(content, group)
 
     def hand_over(self, to: str | None, seconds: float) -> HandedOver:
-        """Have what waits, for one recipient or for all, kept by mailboxes at once; wait so long until it is."""
         done, deadline = dict[str, None](), time.monotonic() + seconds
         while True:
             left_s = max(0.0, deadline - time.monotonic())

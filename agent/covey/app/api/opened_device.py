@@ -82,11 +82,9 @@ class OpenedDevice:
         self._device = device
 
     def status(self) -> Status:
-        """Return how the device is."""
         return status_of(self._device)
 
     def outbox(self, limit: int) -> Outbox:
-        """Return what waits, with the oldest `limit` messages of each recipient."""
         return outbox_of(self._device, limit)
 
     def metrics(self, form: str) -> str:

@@ -325,7 +325,6 @@ def _check_starts(device: Device, port: str) -> None:
 
 
 def _answering(device: Device, port: str) -> AttachedBoard | None:
-    """Return the board that answers on a port."""
     return next((board for board in device.store.boards.all() if board.port == port and board.up), None)
 
 

@@ -94,7 +94,6 @@ class BoardOrders:
         return None
 
     def receive(self, board: DeviceKey, body: bytes, signature: bytes, node: Node, now: Now) -> bool:
-        """Take what a board has signed of an order; return whether it has been dealt with."""
         found = board_member(node.groups, board)
         if found is None:
             return True
@@ -116,7 +115,6 @@ class BoardOrders:
         return True
 
     def _of(self, node: Node, group: GroupManifest, board: Member) -> list[OperationId]:
-        """Return what waits for a board."""
         key, stamp = board.keys.signing_public, self._judged.stamp(node, group)
         found = self._waiting.get(key)
         if found is None or found[0] != stamp:

@@ -167,7 +167,6 @@ _WAITS = {"stopped", "paused", "ready", "awaits agreement"}
 
 
 def _waits(each: Release) -> tuple[str, str]:
-    """Return what a release waits for, and how it goes on."""
     name, resume = each.id[:8], f"covey release resume {each.id[:8]}"
     match each.state:
         case "stopped":

@@ -295,7 +295,6 @@ def _others(group: GroupManifest, since_us: Mapping[DeviceKey, int], now_us: int
 
 
 def _age(since_us: int | None, now_us: int) -> int | None:
-    """Return whole seconds since then."""
     return None if since_us is None else max(0, now_us - since_us) // 1_000_000
 
 
@@ -350,7 +349,6 @@ def _last_salvage(device: Device, now_us: int) -> SalvageStatus | None:
 
 
 def _members(device: Device, labels: dict[DeviceKey, str], now_us: int) -> Iterator[MemberStatus]:
-    """Yield every other member."""
     seen, presences = device.store.presence.last_seen(), device.store.presence.of_peers()
     for key, label in labels.items():
         if key != device.node.identity.signing_public:

@@ -76,7 +76,6 @@ class _Nearby:
         self._server, self._discovery, self._peers, self._objects = server, discovery, peers, objects
 
     def places(self) -> list[ContentPlace]:
-        """Return whom to ask, the nearest first."""
         found: list[ContentPlace] = []
         if self._server is not None:
             from covey.adapters.lan.peer import LanPeer
@@ -87,28 +86,23 @@ class _Nearby:
 
     @property
     def peers(self) -> int:
-        """How many peers are known."""
         found = self._discovery.peers() if self._discovery is not None else []
         return len({*found, *self._peers})
 
     @property
     def has_peers(self) -> bool:
-        """Whether there are peers on this network, or may be."""
         return self.peers > 0 or (self._discovery is not None and self._discovery.is_looking)
 
     def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
-        """Give these to peers."""
         if self._server is not None:
             self._server.offer(files)
 
     @property
     def has_store(self) -> bool:
-        """Whether there is an object store."""
         return self._objects is not None
 
     @property
     def store_trouble(self) -> str:
-        """Why the object store refuses; empty where it does not."""
         return "" if self._objects is None else self._objects.trouble
 
     def store(self, content: ContentHash, path: Path) -> None:
@@ -118,7 +112,6 @@ class _Nearby:
                 self._objects.put(content, file)
 
     def close(self) -> None:
-        """Give nothing any more."""
         if self._discovery is not None:
             self._discovery.close()
         if self._server is not None:

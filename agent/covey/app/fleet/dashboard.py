@@ -286,7 +286,6 @@ def _wanted(query: Mapping[str, str]) -> Wanted:
 
 
 def _link(device: FoundDevice) -> dict[str, str]:
-    """Return what a page links to a device by."""
     return {"key": device.device.hex(), "label": device.label}
 
 

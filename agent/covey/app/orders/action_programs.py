@@ -38,11 +38,6 @@ class ActionPrograms:
         self._children = ChildPrograms()
 
     def start(self, invocation: Invocation, now_us: int) -> RunningProgram:
-        """Start one, at a monotonic time in microseconds.
-
-        Raises:
-            ActionError: it cannot be started.
-        """
         first, *words = invocation.argv
         if first == AGENT:
             act = self._agent.get(" ".join(words))

@@ -66,7 +66,6 @@ class StagedFiles:
         return Invocation(installation.action, {}, words, _BOUNDS)
 
     def is_here(self, installation: Installation) -> bool:
-        """Say whether the file has come, so that only opening it can fail."""
         raw = self._store.operations.raw(installation.group_id, OperationId(bytes.fromhex(installation.file)))
         if raw is None:
             return False
@@ -79,11 +78,9 @@ class StagedFiles:
         return kept.is_lacking and self._store.groups.secret(installation.group_id, offer.epoch_id) is None
 
     def path(self, operation: OperationId) -> str:
-        """Return the whole path where it lies then."""
         return str((self._folder / operation.hex()).absolute())
 
     def keep_only(self, operations: Collection[OperationId]) -> None:
-        """Delete the files of all other ones."""
         kept = {each.hex() for each in operations}
         for path in self._folder.glob("*"):
             if path.name not in kept:
@@ -126,17 +123,7 @@ class OwnerActions:
         self._device = device
 
     def action(self, name: str) -> ActionDefinition:
-        """Return an action that is allowed.
-
-        Raises:
-            ActionError: it is not, or is none.
-        """
         return owners_action(self._device.folder.actions, self._device.config.operations.commands, name)
 
     def defined(self, name: str) -> ActionDefinition:
-        """Return an action, allowed or not.
-
-        Raises:
-            ActionError: it is none.
-        """
         return defined_action(self._device.folder.actions, name)

@@ -277,8 +277,6 @@ class OrderedActions:
         return _RETRY_US if begun is None else _RUNNING_US
 
     def _keep_end(self, node: Node, begun: Begun | StepBegun, end: End, moment: Moment) -> None:
-        """Keep how a program has ended."""
-
         def ended() -> Iterable[CommandRecord]:
             if isinstance(begun, Begun):
                 return [self._execution.end(begun, end, moment)]
@@ -353,7 +351,6 @@ def _looked(running: _Running, now: Now) -> End | None:
 
 
 def _stopped(running: _Running) -> End:
-    """End a program, for the agent ends."""
     assert running.program is not None, "else it has ended already"
     try:
         end = running.program.stop()

@@ -62,7 +62,6 @@ class OwnerRules:
             raise SettingError(f"{origin} overrides it on this device", "setting_overridden")
 
     def effect(self, key: str) -> Effect:
-        """Return how a value of a key takes effect."""
         if key.startswith(APPLICATION_PREFIX):
             return Effect.BY_A_PROGRAM
         if key in _RELAYS:

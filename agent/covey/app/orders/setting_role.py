@@ -239,16 +239,13 @@ class ConfiguredLayer:
         self._device = device
 
     def write(self) -> bool:
-        """Have it be what is stored; return whether it was not."""
         return write_layer(self._device.folder, self._device.store)
 
     def take_up(self, keys: Iterable[str]) -> bool:
-        """Let changed keys hold in this process; return whether it needs a restart."""
         device, keys = self._device, [key for key in keys if key in settings()]
         device.live.change(device.folder.configuration.config(), keys)
         return not all(device.live.follows(key) for key in keys)
 
     def relays_answer(self) -> bool:
-        """Say whether every configured relay is reached."""
         relay, conditions = self._device.config.relay, self._device.store.conditions.values()
         return all(conditions.get(f"relay {place(url)}", ("",))[0] == _UP for url in (relay.url, *relay.also))

@@ -196,7 +196,6 @@ class Execution:
             raise ActionError("its arguments are sealed, and not for this device to open", results.SEALED) from error
 
     def _begun(self) -> list[CommandRecord]:
-        """Return what has begun and is no installation."""
         installed = {each.operation for each in self.installing.under_way()}
         return [record for record in self._records.begun() if record.command.operation not in installed]
 

@@ -171,7 +171,6 @@ def _halted(
     void: Collection[OperationId],
     nodes: list[OrderNode],
 ) -> Halted:
-    """Return the releases of a group that do not go on."""
     from covey.core.history.releases import ReleaseState  # few ever stop one: it spares the memory
     from covey.core.orders.release_standing import release_standings
 

@@ -138,7 +138,6 @@ class Checkpoints:
         return None if raw is None else read_operation(raw, verify=False)
 
     def _proposal(self, last: OrderNode, operation: Operation) -> _Proposal:
-        """Put the parts together."""
         node = last
         part = CheckpointPart.from_wire(operation.body)
         contents, digest = [part.content], part.digest

@@ -96,7 +96,6 @@ class Newcomers:
         return [GroupSend(message.author, MessageType.HISTORY_GRAPH, group_id, graph.to_wire())]
 
     def _base(self, group_id: GroupId) -> Checkpoint | None:
-        """Return the last checkpoint that counts here."""
         void = self._history.standing(group_id).void
         found = Checkpoints(
             self._records.operations, group_id, self._pins(group_id), void, lambda each: self._manifest(group_id, each)

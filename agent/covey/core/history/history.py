@@ -106,7 +106,6 @@ class History:
         self.exchange.announcing.refresh()
 
     def _add(self, operation: Operation, accepted: Accepted, now: Now) -> None:
-        """Keep an operation."""
         group_id = operation.group_id
         is_writer = operation.author in self._writers(group_id)
         self._records.operations.add(operation, accepted.version, now.wall_us, late=not is_writer, lift=accepted.lift)

@@ -195,7 +195,6 @@ class SendingLinks:
         return seal_by_link(message, key.link.key.reveal(), key.link.tag, key.counter)
 
     def _left(self, key: _SendKey, now_us: int) -> float:
-        """Return the share of a key's lifetime that is left."""
         return 1 - max(key.counter / self._terms.envelopes, (now_us - key.begun_us) / self._terms.age_us)
 
     def _count(self, recipient: DeviceKey, now_us: int) -> None:

@@ -167,7 +167,6 @@ class Windows:
         return [link for link in self._all() if link.recipient not in self._on_line]
 
     def _reached(self) -> list[SendLink]:
-        """Return the windows to whom something can be sent now."""
         if self.is_connected:
             return self._all()
         return [link for board in self._on_line for link in self._of(board)]

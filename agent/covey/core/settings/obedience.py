@@ -146,7 +146,6 @@ class Obedience:
         return objection is None or objection.code != given.code
 
     def _judged(self, desired: Desired, given: OrderedSetting | None) -> tuple[HeldValue | None, Objection | None]:
-        """Return what is to hold, or what stands against it."""
         try:
             self._owner.check(desired.key, desired.value)
             value = desired.value if desired.sealed is None else self._opened(desired, desired.sealed, given)

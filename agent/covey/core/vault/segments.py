@@ -90,7 +90,6 @@ def _spanning_binding(kind: str, vault_id: VaultId, node: NodeId, first: int, la
 
 
 def _binding(vault_id: VaultId, node: NodeId, entry: SegmentEntry) -> bytes:
-    """Return what a segment is bound to."""
     if entry.is_thinned:
         return _spanning_binding("thinned", vault_id, node, entry.first, entry.number)
     if entry.covers == 1:

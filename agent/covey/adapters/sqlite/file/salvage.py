@@ -283,7 +283,6 @@ _KEPT_OUT = (CoveyError, sqlite3.IntegrityError, sqlite3.DataError, TypeError, V
 
 
 def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report: SalvageReport) -> None:
-    """Take over what is sound."""
     transfer = _Transfer(source, target, report)
     whole = {table: transfer.table(table, *how) for table, how in _TABLES.items()}
     if whole["landing"]:  # a segment may be half written: the same messages again, or another segment
