@@ -70,7 +70,9 @@ def _unexplained(source: Source) -> list[str]:
             f"{source}: {node.name}.{part.name}"
             for part in parts
             if not part.name.startswith("_") and not ast.get_docstring(part)
-            if part is node or not _is_documented_elsewhere(source, node, part)
+            if isinstance(node, ast.FunctionDef)
+            or isinstance(part, ast.ClassDef)
+            or not _is_documented_elsewhere(source, node, part)
         ]
     return found
 

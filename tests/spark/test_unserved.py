@@ -23,18 +23,17 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 from covey.errors import TransientError
-from covey_ingest import unserved
 from covey_ingest.spark.session import spark_session
 from covey_ingest.options import SourceOptions
-from covey_ingest.spark.spark_engine import run_on_spark
+from covey_ingest.spark import spark_engine
 
-unserved.UNSERVED_S_MAX = 2.0
+spark_engine.UNSERVED_S_MAX = 2.0
 source, tables = SourceOptions(sys.argv[1], Path(sys.argv[2])), sys.argv[3]
 with_no_room = {"spark.master": "local-cluster[1,1,1024]", "spark.executor.cores": "2"}
 session = spark_session("no room", **with_no_room)
 for into in (tables, "s3://bucket/tables"):
     try:
-        run_on_spark(source, into, spark=session)
+        spark_engine.run_on_spark(source, into, spark=session)
     except TransientError as error:
         print(error)
 """
