@@ -221,7 +221,7 @@ def _request(call: Call[Any]) -> bytes:
     assert isinstance(body, bytes)
     headers = {"Host": "covey", "Content-Length": str(len(body)), **call.headers}
     if any(not value.isprintable() for value in headers.values()):
-        raise ValueError("a key is one line")  # as http.client does
+        raise ValueError("a key must be one line")  # as http.client does
     lines = [f"{call.method} {call.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 

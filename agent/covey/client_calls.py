@@ -295,18 +295,18 @@ def unreachable(path: str, error: OSError) -> AgentUnreachableError:
     """Return why nobody answers at a socket."""
     if isinstance(error, PermissionError):
         return AgentUnreachableError(
-            f"{path} is not this user's to open",
-            hint="members of the socket's group may: sudo adduser $USER covey, then log in again",
+            f"this user may not open {path}",
+            hint="add the user to the socket's group: sudo adduser $USER covey, then log in again",
         )
     return AgentUnreachableError(
         f"no agent answers at {path}: {error.strerror or error}",
-        hint="does it run, with api.socket set to this path? systemctl status covey",
+        hint="check that it runs (systemctl status covey) and that api.socket is this path",
     )
 
 
 def gone(path: str) -> AgentUnreachableError:
     """Return that an agent went away."""
-    return AgentUnreachableError(f"the agent at {path} went away before it answered", hint="try again")
+    return AgentUnreachableError(f"the agent at {path} closed the connection before it answered", hint="try again")
 
 
 def refused(content: bytes) -> CoveyError:
@@ -315,7 +315,9 @@ def refused(content: bytes) -> CoveyError:
         found = json.loads(content)
         kind, message, hint = _classes().get(found["error"], LocalError), str(found["message"]), str(found["hint"])
     except (ValueError, KeyError, TypeError):
-        return AgentUnreachableError("what answers there is no Covey agent", hint="covey config list shows api.socket")
+        return AgentUnreachableError(
+            "the program that answers there is not a Covey agent", hint="'covey config list' shows api.socket"
+        )
     return kind(message, hint=hint)
 
 

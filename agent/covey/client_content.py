@@ -104,7 +104,7 @@ class ContentClient:
         *_, last = self.fetch(ref, group, wait_s)
         if last.get("state") != "here":
             why = {"wrong": "is not what its author says", "locked": "is here, and nobody has given its key yet"}
-            raise LocalError(f"'{ref}' {why.get(str(last.get('state')), 'has not come yet')}")
+            raise LocalError(f"'{ref}' {why.get(str(last.get('state')), 'has not arrived yet')}")
         with closing(self._connect()) as connection:
             answer = connection.answer(Call("GET", f"{_path(str(last['id']))}/file", bytes, {"group": group}))
             left = answer.length or 0
@@ -112,7 +112,7 @@ class ContentClient:
                 left -= len(part)
                 yield part
         if left:
-            raise LocalError(f"'{ref}' was cut off on its way from the agent", hint="try again")
+            raise LocalError(f"the transfer of '{ref}' from the agent was cut off", hint="try again")
 
     def pin(self, ref: str, group: str | None = None, *, pinned: bool = True) -> None:
         """Have a file that is here stay when room is short, or not."""

@@ -1,12 +1,12 @@
-"""The whole error tree: one class for each broken rule.
+"""All errors that Covey raises: one class per broken rule.
 
-* `RemoteError`: a peer, the relay or the vault store broke a rule. Drop, count, carry on; never crash.
-* `LocalError`: the caller's mistake. Tell the person what to do (`hint`) and exit with `exit_code`.
-* `TransientError`: try again later.
-* `StorageError`: stop, and keep the data.
+* `RemoteError`: a peer, a relay or a vault broke a rule. The agent drops the input, counts it and continues.
+* `LocalError`: the caller made a mistake. The command prints the message and the hint and exits with `exit_code`.
+* `TransientError`: the same call may succeed later.
+* `StorageError`: the disk refused. The agent stops and keeps the data.
 
-Every class has a stable `code`, which logs, counters, `--json` and tests name. Messages never hold key
-material; text that came from a peer is sanitised before it is shown.
+Each class has a stable `code`, which logs, counters, `--json` and tests use. A message says what happened to what; the
+hint says what to do. Messages never contain key material. The code that prints one escapes text from peers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import errno
 
 
 class CoveyError(Exception):
-    """The root of the tree."""
+    """Base class of all errors."""
 
     code = "error"
     exit_code = 1
@@ -26,13 +26,13 @@ class CoveyError(Exception):
 
 
 class RemoteError(CoveyError):
-    """Bytes from outside broke a rule."""
+    """Input from another device, a relay or a vault broke a rule."""
 
     code = "remote"
 
 
 class MalformedError(RemoteError):
-    """Not deterministic CBOR, or not of the shape that its type asks for."""
+    """The bytes are not deterministic CBOR, or do not have the structure of their type."""
 
     code = "malformed"
 
@@ -47,30 +47,33 @@ class UnsupportedError(RemoteError):
 
 
 class LimitError(RemoteError):
-    """A bound of `limits` is exceeded."""
+    """The input exceeds a limit (`covey.limits`)."""
 
     code = "limit"
 
 
 class RateError(RemoteError):
-    """More by one author than is dealt with in a time (002.35). It was not read; who is honest sends it again."""
+    """The author exceeded its rate limit (002.35); the message was dropped unread. Honest senders retry."""
 
     code = "rate"
 
 
 class DecryptionError(RemoteError):
-    """Did not open. Wrong key, wrong context and tampering look alike on purpose."""
+    """A ciphertext does not open. A wrong key, a wrong context and tampering look the same on purpose."""
 
     code = "decryption"
 
 
 class UnknownVaultKeyError(DecryptionError):
-    """A vault object is sealed with a key that this reader was not given."""
+    """A vault object is sealed with a key that this reader does not have."""
 
     code = "vault_key"
 
     def __init__(self) -> None:
-        super().__init__("sealed with a vault key that this reader was not given: a removal, or a person, changed it")
+        super().__init__(
+            "the object is sealed with a vault key that this reader does not have; the key changes when a device "
+            "is removed"
+        )
 
 
 class SignatureError(RemoteError):
@@ -80,115 +83,115 @@ class SignatureError(RemoteError):
 
 
 class NotForUsError(RemoteError):
-    """A signed message names another recipient than the one whose key opened it."""
+    """A signed message names another recipient than the device whose key opened it."""
 
     code = "not_for_us"
 
 
 class UnknownGroupError(RemoteError):
-    """The message names a group that this device neither holds nor has asked to join."""
+    """The message names a group that this device neither holds nor asked to join."""
 
     code = "unknown_group"
 
 
 class NotAMemberError(RemoteError):
-    """A valid signature by a device that the current group manifest does not list (000.24)."""
+    """The author has a valid signature but is not in the current group manifest (000.24)."""
 
     code = "not_a_member"
 
 
 class UnknownIssuerError(RemoteError):
-    """A group manifest by an issuer whom the manifest before does not list (000.13)."""
+    """The preceding group manifest does not list the issuer (000.13)."""
 
     code = "unknown_issuer"
 
 
 class RollbackError(RemoteError):
-    """A version or sequence at or below the one already held (000.14, 004.16)."""
+    """A version or sequence is not above the one already held (000.14, 004.16)."""
 
     code = "rollback"
 
 
 class VersionGapError(RemoteError):
-    """A group manifest that is not exactly the next version (000.02), or does not follow the one held."""
+    """A group manifest is not the next version (000.02), or does not follow a held one."""
 
     code = "version_gap"
 
 
 class GenesisError(RemoteError):
-    """A genesis manifest for a group that nobody here has created or asked to join (000.15)."""
+    """The genesis manifest is for a group that this device neither created nor asked to join (000.15)."""
 
     code = "genesis"
 
 
 class NotAllowedError(RemoteError):
-    """A group manifest by a member whom the group's mode does not let do that (003.07)."""
+    """The group's mode does not allow the issuer to make this change (003.07)."""
 
     code = "not_allowed"
 
 
 class AheadError(RemoteError):
-    """A message of a group that rests on a manifest that has not come yet: it waits."""
+    """The message depends on a group manifest that has not arrived; it waits for that."""
 
     code = "ahead"
 
 
 class VoteError(RemoteError):
-    """A ban or its end without the votes of more than half of the admins, or with votes that may not be (003.34)."""
+    """A ban or unban without a majority of admin votes, or with invalid votes (003.34)."""
 
     code = "vote"
 
 
 class InviteError(RemoteError):
-    """An invite that is unknown, used, expired, or not the pinned inviter's."""
+    """The invite is unknown, used, expired, or not from the pinned inviter."""
 
     code = "invite"
 
 
 class WrongVaultError(RemoteError):
-    """A vault object whose ids do not match the key it stands under (004.20, 004.21)."""
+    """A vault object's ids do not match its key in the store (004.20, 004.21)."""
 
     code = "wrong_vault"
 
 
 class WrongContentError(RemoteError):
-    """Bytes that are not of the file that they were given for (003.72, 003.74)."""
+    """The bytes do not belong to the requested file (003.72, 003.74)."""
 
     code = "wrong_content"
 
 
 class MailboxSessionError(RemoteError):
-    """A message to a mailbox that was not greeted, or has forgotten that it was, or to or of none."""
+    """A mailbox message has no session with the mailbox, or one of its devices is not a mailbox."""
 
     code = "session"
 
 
 class MissingObjectError(RemoteError):
-    """A vault manifest lists an object that the store does not have."""
+    """The vault lacks an object that its manifest lists."""
 
     code = "missing"
 
 
 class LocalError(CoveyError):
-    """The caller asked for something that cannot be done."""
+    """The caller asked for something impossible."""
 
     code = "local"
 
 
 class DamagedFileError(LocalError):
-    """A file of a group that is here is no longer what was offered: the disk has changed it. It is fetched anew."""
+    """The local copy of a group's file was damaged on this disk. The agent fetches the damaged parts again."""
 
     code = "damaged_file"
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"'{name}' was damaged on this disk",
-            hint="it is fetched anew, what is sound of it apart: 'covey file list --waiting' shows how far it is",
+            f"the local copy of '{name}' was damaged on this disk",
+            hint="the agent fetches the damaged parts again: 'covey file list --waiting' shows progress",
         )
 
 
 class TimeUpError(LocalError):
-    """What was waited for has not come in the time that the caller gave; 124 as of timeout(1)."""
+    """The awaited event did not happen in the time that the caller gave; exit code 124, as of timeout(1)."""
 
     code = "time_up"
     exit_code = 124
@@ -202,27 +205,27 @@ class UsageError(LocalError):
 
 
 class ConfigurationError(LocalError):
-    """Configuration, keys or their permissions are wrong; restarting will not help (EX_CONFIG)."""
+    """Configuration, keys or file permissions are wrong; a restart does not help (exit code EX_CONFIG)."""
 
     code = "configuration"
     exit_code = 78
 
 
 class MissingPackageError(ConfigurationError):
-    """A Python package is not there that not everybody needs. Debian's Python takes them from Debian alone."""
+    """An optional Python package is missing. Debian's Python installs packages only from Debian."""
 
     code = "missing_package"
 
     def __init__(self, purpose: str, package: str, *, in_debian: bool = True, debian: str = "") -> None:
-        """Say what needs it; `package` is its name in Python's index, and in Debian after `python3-`, or `debian`."""
+        """Take what needs the package, its name on PyPI, and its name in Debian (default: `python3-` + name)."""
         name = debian or f"python3-{package.removeprefix('py')}"
         environment = f"in a virtual environment: python -m pip install {package}"
-        hint = f"apt install {name}; {environment}" if in_debian else f"{environment} (Debian has none)"
+        hint = f"sudo apt install {name}; {environment}" if in_debian else f"{environment} (Debian does not package it)"
         super().__init__(f"{purpose} needs the Python package {package}", hint=hint)
 
 
 class SettingError(LocalError):
-    """A setting that may not be given; `code` says why not (docs/protocol.md, "Settings")."""
+    """The setting is refused; `code` says why (docs/protocol.md, "Settings")."""
 
     code = "setting"
 
@@ -232,7 +235,7 @@ class SettingError(LocalError):
 
 
 class ActionError(LocalError):
-    """An action that this device does not do; `code` says why not (docs/protocol.md, "Commands")."""
+    """This device refuses the action; `code` says why (docs/protocol.md, "Commands")."""
 
     code = "action"
 
@@ -242,13 +245,13 @@ class ActionError(LocalError):
 
 
 class GroupDestroyedError(LocalError):
-    """The only group of this device was destroyed: it is a new device at its next start (000.23)."""
+    """The device's only group was destroyed; the device has a new identity at its next start (000.23)."""
 
     code = "group_destroyed"
 
 
 class PairingError(LocalError):
-    """A ceremony did not end well; `code` says how (docs/protocol.md, "Pairing")."""
+    """Pairing failed; `code` says how (docs/protocol.md, "Pairing")."""
 
     code = "pairing"
 
@@ -258,57 +261,57 @@ class PairingError(LocalError):
 
 
 class OutboxFullError(LocalError):
-    """The outbox has reached its bound in bytes; nothing was queued."""
+    """The outbox has reached its limit in bytes; nothing was queued."""
 
     code = "outbox_full"
 
 
 class IdempotencyError(LocalError):
-    """A request names the idempotency key of another one; nothing was queued."""
+    """A request uses the idempotency key of a different request; nothing was queued."""
 
     code = "idempotency"
 
 
 class ReadingError(LocalError):
-    """Input that is not a reading: bad SenML, an unnamed or infinite value."""
+    """The input is not a valid reading: malformed SenML, no name, or a value that is not finite."""
 
     code = "reading"
 
 
 class TransientError(CoveyError):
-    """Could work later without anybody changing anything."""
+    """The same call may succeed later without any change."""
 
     code = "transient"
 
 
 class RelayError(TransientError):
-    """The relay is unreachable or refuses."""
+    """A relay cannot be reached or refuses this device."""
 
     code = "relay"
 
 
 class PatchError(RemoteError):
-    """A patch makes another file than the one that it is for."""
+    """A patch does not produce the file that it is for."""
 
     code = "patch"
 
 
 class PeerError(TransientError):
-    """A place nearby is not reached, or gives less of a file than it was asked for."""
+    """A device on the local network cannot be reached, or sends less of a file than requested."""
 
     code = "peer"
 
 
 class AlertTargetError(TransientError):
-    """A webhook, mail server or program has not taken an alert."""
+    """A webhook, mail server or program did not accept an alert."""
 
     code = "alert_target"
 
 
 class DoorError(TransientError):
-    """A receiver of readings has not taken a batch.
+    """A receiver of readings did not accept a batch.
 
-    `refused`: as nothing that it ever takes. `retry_after_s`: how long it asks to be left alone, in seconds.
+    `refused`: the receiver will never accept this batch. `retry_after_s`: how long it asks to wait, in seconds.
     """
 
     code = "door"
@@ -320,68 +323,65 @@ class DoorError(TransientError):
 
 
 class AgentUnreachableError(TransientError):
-    """No agent answers on its socket, or this user may not ask it."""
+    """No agent answers on the socket, or this user may not open it."""
 
     code = "agent_unreachable"
 
 
 class SensorError(TransientError):
-    """A sensor does not measure: it is gone, silent, or says what nobody can read."""
+    """A sensor gives no reading: it is missing, silent, or sends malformed data."""
 
     code = "sensor"
 
 
 class AgentVersionError(LocalError):
-    """What the agent answers is not what this version of Covey reads."""
+    """The running agent has another version than this command."""
 
     code = "agent_version"
 
     @classmethod
     def lacking(cls, name: str) -> AgentVersionError:
-        """Return the error where an answer lacks something."""
-        hint = "restart the agent, if it was updated since it started; else update it: sudo systemctl restart covey"
-        return cls(f"the agent is of another version: its answer lacks {name}", hint=hint)
+        """Return the error for an answer without a required field."""
+        hint = "restart the agent: sudo systemctl restart covey; if that does not help, update Covey"
+        return cls(f"the running agent has another version than this command: its answer lacks {name}", hint=hint)
 
 
 class StorageError(CoveyError):
-    """The disk refused. Nothing was released; what was stored stays stored."""
+    """The disk refused. Nothing was sent or acknowledged; stored data stays stored."""
 
     code = "storage"
 
 
 class DamagedStateError(StorageError):
-    """The state database is not what was written. The next start sets it aside and saves what can be read."""
+    """The state database is damaged. The next start sets it aside and recovers what can be read."""
 
     code = "damaged_state"
 
 
 class ConflictError(StorageError):
-    """An object was replaced by somebody else since this device last read or wrote it."""
+    """Another process replaced an object since this device last read or wrote it."""
 
     code = "conflict"
 
 
 class ConstraintError(CoveyError):
-    """A value that the state's tables refuse: a defect, whatever brought it out, and no fault of the disk.
-
-    The transaction is rolled back.
-    """
+    """A table of the state refuses a value: a defect of Covey, not of the disk. The transaction is rolled back."""
 
     code = "constraint"
 
 
 class DiskFullError(StorageError):
-    """No room left on the device that holds the state."""
+    """The disk that holds the state is full."""
 
     code = "disk_full"
 
 
 def hint_of_errno(number: int | None) -> str:
-    """Return what to do about what the system refused, by its errno; empty where its own words are enough."""
+    """Return what to do about a system error, by its errno; empty if the system's own message is enough."""
     if number == errno.EROFS:
-        return "its disk is read-only: 'dmesg' says why; where the card is worn out, copy it to a new one"
+        return "the disk is read-only: 'dmesg' says why; if the card is worn out, copy it to a new one"
     if number in {errno.EACCES, errno.EPERM}:
-        return "it belongs to another user: run the command as that user, e.g. sudo -u covey covey …"
+        return "this user may not access it: run the command as its owner, e.g. sudo -u covey covey …"
     if number == errno.EIO:
-        return "its disk may be broken: see dmesg"
+        return "the disk may be failing: see dmesg"
     return ""

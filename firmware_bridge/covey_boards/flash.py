@@ -172,7 +172,7 @@ def _differing(files: Mapping[str, bytes], there: Mapping[str, str]) -> list[str
 def _verify(files: Mapping[str, bytes], there: Mapping[str, str]) -> None:
     wrong = _differing(files, there)
     if wrong:
-        raise LocalError(f"the board does not hold what was written: {', '.join(wrong)}", hint="try once more")
+        raise LocalError(f"the board's files differ from what was written: {', '.join(wrong)}", hint="try again")
 
 
 def _fitting_rom(port: str, files: Mapping[str, bytes], rom_bytes: int) -> dict[str, bytes]:
@@ -219,7 +219,7 @@ def _catch(port: str, baud: int) -> None:
     except OSError as error:
         raise LocalError(f"{port} cannot be opened: {error}", hint="'covey mcu scan' lists the ports") from error
     if not caught:
-        raise LocalError(f"{port} shows no prompt of MicroPython", hint="put MicroPython on the board first")
+        raise LocalError(f"{port} shows no MicroPython prompt", hint="put MicroPython on the board first")
 
 
 def _hashes(port: str, where: tuple[str, ...]) -> dict[str, str]:
@@ -235,10 +235,13 @@ def _mpremote(port: str, *words: str) -> str:
             command, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise LocalError(f"{port} does not answer mpremote", hint="unplug the board, and plug it in again") from error
+        raise LocalError(f"{port} does not answer mpremote", hint="unplug the board and plug it in again") from error
     if "No module named mpremote" in done.stderr:
         raise MissingPackageError("flashing", "mpremote", in_debian=False)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
-        raise LocalError(f"mpremote: {printable(last[0])}", hint="is MicroPython on the board, and the port free?")
+        raise LocalError(
+            f"mpremote: {printable(last[0])}",
+            hint="check that MicroPython is on the board and no other program uses the port",
+        )
     return done.stdout.replace("\r\n", "\n")

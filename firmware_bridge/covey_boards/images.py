@@ -85,7 +85,7 @@ def sign_image(raw: bytes, operator: Identity) -> bytes:
     if operator.signing_public in image.signers:
         return raw
     if len(image.signers) == MAXIMUM_BOARD_OPERATORS:
-        raise LimitError("signatures of a board's firmware")
+        raise LimitError("the board firmware has too many signatures")
     fields = _decoded(raw)
     others = [*(fields[4] if len(fields) > 4 else []), _signed(fields[2], operator)]
     return cbor.encode([*fields[:4], others])
@@ -123,7 +123,7 @@ def read_image(raw: bytes) -> BoardImage:
         crypto.verify(_DOMAIN, header, each, DeviceKey(author))
     signers = tuple(DeviceKey(author) for _, author in signed)
     if len(set(signers)) != len(signers):
-        raise MalformedError("a signer twice")
+        raise MalformedError("the board firmware names a signer twice")
     kind, version, architecture, _, _, list_bytes, list_digest = cbor.record(
         cbor.decode(header, MAXIMUM_BOARD_MESSAGE_BYTES),
         "a firmware's header",
@@ -136,8 +136,8 @@ def read_image(raw: bytes) -> BoardImage:
         cbor.octets(KEY_BYTES),
     )
     if kind != 1:
-        raise MalformedError("the kind of a board's firmware")
+        raise MalformedError("not board firmware of a known kind")
     if list_bytes > len(contents) or _digest(contents[:list_bytes]) != list_digest:
-        raise MalformedError("the list of a board's firmware")
+        raise MalformedError("the board firmware's file list is malformed")
     announced = cbor.encode([signature, signer, header, *others])
     return BoardImage(version, architecture, announced, contents, hashlib.sha512(header).digest()[:32], signers)

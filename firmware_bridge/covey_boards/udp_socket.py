@@ -37,7 +37,8 @@ class UdpSocket:
         except OSError as error:
             self._socket.close()
             raise LocalError(
-                f"boards cannot be heard at {host}:{port}: {error}", hint="covey config set bridge.udp_listen HOST:PORT"
+                f"the agent cannot listen for boards on {host}:{port}: {error}",
+                hint="covey config set bridge.udp_listen HOST:PORT",
             ) from error
         self._socket.setblocking(False)
         self._stopping = threading.Event()

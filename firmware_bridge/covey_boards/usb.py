@@ -65,7 +65,7 @@ def find_port(name: str, before: UsbPort | None, attached: Iterable[UsbPort]) ->
     for each in ports.values():
         if each.identity == before.identity:
             return each
-    raise FileNotFoundError(f"another device is at {name} now" if there is not None else f"{name} is not there")
+    raise FileNotFoundError(f"{name} is now another device" if there is not None else f"{name} is not there")
 
 
 def lasting_name(port: UsbPort, folder: Path = _BY_ID) -> str:

@@ -51,8 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     if len(options.key_file) != len(options.vault):
         raise UsageError(
-            f"{len(options.vault)} vaults and {len(options.key_file)} key files",
-            hint="--key-file for each vault, in the order of the vaults",
+            f"{len(options.vault)} vaults but {len(options.key_file)} key files are given",
+            hint="give one --key-file per vault, in the order of the vaults",
         )
     if options.engine == "spark" and find_spec("pyspark") is None:
         raise MissingPackageError("the Spark engine", "pyspark", in_debian=False)
@@ -186,7 +186,7 @@ class _Console(Watcher):
 
     def __init__(self, options: argparse.Namespace) -> None:
         if options.metrics_file and options.metrics_file.suffix != ".prom":
-            raise UsageError("--metrics-file must end in .prom", hint="node_exporter reads no other name")
+            raise UsageError("--metrics-file must end in .prom", hint="node_exporter reads only such files")
         self._show = _print_json if options.json else _print_line
         self._lag: Lag | None = None
         self._metrics: IngestMetrics | None = None

@@ -105,8 +105,8 @@ class _Workers:
             except BrokenProcessPool:
                 self._submit(started)
         raise TransientError(
-            f"a worker process has ended {_TRIES} times while it was at one micro-batch",
-            hint="has the machine memory for it? see dmesg; start it again: it goes on where it stopped",
+            f"a worker process crashed {_TRIES} times on the same micro-batch",
+            hint="check with dmesg whether memory ran out, then restart: it continues where it stopped",
         )
 
     def _submit(self, started: _Started) -> None:

@@ -79,16 +79,14 @@ class SourceOptions:
         """
         given = {name.lower(): value for name, value in options.items()}
         for name in given.keys() - {known.lower() for known in _OPTIONS}:
-            raise ConfigurationError(f"unknown option {name}", hint=f"the options are {', '.join(_OPTIONS)}")
+            raise ConfigurationError(f"unknown option {name}", hint=f"known options: {', '.join(_OPTIONS)}")
         for name in ("path", "keyFile"):
             if not given.get(name.lower()):
                 raise ConfigurationError(f"option {name} is missing", hint='see pydoc "covey_ingest.spark.source"')
         try:
             verify = Verify(given.get("verify", Verify.ALL))
         except ValueError:
-            raise ConfigurationError(
-                f"option verify is {given['verify']!r}", hint="it is all, sample or none"
-            ) from None
+            raise ConfigurationError(f"option verify is {given['verify']!r}", hint="use all, sample or none") from None
         segments = _number(given, "maxSegmentsPerTrigger", 1_000_000) or SEGMENTS_PER_TRIGGER
         size = _number(given, "maxBytesPerTrigger", 2**50)
         memory, failed = (
@@ -171,7 +169,7 @@ def _others(given: Mapping[str, str]) -> tuple[VaultPlace, ...]:
     try:
         found = [(str(vault), str(key_file)) for vault, key_file in json.loads(given.get("othervaults", "[]"))]
     except (ValueError, TypeError):
-        raise ConfigurationError("option otherVaults is no JSON list of [path, keyFile]") from None
+        raise ConfigurationError("option otherVaults must be a JSON list of [path, keyFile]") from None
     return tuple(VaultPlace(vault, Path(key_file)) for vault, key_file in found)
 
 
@@ -180,7 +178,7 @@ def _number(given: Mapping[str, str], name: str, most: int) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 16 or not 1 <= int(text) <= most:
-        raise ConfigurationError(f"option {name} is {text[:40]!r}", hint=f"a number from 1 to {most}")
+        raise ConfigurationError(f"option {name} is {text[:40]!r}", hint=f"give a number from 1 to {most}")
     return int(text)
 
 
@@ -194,7 +192,7 @@ def _moment(given: Mapping[str, str], name: str, otherwise: int) -> int:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise ConfigurationError(
-            f"option {name} is {text[:40]!r}", hint="a moment and its zone, such as 2026-11-20T06:00:00Z"
+            f"option {name} is {text[:40]!r}", hint="give a time with its zone, such as 2026-11-20T06:00:00Z"
         )
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
@@ -224,5 +222,5 @@ def _node(text: str) -> str:
     except MalformedError:
         raise ConfigurationError(
             f"option nodes names {text[:80]!r}",
-            hint="`node` or `collector` of the rows: lower-case hex, several with commas between them",
+            hint="give values of the column node or collector: lower-case hex, separated by commas",
         ) from None

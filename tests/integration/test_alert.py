@@ -70,7 +70,7 @@ def _goes_and_comes_back(hub: Gateway, device: Gateway, tmp_path: Path) -> None:
     wait_until(lambda: any("orchard is silent since " in each for each in _received(tmp_path)), "its silence is told")
     (alert,) = hub.json("alert", "list")["alerts"]
     assert (alert["kind"], alert["label"], alert["announced"]) == ("silent", "orchard", True)
-    assert "watched already" in hub.fails("alert", "watch", code=1)
+    assert "already watches alerts" in hub.fails("alert", "watch", code=1)
     device.start("run", "--no-sensors")
     wait_until(lambda: any("orchard is back after " in each for each in _received(tmp_path)), "its return is told")
     assert sum("orchard" in each for each in _received(tmp_path)) == 2

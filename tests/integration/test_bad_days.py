@@ -38,7 +38,7 @@ def test_a_newer_database(alone: Gateway) -> None:
         database.execute("PRAGMA application_id = 9999")
     for words in (["status"], ["run"], ["message", "send", "--text", "x"], ["metrics"]):
         message = alone.fails(*words, code=78)
-        assert "written by a newer Covey" in message
+        assert "a newer Covey wrote" in message
         assert "upgrade Covey" in message
 
 

@@ -189,7 +189,7 @@ def test_a_key_that_others_may_read(enrol: Enrol, strict: Broker) -> None:
 
 def test_a_certificate_of_another_key(enrol: Enrol, strict: Broker) -> None:
     (name, one), (_, two) = enrol(), enrol()
-    with pytest.raises(ConfigurationError, match="no certificate with its"):
+    with pytest.raises(ConfigurationError, match="not a certificate and its"):
         MqttRelay("t", strict.url, name, "", "i", client=ClientCertificate(one.certificate_file, two.certificate_file))
 
 

@@ -156,10 +156,10 @@ def test_the_command(tmp_path: Path, broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("content", "mode", "code", "message"),
     [
-        (None, 0o600, 2, "two identities are needed"),
-        ("{}", 0o600, 78, "is no identity"),
-        ('{"user_name": "x"}', 0o600, 78, "is no identity"),
-        ("[1]", 0o600, 78, "is no identity"),
+        (None, 0o600, 2, "needs two identities"),
+        ("{}", 0o600, 78, "is not an identity file"),
+        ('{"user_name": "x"}', 0o600, 78, "is not an identity file"),
+        ("[1]", 0o600, 78, "is not an identity file"),
         (json.dumps({"user_name": "a" * 64, "password": "p"}), 0o644, 78, "chmod 600"),
         (json.dumps({"user_name": "a" * 64, "password": "p"}), 0o600, 2, "both identities are the same"),
     ],

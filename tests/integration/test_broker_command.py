@@ -109,7 +109,7 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
     ("words", "code", "message"),
     [
         (["enrol"], 2, "required: HEX"),
-        (["init", "a" * 64], 2, "one word too many"),
+        (["init", "a" * 64], 2, "one argument too many"),
         (["enrol", "ab" * 31], 2, "64 lower-case hex digits"),
         (["enrol", "../" * 21 + "a", "--ca", "ca"], 2, "64 lower-case hex digits"),
         (["enrol", "covey-sign-" + "a" * 58], 2, "mistyped"),
@@ -154,7 +154,7 @@ def test_a_fleet_ca_is_made_once(tmp_path: Path) -> None:
 def test_two_halves_of_two_authorities(tmp_path: Path) -> None:
     one, two = FleetCa.create(tmp_path / "one"), FleetCa.create(tmp_path / "two")
     (one.folder / "ca.crt").write_bytes((two.folder / "ca.crt").read_bytes())
-    with pytest.raises(ConfigurationError, match="do not belong together"):
+    with pytest.raises(ConfigurationError, match="do not match"):
         FleetCa.open(one.folder)
     (one.folder / "ca.crt").write_text("nothing")
     with pytest.raises(ConfigurationError, match="damaged"):

@@ -110,7 +110,7 @@ def test_a_newer_database(alone: Gateway) -> None:
         database.execute("PRAGMA application_id = 9999")
     database.close()
     found = _findings(alone, "--offline", code=1)
-    assert "written by a newer Covey" in found["database"][1]
+    assert "a newer Covey wrote" in found["database"][1]
     assert "upgrade Covey" in found["database"][2]
 
 

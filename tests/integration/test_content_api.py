@@ -51,7 +51,7 @@ def test_one_program_puts_a_file_and_another_one_reads_it(pair: tuple[Gateway, G
     assert (put["name"], put["size"], put["state"], put["pinned"]) == (path.name, _SIZE, "here", True)
     wait_until(lambda: bool(shed.content.ls()), "it is offered there")
     assert shed.content.ls()[0]["state"] == "offered"
-    with pytest.raises(LocalError, match="has not come yet"):
+    with pytest.raises(LocalError, match="has not arrived yet"):
         next(shed.content.get(path.name, wait_s=0))
     states = [*shed.content.fetch(path.name, pin=True)]
     assert states[-1]["state"] == "here"

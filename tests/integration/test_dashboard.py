@@ -176,7 +176,7 @@ def test_what_a_device_says_is_text(opens: Opens, fleet: CollectedFleet) -> None
     assert page.title().startswith("field-00000")
     assert page.locator("#values img").count() == 0
     page.goto(f"{page.url.partition('#')[0]}#0123")
-    expect(page.locator("#connection")).to_contain_text("there is no such device")
+    expect(page.locator("#connection")).to_contain_text("no such device")
     is_readable(page)
 
 
@@ -204,7 +204,7 @@ def test_a_page_without_its_server_says_so_and_how_to_go_on(opens: Opens, served
     is_readable(page)
     expect(page.locator("#summary")).to_have_text(_SUMMARY)
     link = _link(served, page.url.removeprefix("http://").partition("/")[0])
-    expect(page.locator("#connection")).to_contain_text("open the link that covey dashboard has printed")
+    expect(page.locator("#connection")).to_contain_text("open the link that covey dashboard printed")
     page.goto(link)
     expect(page.locator("#connection")).to_be_hidden()
 
@@ -237,7 +237,7 @@ def test_a_wall_elsewhere_comes_by_tls_and_a_password(browser: Browser, served: 
 
 def test_mistakes_of_who_serves_it(fleet: CollectedFleet, tmp_path: Path) -> None:
     hub = fleet.hub
-    assert "is for others than this machine" in hub.fails("dashboard", "--listen", "0.0.0.0:0", code=2)
+    assert "is reachable from other machines" in hub.fails("dashboard", "--listen", "0.0.0.0:0", code=2)
     for address in ("127.0.0.1", "hub:80", "127.0.0.1:x", "127.0.0.1:70000", ""):
         assert "is no address" in hub.fails("dashboard", "--listen", address, code=2)
     password = tmp_path / "password"

@@ -192,7 +192,7 @@ def test_a_failing_migration_leaves_database_and_package_whole(packages: tuple[P
         connection.execute("PRAGMA application_id = 4711")
     connection.close()
     done = root.dpkg("--install", str(new))
-    assert "the state was written by a newer Covey" in done.stderr
+    assert "a newer Covey wrote the state" in done.stderr
     assert _schema(database)[0] == 4711
     assert "install ok installed" in root.dpkg("--status", "covey").stdout
 

@@ -44,7 +44,7 @@ def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_pat
         try:
             wait_until(lambda: len(web.messages()) == 600, "all have come")
             wait_until(lambda: hub.json("door", "status")[0]["messages"] == 600, "and that is noted")
-            assert "sent on already" in hub.fails("door", "run", code=1)
+            assert "already sends readings on" in hub.fails("door", "run", code=1)
             (status,) = hub.json("door", "status")
             assert (status["readings"], status["behind"], status["gaps"]) == (2_400, 0, 0)
             assert "1 door sending on: cloud" in hub.covey("check", "--offline").stdout
@@ -131,7 +131,7 @@ def test_a_device_without_doors_or_vault_is_helped(tmp_path: Path) -> None:
 
     hub = Gateway(tmp_path, "hub")
     assert hub.ok("door") == "the configuration names no door\n"
-    assert "names no [[door]]" in hub.fails("door", "run", code=78)
+    assert "has no [[door]]" in hub.fails("door", "run", code=78)
     path = hub.state / "config.toml"
     path.write_text(f'{path.read_text()}\n[[door]]\nname = "c"\nkind = "webhook"\nurl = "http://127.0.0.1:1/"\n')
     assert "has no vault" in hub.fails("door", "run", code=78)

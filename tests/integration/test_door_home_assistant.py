@@ -155,10 +155,10 @@ def test_a_wrong_password_or_a_dangerous_address_is_said(house: _House, tmp_path
     with pytest.raises(DoorError, match=r"^127\.0\.0\.1: the server refuses"):
         house.open().send(DoorBatch("b", "home", 0, 1, (), {}))
     for options, why in (
-        ({"url": "mqtt://home@example.org"}, "mqtts:// alone"),
+        ({"url": "mqtt://home@example.org"}, "needs mqtts://"),
         ({"url": "mqtt://127.0.0.1"}, "belong together"),
-        ({"url": "mqtt://home@127.0.0.1/x"}, "nothing behind it"),
-        ({"discovery_prefix": "home/+"}, "no beginning of a topic"),
+        ({"url": "mqtt://home@127.0.0.1/x"}, "nothing after the port"),
+        ({"discovery_prefix": "home/+"}, "not a valid MQTT topic prefix"),
     ):
         with pytest.raises(ConfigurationError, match=why):
             house.open(**options)

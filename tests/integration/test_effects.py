@@ -84,7 +84,7 @@ def test_nor_does_a_group_of_two_that_are_both_there(one: Here, tmp_path: Path) 
     two, three = Here(tmp_path, "two"), Here(tmp_path, "three")
     one.ok("group", "create", "--mode", "one-to-one", "--with", two.json("key", "show")["signing_key"])
     keys = three.json("key", "show")
-    assert "not the other one" in one.fails("group", "add", keys["signing_key"], keys["noise_key"], code=1)
+    assert "for one other device" in one.fails("group", "add", keys["signing_key"], keys["noise_key"], code=1)
     _add(one, two, "two")
     assert "both are in it" in one.fails("invite", "--no-wait", code=1)
     assert one.json("invite", "--cancel") == {"cancelled": 0}
@@ -112,7 +112,7 @@ def test_a_banned_device_is_not_added(one: Here, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("relay_url", "expires_at_us", "code", "words"),
-    [(_RELAY, 1, 1, "expired"), ("ftp://elsewhere", 2**62, 78, "neither mqtt://")],
+    [(_RELAY, 1, 1, "expired"), ("ftp://elsewhere", 2**62, 78, "must be mqtt://HOST")],
 )
 def test_a_join_that_is_refused_sets_no_relay(
     tmp_path: Path, relay_url: str, expires_at_us: int, code: int, words: str
@@ -163,7 +163,7 @@ def test_a_group_uri_is_a_public_groups_and_nobody_elses(one: Here, tmp_path: Pa
     shown = one.json("group", "uri")
     assert shown["group_id"] == group_id
     assert one.ok("group", "uri").strip() == shown["uri"]
-    assert "in that group already" in one.fails("join", shown["uri"], code=1)
+    assert "already in that group" in one.fails("join", shown["uri"], code=1)
     two = Here(tmp_path, "two")
     before = _files(two)
     assert "damaged" in two.fails("join", "-", feed=shown["uri"][:-3], code=1)
@@ -180,7 +180,7 @@ def test_a_ban_may_name_what_is_no_member(one: Here, tmp_path: Path, mode: str) 
     _add(one, two, "two")
     keys, invite = three.json("key", "show"), one.json("invite", "--no-wait")
     assert "known here" in one.fails("group", "ban", "three", "--yes", code=1)
-    assert "not a signing key" in one.fails("group", "ban", keys["noise_key"], "--yes", code=1)
+    assert "neither a signing key" in one.fails("group", "ban", keys["noise_key"], "--yes", code=1)
     assert "another group" in one.fails("group", "ban", _uri("four", _RELAY), "--yes", code=1)
     banned = one.json("group", "ban", keys["signing_key"], "--yes")["banned"]
     key = key_from_text("sign", keys["signing_key"]).hex()

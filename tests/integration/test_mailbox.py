@@ -226,7 +226,7 @@ def test_a_sleeper_is_woken_in_three_ways_that_learn_no_content(
     unsure: SimpleQueue[str] = SimpleQueue()
     caller = WakeCaller([address], (), lambda _level, line: unsure.put(line))
     caller.wake(DeviceKey(bytes(32)), "shed", WakeHook(Hook.WEBHOOK, address))
-    assert take(unsure) == "device shed was not woken: 127.0.0.1 is not reached: SSLCertVerificationError"
+    assert take(unsure) == "device shed was not woken: 127.0.0.1 cannot be reached: SSLCertVerificationError"
     called = tmp_path / "called"
     program = tmp_path / "wake"
     program.write_text(f'#!/bin/sh\necho "$#" "$@" >> {called}\n')

@@ -169,7 +169,7 @@ def test_a_person_restarts_a_board_with_and_without_an_agent(gateway: Gateway, b
     wait_until(lambda: _known(gateway), "the agent knows the board")
     gateway.ok("mcu", "reset", str(board.port))
     assert board.board.boots == 3
-    assert "the agent has this port open" in gateway.fails("mcu", "flash", code=1)
+    assert "the agent is using this port" in gateway.fails("mcu", "flash", code=1)
 
 
 def test_monitor_shows_what_changes(gateway: Gateway, board: PtyBoard) -> None:
@@ -204,5 +204,5 @@ def test_mistakes(tmp_path: Path) -> None:
     assert "no board has been seen" in gateway.fails("mcu", "stats", code=1)
     assert gateway.json("mcu", "stats") == []
     (tmp_path / "notes.txt").write_text("no firmware")
-    assert "covey mcu pack makes one" in gateway.fails("mcu", "sign", str(tmp_path / "notes.txt"), code=1)
+    assert "'covey mcu pack' makes it" in gateway.fails("mcu", "sign", str(tmp_path / "notes.txt"), code=1)
     assert "bridge.ports" in gateway.fails("config", "set", "bridge.ports", ",".join(["/dev/x"] * 17), code=78)

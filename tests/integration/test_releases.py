@@ -141,9 +141,9 @@ def test_a_release_that_stops_is_seen_and_told_with_its_end(fleet: Fleet, tmp_pa
 
 def test_mistakes_in_a_release_come_before_the_file(fleet: Fleet) -> None:
     hub, file = fleet.hub, str(fleet.file)
-    assert "names no waves" in hub.fails("release", "create", file, "--waves", "1,all", code=2)
-    assert "names no waves" in hub.fails("release", "create", file, "--waves", "0", code=2)
-    assert "no percentage" in hub.fails("release", "create", file, "--stop-at", "some", code=2)
+    assert "is not a list of waves" in hub.fails("release", "create", file, "--waves", "1,all", code=2)
+    assert "is not a list of waves" in hub.fails("release", "create", file, "--waves", "0", code=2)
+    assert "not a percentage" in hub.fails("release", "create", file, "--stop-at", "some", code=2)
     assert "operator" in fleet.sheds[0].fails("release", "create", file, code=1)
     assert "no release's id" in hub.fails("release", "show", "abc", code=1)
     assert hub.json("file", "list") == []

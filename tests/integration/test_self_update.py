@@ -175,7 +175,10 @@ def test_a_version_whose_agent_does_not_start_is_taken_back_by_what_starts_it(ne
         site.update(_with(_DAEMON, "def run_agent(*_, **__):\n    raise SystemExit(1)")), restart=True
     )
     assert (outcome, code) == ("failed", "action_rolled_back"), why
-    assert why == f"rolled back to covey {_OLD}: confirm ended with 1: the new version does not run: covey {_OLD} does"
+    assert (
+        why
+        == f"rolled back to covey {_OLD}: confirm exited with code 1: the new version is not running; covey {_OLD} is"
+    )
     assert (site.shed.running, site.shed.states()) == ("a", set())
 
 
@@ -189,7 +192,7 @@ def test_what_cannot_be_started_or_gone_back_from_is_refused_before_anything_cha
     converts = _with(_MIGRATIONS, "def oldest_reader():\n    return 9999")
     outcome, code, why = site.outcome(site.update(converts), restart=True)
     assert (outcome, code) == ("failed", "action_rolled_back")
-    assert f"it converts the state into one that covey {_OLD} cannot read" in why
+    assert f"converts the state to a format that covey {_OLD} cannot read" in why
     assert site.shed.running == "a"
 
 

@@ -333,7 +333,7 @@ def test_a_state_of_another_user(run_folder: Path) -> None:
         done = gateway.covey("status")
         code, message = done.returncode, done.stderr
     assert code == 78
-    assert message.startswith(f"error: {gateway.state} is another user's\nhint: sudo covey ")
+    assert message.startswith(f"error: {gateway.state} belongs to another user\nhint: run the command with sudo")
 
 
 def test_a_socket_of_others(new_gateway: Callable[[str], Gateway], run_folder: Path, monkeypatch: Any) -> None:
@@ -351,4 +351,4 @@ def test_a_socket_of_others(new_gateway: Callable[[str], Gateway], run_folder: P
         done = Guest(run_folder, path).covey("status")
         code, message = done.returncode, done.stderr
     assert code == 1
-    assert message.startswith(f"error: {path} is not this user's to open\nhint: members of the socket's group may")
+    assert message.startswith(f"error: this user may not open {path}\nhint: add the user to the socket's group")

@@ -168,4 +168,4 @@ def test_one_picture(tmp_path: Path, new_terminal: Callable[..., _Terminal]) -> 
     assert "between 0.1 and 3600" in alone.fails("top", "--interval", "0", code=2)
     terminal = new_terminal("top", "--state", str(alone.state), kind="no-such-terminal")
     assert terminal.ended() == 2
-    assert "is TERM right?" in terminal.text()
+    assert "check TERM" in terminal.text()

@@ -249,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (options.history is None) != (options.device is None):
         parser.error("--history and --device go together")
     if len(options.key_file) != len(options.vault):
-        parser.error("--key-file for each vault, in the order of the vaults")
+        parser.error("give one --key-file per vault, in the order of the vaults")
     holdings = Holdings(read_members(options.history, options.device) if options.history else None)
     for location, key_file in zip(options.vault, options.key_file, strict=True):
         holdings.take(Vault(location, key_file))

@@ -263,7 +263,7 @@ def _forgetful(ask: Callable[..., object]) -> Callable[..., object]:
 _shapes = OperationTables.shapes
 _MISTAKES = {
     "heights are not looked at": (Acceptance, "judge", _forgiving("one higher than the highest")),
-    "who is not listed may write": (Acceptance, "judge", _forgiving("does not let its author write")),
+    "who is not listed may write": (Acceptance, "judge", _forgiving("does not allow its author to write")),
     "any operation may be the one before": (Acceptance, "judge", _forgiving("is another one")),
     "kinds that nobody knows are taken": (Acceptance, "judge", _forgiving("a newer Covey?")),
     "every rival is kept": (Acceptance, "judge", _forgiving("under one number")),

@@ -183,7 +183,9 @@ def test_of_two_engines_at_one_set_of_tables_one_says_so(spark: SparkSession, tm
             run_here(source, _URL, trigger_seconds=None, workers=1)
             scene.collector.land(scene.ann.measure(1))
 
-    with pytest.raises(ConfigurationError, match="another engine has begun to write the tables at s3://bucket/tables"):
+    with pytest.raises(
+        ConfigurationError, match="another engine has started to write the tables at s3://bucket/tables"
+    ):
         run_on_spark(source, _URL, trigger_seconds=0.1, watcher=Begins(), spark=spark)
     _ingest(spark, scene)
     found = _audit(scene)

@@ -53,4 +53,4 @@ def test_an_ingest_without_executors_ends(tmp_path: Path) -> None:
             check=False,
         )
     assert done.returncode == 0, done.stderr[-5000:]
-    assert done.stdout.count("no executor has taken a task") == 2, (done.stdout, done.stderr[-5000:])
+    assert done.stdout.count("no executor took a task") == 2, (done.stdout, done.stderr[-5000:])

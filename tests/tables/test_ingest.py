@@ -221,7 +221,7 @@ def test_what_does_not_belong_together_is_refused_in_one_sentence(
     refused("filled from another vault", vault=other.vault, key_file=other.key_file)
     mark = tables / "covey.json"
     mark.write_text(mark.read_text().replace('"layout": 1', '"layout": 2'))
-    refused("a newer Covey has written the tables")
+    refused("a newer Covey wrote the tables")
     mark.write_text("{")
     refused("is damaged")
 

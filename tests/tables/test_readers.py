@@ -86,7 +86,7 @@ def test_plain_parquet_for_who_wants_it(tables: str, tmp_path: Path, capsys: pyt
     assert main(["export", tables, str(folder)]) == 78
     assert "is not empty" in capsys.readouterr().err
     assert main(["export", tables, str(tmp_path / "none"), "--table", "nothing"]) == 78
-    assert "there is no table nothing" in capsys.readouterr().err
+    assert "has no table nothing" in capsys.readouterr().err
 
 
 @pytest.mark.slow

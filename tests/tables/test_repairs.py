@@ -107,5 +107,5 @@ def test_a_vault_that_empties_before_a_planned_task_reads_it_passes_nothing_over
     collector.vault.rename(collector.vault.with_name("mounted"))
     collector.vault.mkdir()
     tables.mkdir()
-    with pytest.raises(StorageError, match="the vault is empty"):
+    with pytest.raises(StorageError, match="the vault became empty"):
         write_part(TaskPart(source, Target(str(tables), 0, Deletions()), tuple(planned)))

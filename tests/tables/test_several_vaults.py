@@ -117,7 +117,7 @@ def test_vaults_that_do_not_belong_here_are_refused(tmp_path: Path, capsys: pyte
     with pytest.raises(ConfigurationError, match="filled from another vault"):
         sites.ingest(sites.south)
     mirror = Collector(tmp_path / "mirror", 5, key=sites.north.key)
-    with pytest.raises(ConfigurationError, match="are one vault"):
+    with pytest.raises(ConfigurationError, match="are the same vault"):
         sites.ingest(sites.north, mirror)
     sites.ingest(sites.south, sites.north)
     sites.ingest(sites.south)

@@ -101,7 +101,7 @@ def _arguments(value: object) -> dict[str, str]:
     pairs = cbor.many(_pair, MAXIMUM_ARGUMENTS)(value)
     arguments = dict(pairs)
     if len(arguments) < len(pairs):
-        raise MalformedError("an argument stands there twice")
+        raise MalformedError("the request names an argument twice")
     return arguments
 
 

@@ -32,7 +32,9 @@ class AlertFile:
             return AlertBook()
         book = _parsed(content)
         if book is None:
-            raise StorageError(f"{self._path} is damaged", hint="'covey alert watch' sets it aside, and begins anew")
+            raise StorageError(
+                f"{self._path} is damaged", hint="'covey alert watch' sets it aside and starts an empty one"
+            )
         self._written = content
         return book
 

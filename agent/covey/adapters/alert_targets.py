@@ -61,7 +61,7 @@ def alert_targets(config: AlertsConfig, folder: Path) -> Mapping[str, AlertTarge
 def _webhook(config: AlertsConfig, folder: Path) -> AlertTarget:
     url = web_address(config.webhook, "alerts.webhook", {"http": 80, "https": 443})
     if config.webhook_token_file and url.scheme == "http" and not is_this_machine(url):
-        raise ConfigurationError("alerts.webhook_token_file: a token goes by https:// alone")
+        raise ConfigurationError("alerts.webhook_token_file: Covey sends a token over https:// only")
     path = f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
 
     def send(message: AlertMessage) -> None:
@@ -81,11 +81,11 @@ def _webhook(config: AlertsConfig, folder: Path) -> AlertTarget:
                 connection.request("POST", path, body, headers)
                 status = connection.getresponse().status
         except (OSError, HTTPException, ValueError) as error:
-            raise AlertTargetError(f"the webhook is not reached: {_why(error)}") from None
+            raise AlertTargetError(f"the webhook cannot be reached: {_why(error)}") from None
         finally:
             connection.close()
         if not 200 <= status < 300:
-            raise AlertTargetError(f"the webhook answers {status}")
+            raise AlertTargetError(f"the webhook answered with HTTP status {status}")
 
     return send
 
@@ -123,7 +123,7 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
     ports = {"smtp": 25, "smtps": 465}
     url = web_address(config.mail_server, "alerts.mail_server", ports)
     if url.username and not config.mail_password_file:
-        raise ConfigurationError("alerts.mail_server names a user, and alerts.mail_password_file is empty")
+        raise ConfigurationError("alerts.mail_server names a user, but alerts.mail_password_file is not set")
     sender = config.mail_from or config.mail_to[0]
 
     def send(message: AlertMessage) -> None:
@@ -144,7 +144,7 @@ def _mail(config: AlertsConfig, folder: Path) -> AlertTarget:
                     server.login(unquote(url.username), read_password(folder, config.mail_password_file))
                 server.send_message(mail, sender, list(config.mail_to))
         except (OSError, smtplib.SMTPException, ValueError) as error:
-            raise AlertTargetError(f"the mail server {url.hostname} does not take it: {_why(error)}") from None
+            raise AlertTargetError(f"the mail server {url.hostname} refused the alert: {_why(error)}") from None
 
     return send
 
@@ -163,7 +163,7 @@ def _mail_of(message: AlertMessage, sender: str, recipients: tuple[str, ...]) ->
 
 def _program(argv: tuple[str, ...]) -> AlertTarget:
     if not Path(argv[0]).is_absolute():
-        raise ConfigurationError("alerts.program names a program by its whole path")
+        raise ConfigurationError("alerts.program must be an absolute path")
 
     def send(message: AlertMessage) -> None:
         try:
@@ -184,9 +184,9 @@ def _program(argv: tuple[str, ...]) -> AlertTarget:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise AlertTargetError(f"{argv[0]} has not ended within {ALERT_SEND_SECONDS:.0f} s") from None
+            raise AlertTargetError(f"{argv[0]} did not end within {ALERT_SEND_SECONDS:.0f} s") from None
         if process.returncode:
-            raise AlertTargetError(f"{argv[0]} ended with {process.returncode}")
+            raise AlertTargetError(f"{argv[0]} exited with code {process.returncode}")
 
     return send
 

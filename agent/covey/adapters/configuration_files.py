@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.keys.key_file import read_secret, write_secret
+from covey.adapters.state_path import check_holds_device
 from covey.config.file import (
     Configuration,
     changed_text,
@@ -108,7 +109,14 @@ class ConfigurationFiles:
         write_secret(self.ordered_path, text.encode())
 
     def files(self) -> list[Path]:
-        """Return the configuration's files: what commands write, then the machine's, fragments by name in each."""
+        """Return the configuration's files: what commands write, then the machine's, fragments by name in each.
+
+        Raises:
+            ConfigurationError: the state folder holds no device, or belongs to another user.
+        """
+        state = self.ordered_path.parent
+        if self.path.parent == state:
+            check_holds_device(state, self.path.name, "identity.key")
         files = [self.path, *sorted((self.path.parent / "conf.d").glob("*.toml"))]
         if self.machine is not None:
             files += [path for path in [self.machine / "config.toml"] if path.exists()]
@@ -122,7 +130,7 @@ class ConfigurationFiles:
             ConfigurationError: see `changed_text`.
             StorageError: it cannot be written.
         """
-        text = read_text(self.path)
+        text = read_text(self.files()[0])
         for key, value in changes.items():
             text = changed_text(text, key, value)
         write_secret(self.path, text.encode())

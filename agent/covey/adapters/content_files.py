@@ -48,9 +48,9 @@ def check_target(target: Path, *, replace: bool) -> None:
         LocalError: one is there already, or the folder is not.
     """
     if target.exists() and not replace:
-        raise LocalError(f"{target} is there already", hint="--force replaces it, -o names another one")
+        raise LocalError(f"{target} already exists", hint="--force replaces it; -o PATH chooses another name")
     if not target.parent.is_dir():
-        raise LocalError(f"there is no folder {target.parent}", hint="-o PATH: a file in a folder that is there")
+        raise LocalError(f"the folder {target.parent} does not exist", hint="give -o PATH in a folder that exists")
 
 
 def content_folder(state: Path) -> Path:
@@ -117,8 +117,9 @@ class ContentFiles:
             found = expected(taken.hash)
             if found is None or not same(found.index, taken.index):
                 raise LocalError(
-                    f"{source} is no file that a member offers, or not all of one",
-                    hint="'covey file export' writes one; what members offer comes with the history",
+                    f"{source} is not a complete file that a member of the group offers",
+                    hint="'covey file export' writes such a file; this device learns of offers with the group's "
+                    "history",
                 )
             self._keep(temporary, found, index)
             return found
@@ -223,8 +224,9 @@ class ContentFiles:
         free = found.f_bavail * found.f_frsize
         if free < size + CONTENT_FREE_BYTES:
             raise DiskFullError(
-                f"no room for a file of {size} bytes: {free} are free, and {CONTENT_FREE_BYTES} of them stay so",
-                hint="'covey file list' shows what is here, 'covey file delete' lets go of it",
+                f"no room for a file of {size} bytes: {free} bytes are free, and Covey keeps {CONTENT_FREE_BYTES} "
+                "of them free",
+                hint="'covey file list' lists local copies, 'covey file delete' deletes one",
             )
 
     # -- what is here -------------------------------------------------------------------------------------------------

@@ -41,7 +41,9 @@ def opened_file(source: Path, most: int = MAXIMUM_CONTENT_BYTES) -> Iterator[tup
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise LocalError(f"{source} is no file", hint="a folder goes as one file: tar czf NAME.tgz FOLDER")
+            raise LocalError(
+                f"{source} is not a regular file", hint="pack a folder into one file: tar czf NAME.tgz FOLDER"
+            )
         if status.st_size > most:
             raise LocalError(f"{source} has {status.st_size} bytes", hint=f"at most {most}")
         yield descriptor, status.st_size
@@ -94,7 +96,7 @@ def check_sealed_size(size: int, reference: ContentReference) -> None:
         DecryptionError: it is not.
     """
     if size != reference.sealed_size:
-        raise DecryptionError("a file of another size than it was offered with")
+        raise DecryptionError("the file does not have the size that its offer states")
 
 
 @contextmanager

@@ -129,7 +129,7 @@ class FileInstaller:
 
     def _changed(self) -> None:
         if self._hook and (code := _run(self._hook, self._target)):
-            raise LocalError(f"{self._hook[0]} ended with {code}")
+            raise LocalError(f"{self._hook[0]} exited with code {code}")
 
 
 def _run(words: Sequence[str], target: Path) -> int:

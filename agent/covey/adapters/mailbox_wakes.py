@@ -45,11 +45,11 @@ class WakeCaller:
         for each in webhooks:
             url = web_address(each, "mailbox.wake_webhooks", {"http": 80, "https": 443})
             if url.scheme == "http" and not is_this_machine(url):
-                raise ConfigurationError("mailbox.wake_webhooks: another machine is called by https:// alone")
+                raise ConfigurationError("mailbox.wake_webhooks: a webhook on another machine needs https://")
             if not each.endswith("/"):
-                raise ConfigurationError(f"mailbox.wake_webhooks: {each} has to end with a slash")
+                raise ConfigurationError(f"mailbox.wake_webhooks: {each} must end with a slash")
         if program and not program[0].startswith("/"):
-            raise ConfigurationError("mailbox.wake_program names a program by its whole path")
+            raise ConfigurationError("mailbox.wake_program must be an absolute path")
         self._webhooks = tuple(webhooks)
         self._program = tuple(program)
         self._report = report
@@ -91,7 +91,7 @@ class WakeCaller:
                 connection.request("POST", (url.path or "/") + (f"?{url.query}" if url.query else ""), b"")
                 status = connection.getresponse().status
         except (OSError, HTTPException, ValueError) as error:
-            return f"{url.hostname} is not reached: {type(error).__name__}"
+            return f"{url.hostname} cannot be reached: {type(error).__name__}"
         finally:
             connection.close()
         return "" if 200 <= status < 300 else f"{url.hostname} answers {status}"
@@ -110,7 +110,7 @@ class WakeCaller:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"{self._program[0]} has not ended within {_SECONDS:.0f} s"
+            return f"{self._program[0]} did not end within {_SECONDS:.0f} s"
         except OSError as error:
             return f"{self._program[0]} cannot be started: {error.strerror}"
         return f"{self._program[0]} ended with {done.returncode}" if done.returncode else ""

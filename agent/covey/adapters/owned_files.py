@@ -59,8 +59,8 @@ def _status(path: Path) -> os.stat_result:
 
 def _check_owned(path: Path, status: os.stat_result, is_kind: Callable[[int], bool]) -> None:
     if not is_kind(status.st_mode):
-        raise ConfigurationError(f"{path} is a link, or no folder or file of its kind")
+        raise ConfigurationError(f"{path} must be a regular file or folder, not a link")
     if status.st_uid not in {0, os.geteuid()}:
-        raise ConfigurationError(f"{path} belongs to another user", hint=f"chown root {path}")
+        raise ConfigurationError(f"{path} belongs to neither root nor the agent's user", hint=f"sudo chown root {path}")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConfigurationError(f"{path} may be written by others", hint=f"chmod go-w {path}")
+        raise ConfigurationError(f"other users may write {path}", hint=f"sudo chmod go-w {path}")

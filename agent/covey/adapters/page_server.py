@@ -158,7 +158,7 @@ class PageServer:
             kind = _TYPES[_suffix(parts.path if parts.path != "/" else "index.html")]
             visit.send(kind, self._content[parts.path])
         else:
-            visit.refuse(HTTPStatus.NOT_FOUND, "there is no such page")
+            visit.refuse(HTTPStatus.NOT_FOUND, "no such page")
 
     def act(self, visit: _Visit) -> None:
         """Answer one request that changes something (rule 4)."""
@@ -167,13 +167,13 @@ class PageServer:
         if not self._is_host(visit):
             visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, _OTHER_NAME)
         elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
-            visit.refuse(HTTPStatus.UNAUTHORIZED, "open the page first")
+            visit.refuse(HTTPStatus.UNAUTHORIZED, "open the fleet page first")
         elif not visit.recognise():
             visit.refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
         elif visit.headers.get("Origin") != origin:
-            visit.refuse(HTTPStatus.FORBIDDEN, "another site asks for this")
+            visit.refuse(HTTPStatus.FORBIDDEN, "this request comes from another site")
         elif parts.path not in self._actions:
-            visit.refuse(HTTPStatus.NOT_FOUND, "there is nothing of this name to do")
+            visit.refuse(HTTPStatus.NOT_FOUND, "no such action")
         else:
             found = self._actions[parts.path](dict(parse_qsl(parts.query, keep_blank_values=True)))
             visit.send("application/json", json.dumps(found).encode())
@@ -189,7 +189,7 @@ class PageServer:
                 visit.delay(_WRONG_S)
             visit.refuse(
                 HTTPStatus.UNAUTHORIZED,
-                "a password is needed" if by_password else "open the link that covey dashboard has printed last",
+                "a password is needed" if by_password else "open the link that covey dashboard printed last",
                 {"WWW-Authenticate": 'Basic realm="covey", charset="UTF-8"'} if by_password else {},
             )
             return
@@ -264,7 +264,7 @@ class _Visit(Exchange):
                 case "POST":
                     self._page.act(self)
                 case _:
-                    self.refuse(HTTPStatus.NOT_IMPLEMENTED, "this page is read, and acts by POST")
+                    self.refuse(HTTPStatus.NOT_IMPLEMENTED, "this page accepts GET and POST only")
         except LocalError as error:
             self.refuse(HTTPStatus.NOT_FOUND, str(error))
         except CoveyError as error:
@@ -332,6 +332,7 @@ def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
-            f"{certificate} is no usable certificate: {error.strerror or error}", hint="--certificate FILE --key FILE"
+            f"{certificate} is not a usable certificate: {error.strerror or error}",
+            hint="--certificate FILE --key FILE",
         ) from error
     return context

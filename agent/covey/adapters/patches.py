@@ -81,9 +81,9 @@ def apply_patch(base: bytes, patch: bytes, size: int) -> bytes:
             if len(made) > size:
                 break
     except (zstandard.ZstdError, MemoryError) as error:
-        raise PatchError("a patch that does not fit the file that it names") from error
+        raise PatchError("the patch does not fit the file that it names") from error
     if len(made) != size:
-        raise PatchError("a patch that makes a file of another size")
+        raise PatchError("the patch makes a file of another size")
     return bytes(made)
 
 

@@ -57,7 +57,7 @@ class ChildPrograms:
 
         argv, bounds = invocation.argv, invocation.bounds
         if not (Path(argv[0]).is_file() and os.access(argv[0], os.X_OK)):
-            raise ActionError(f"{argv[0]} is no program that can be run", NOT_STARTED)
+            raise ActionError(f"{argv[0]} is not an executable program", NOT_STARTED)
         numbers = (os.getpid(), bounds.memory_bytes, bounds.time_us // 1_000_000 + 1, bounds.file_bytes)
         limits = map(str, (*numbers, MAXIMUM_ACTION_TASKS))
         try:
@@ -93,7 +93,7 @@ def _readable(invocation: Invocation) -> Iterator[int]:
         try:
             os.set_blocking(writing, False)
             if os.write(writing, content) < len(content):
-                raise OSError(errno.ENOBUFS, "a pipe does not hold its input")
+                raise OSError(errno.ENOBUFS, "the input does not fit into a pipe")
         finally:
             os.close(writing)
         yield reading

@@ -100,7 +100,7 @@ class SlotInstaller:
             StorageError: the disk refused.
         """
         if self._trial.exists() and (self._running == self._old() or self._running != self._current()):
-            raise LocalError(f"the new version does not run: {self.version()} does")
+            raise LocalError(f"the new version is not running; {self.version()} is")
         self._end_trial()  # where it was confirmed, and nobody heard it, what was cut off
         return 0
 
@@ -116,7 +116,7 @@ class SlotInstaller:
             self._switch(old)
             if self._running != old:
                 self._end_agent()
-                raise LocalError("the agent has not ended", hint="restart it, then do this once more")
+                raise LocalError("the agent did not stop", hint="restart the agent, then try again")
             shutil.rmtree(self._folder / next(slot for slot in _SLOTS if slot != old), ignore_errors=True)
         self._end_trial()
         return 0
@@ -133,7 +133,7 @@ class SlotInstaller:
     def _old(self) -> str:
         old = self._trial.read_text(encoding="ascii").strip()
         if old not in _SLOTS:
-            raise LocalError(f"{self._trial} names no slot")
+            raise LocalError(f"{self._trial} does not name a slot")
         return old
 
     def _switch(self, slot: str) -> None:
@@ -161,8 +161,9 @@ class SlotInstaller:
         free = found.f_bavail * found.f_frsize
         if free < size + SLOT_FREE_BYTES:
             raise DiskFullError(
-                f"no room for a slot of {size} bytes: {free} are free, and {SLOT_FREE_BYTES} of them stay so",
-                hint="free space on that disk, then release it once more",
+                f"no room for a slot of {size} bytes: {free} bytes are free, and Covey keeps {SLOT_FREE_BYTES} of "
+                "them free",
+                hint="free space on that disk, then release the version again",
             )
 
     # -- building -----------------------------------------------------------------------------------------------------
@@ -178,20 +179,20 @@ class SlotInstaller:
             with zipfile.ZipFile(package) as archive:
                 unpacked = sum(each.file_size for each in archive.infolist())
                 if unpacked > _MAXIMUM_UNPACKED_BYTES:
-                    raise LocalError("it unpacks to more than 1 GiB")
+                    raise LocalError("the release unpacks to more than 1 GiB")
                 self._need_room(_bytes_in(self._folder / self._running) + _COPIES_OF_A_WHEEL * unpacked)
                 names = archive.namelist()
                 for name in filter(_WHEEL.fullmatch, names):
                     with archive.open(name) as read, (self._incoming / name).open("wb") as file:
                         shutil.copyfileobj(read, file, _PIECE)
         except zipfile.BadZipFile as error:
-            raise LocalError("it is neither a wheel nor a zip of wheels") from error
+            raise LocalError("the release is neither a wheel nor a zip of wheels") from error
         wheels = sorted(self._incoming.glob("*.whl"))
         about = [found[1] for found in map(_ABOUT.fullmatch, names) if found]
         if not wheels and len(about) == 1:
             wheels = [package.rename(self._incoming / f"{about[0]}-{_PURE}.whl")]
         if not any(each.name.startswith("covey-") for each in wheels):
-            raise LocalError("it holds no wheel of Covey")
+            raise LocalError("the release contains no wheel of Covey")
         return wheels
 
     def _copy(self, source: str, target: str) -> None:
@@ -207,8 +208,9 @@ class SlotInstaller:
         oldest = _output(python, "-I", "-c", _ASK).split()[-1]
         if int(oldest) > newest_schema():
             raise LocalError(
-                f"it converts the state into one that {self.version()} cannot read, so nobody could go back",
-                hint="a person installs it",
+                f"the new version converts the state to a format that {self.version()} cannot read, so it could "
+                "not be rolled back",
+                hint="install it by hand, on the device",
             )
 
 
@@ -235,5 +237,5 @@ def _output(*words: str) -> str:
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if done.returncode:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise LocalError(f"it cannot be installed: {said[-1].strip() if said else done.returncode}")
+        raise LocalError(f"the release cannot be installed: {said[-1].strip() if said else done.returncode}")
     return done.stdout

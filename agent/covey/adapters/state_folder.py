@@ -48,7 +48,7 @@ from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.process_locks import ProcessLocks
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
-from covey.adapters.state_path import SYSTEM_STATE
+from covey.adapters.state_path import SYSTEM_STATE, check_holds_device
 from covey.config.schema import Config, Value
 from covey.core.crypto import Identity, wipe
 from covey.errors import ConfigurationError, LocalError, StorageError
@@ -105,7 +105,7 @@ class StateFolder:
         """
         private_folder(self.path)
         if self._has_identity():
-            raise LocalError(f"{self.path} holds a device already", hint="'covey status' shows it")
+            raise LocalError(f"{self.path} already holds a device", hint="'covey status' shows it")
         if not self.configuration.path.exists():
             self.configuration.create(values)
         return self._new_identity(passphrase)
@@ -158,26 +158,10 @@ class StateFolder:
         Raises:
             ConfigurationError: there is none, it is damaged, or others may read it.
         """
-        try:
-            wiped = self._wiped_path.exists()
-        except PermissionError as error:
-            raise ConfigurationError(
-                f"{self.path} is another user's",
-                hint="sudo covey …; the group that may use its agent's socket can call status, publish, send, recv and "
-                "history without",
-            ) from error
-        if wiped:
+        identity = self._identity_path
+        check_holds_device(self.path, identity.name, copy_of(identity).name, self._wiped_path.name)
+        if self._wiped_path.exists():
             self._renew()
-        if not self._has_identity():
-            if self.path != SYSTEM_STATE and SYSTEM_STATE.is_dir():  # the package's; its content is not everybody's
-                raise ConfigurationError(
-                    f"there is no device in {self.path}; this machine's own is in {SYSTEM_STATE}",
-                    hint="this command reads the state itself, which members of the agent's group may not: "
-                    "sudo covey …; status, publish, send, recv and history need no sudo",
-                )
-            raise ConfigurationError(
-                f"there is no device in {self.path}", hint="run 'covey init' first, or name --state"
-            )
         return self._read_identity()
 
     def _has_identity(self) -> bool:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from covey.errors import ConfigurationError
+
 SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
+_AS_ROOT = (
+    "run the command with sudo; without sudo, members of the agent's group can call status, publish, send, recv and "
+    "history while the agent runs"
+)
 
 
 def default_state() -> Path:
@@ -16,6 +22,26 @@ def default_state() -> Path:
     if os.geteuid() in {0, _owner(SYSTEM_STATE)}:
         return SYSTEM_STATE
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "covey"
+
+
+def check_holds_device(folder: Path, *names: str) -> None:
+    """Check that this user may look into a state folder, and that one of some files of a device is in it.
+
+    Raises:
+        ConfigurationError: no device is there, or another user's; the hint says which command reaches the machine's.
+    """
+    try:
+        if any((folder / each).exists() for each in names):
+            return
+    except PermissionError as error:
+        raise ConfigurationError(f"{folder} belongs to another user", hint=_AS_ROOT) from error
+    if folder != SYSTEM_STATE and SYSTEM_STATE.is_dir():
+        raise ConfigurationError(
+            f"there is no device in {folder}; the device of this machine is in {SYSTEM_STATE}", hint=_AS_ROOT
+        )
+    raise ConfigurationError(
+        f"there is no device in {folder}", hint="run 'covey init' or 'covey join' first, or name its folder: --state"
+    )
 
 
 def _owner(path: Path) -> int | None:

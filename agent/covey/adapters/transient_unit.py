@@ -68,7 +68,7 @@ class TransientUnit:
             ActionError: it could not be started.
         """
         if not (Path(invocation.argv[0]).is_file() and os.access(invocation.argv[0], os.X_OK)):
-            raise ActionError(f"{invocation.argv[0]} is no program that can be run", NOT_STARTED)
+            raise ActionError(f"{invocation.argv[0]} is not an executable program", NOT_STARTED)
         _clear()
         if invocation.stdin:
             self._offer(invocation.stdin)
@@ -87,7 +87,7 @@ class TransientUnit:
         try:
             replace_file(self._input, content, 0o600)
         except OSError as error:
-            raise ActionError(f"what it is to read cannot be written: {error.strerror}", NOT_STARTED) from error
+            raise ActionError(f"its input file cannot be written: {error.strerror}", NOT_STARTED) from error
 
     def _command(self, invocation: Invocation) -> list[str]:
         memory, time_us = invocation.bounds.memory_bytes, invocation.bounds.time_us

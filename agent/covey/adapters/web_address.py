@@ -22,7 +22,7 @@ def web_address(text: str, name: str, ports: Mapping[str, int]) -> SplitResult:
     except ValueError:
         pass
     raise ConfigurationError(
-        f"{name} is no address of {' or '.join(f'{each}://' for each in ports)}, without a password"
+        f"{name} must be a {' or '.join(f'{each}://' for each in ports)} address without a password"
     )
 
 

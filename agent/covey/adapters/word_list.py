@@ -20,7 +20,7 @@ def word_list() -> list[str]:
     try:
         from mnemonic import Mnemonic
     except ModuleNotFoundError as error:
-        raise MissingPackageError("pairing by a code", error.name or "mnemonic") from error
+        raise MissingPackageError("pairing with a code", error.name or "mnemonic") from error
     return list(Mnemonic("english").wordlist)
 
 
@@ -41,7 +41,7 @@ def typed_code(text: str) -> Code:
     words = tuple(by_prefix.get(word[:_PREFIX_LENGTH], "") for word in code.words)
     for typed, known in zip(code.words, words, strict=True):
         if not known or not (known.startswith(typed) or typed.startswith(known)):
-            raise LocalError(f"'{typed}' is no word of a code", hint="read it again: each word is an English one")
+            raise LocalError(f"'{typed}' is not a word of a code", hint="check the code: its words are English")
     return Code(code.number, words, code.enrolment)
 
 

@@ -16,7 +16,7 @@ _PRIMITIVES = {str: "string", int: "integer", float: "number", bool: "boolean", 
 
 REFUSALS = {
     "Wrong": (400, "the request is wrong; `error` says how"),
-    "NotHere": (404, "there is nothing here"),
+    "NotHere": (404, "no such path"),
     "OtherRequest": (409, "another request named this idempotency key; nothing was queued"),
     "NoLength": (411, "a Content-Length is needed"),
     "TooLong": (413, "the body is too long"),

@@ -26,7 +26,7 @@ def read(name: str) -> str:
     for found, file in _files(_root(), ""):
         if found == name:
             return file.read_text(encoding="utf-8")
-    raise UsageError(f"no file is named {name}", hint="covey system-files")
+    raise UsageError(f"no file is called {name}", hint="'covey system-files' lists them")
 
 
 def _root() -> Path:

@@ -79,9 +79,9 @@ class Batch:
         """
         if self.labels is not None:
             if self.label_prefix is not None:
-                raise UsageError("--label-prefix has no effect with --labels", hint="it goes with --batch COUNT")
+                raise UsageError("--label-prefix has no effect with --labels", hint="use it with --batch COUNT")
             if self.count is not None:
-                raise UsageError("--labels says how many, and so does --batch", hint="give one of them")
+                raise UsageError("--labels and --batch exclude each other", hint="give one of them")
             lines = (line.strip() for line in read_text_file(self.labels).splitlines())
             return [line for line in lines if line]
         if self.count is None or not 1 <= self.count <= MAXIMUM_PREPARED_INVITES:
@@ -93,7 +93,7 @@ class Batch:
 def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: bool) -> int:
     """Write the files, and say what to do with them."""
     if batch.folder is None:
-        raise UsageError("no folder is named for the files", hint="covey invite --batch 40 -o DIR")
+        raise UsageError("no folder is given for the files", hint="covey invite --batch 40 -o DIR")
     labels = batch.all_labels()
     paths = prepare(
         device,

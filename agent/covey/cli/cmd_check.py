@@ -79,4 +79,4 @@ def _print_verified(found: Verified) -> None:
     elif found.repaired:
         print("repaired: what could be read is in a new file")
     else:
-        print("hint: covey check database --repair saves what can be read", file=sys.stderr)
+        print("hint: 'covey check database --repair' recovers what can be read", file=sys.stderr)

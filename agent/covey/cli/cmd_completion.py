@@ -20,11 +20,11 @@ def run(options: argparse.Namespace) -> int:
         from covey.app.agent.completion_words import KINDS, completion_words
 
         if options.words not in KINDS:
-            raise UsageError(f"--words: no kind '{options.words}'", hint=f"one of {', '.join(KINDS)}")
+            raise UsageError(f"--words: '{options.words}' is unknown", hint=f"one of {', '.join(KINDS)}")
         print("".join(f"{word}\n" for word in completion_words(options.words)), end="")
         return 0
     if options.shell is None:
-        raise UsageError("of which shell?", hint="covey completion bash")
+        raise UsageError("no shell is given", hint="for example: covey completion bash")
     from covey.cli.completions import SHELLS
 
     print(SHELLS[options.shell](), end="")

@@ -169,7 +169,7 @@ def _put(device: Device, options: argparse.Namespace) -> int:
         check_may_order(device, manifest, options.selector)
         readers = readers_of(manifest, options.selector, secret=options.secret)
     elif options.wait or options.run is not None or options.secret:
-        raise UsageError("nobody is to fetch it", hint="--for all, or --for label:NAME, says who is")
+        raise UsageError("no device is to fetch the file", hint="name devices: --for all, or --for label:NAME")
     base = None if options.base is None else pick_offer(device, manifest, options.base)
     offer = put_with_progress(device, manifest, path, options.name, readers, pinned=options.pin)
     entry, patch = described(device, manifest, offer), None

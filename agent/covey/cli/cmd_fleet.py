@@ -98,10 +98,10 @@ def run(options: argparse.Namespace) -> int:
         UsageError: what is asked for does not go together.
     """
     if options.device is not None and (options.all or options.only):
-        raise UsageError("--all and --only list devices, and one is named")
+        raise UsageError("--all and --only list devices; they cannot be used with one device")
     interval_s = read_interval(options.interval)
     if options.watch and options.json:
-        raise UsageError("--watch is for people, --json for programs")
+        raise UsageError("--watch and --json exclude each other")
     view = fleet.FleetView()
     if options.watch:
         watch(lambda: _lines(_look(options, view)), interval_s, "covey fleet")

@@ -256,7 +256,7 @@ def _confirm_going(
         LocalError: it is this device, or the person does not agree.
     """
     if target == device.node.identity.signing_public:
-        raise LocalError("that is this device", hint="covey group leave")
+        raise LocalError("that is this device", hint="to leave the group: covey group leave")
     confirm(
         f"{verb} {groups.labels_in(device, manifest).named(target)} from group {manifest.group_id.hex()[:8]}?",
         options.yes,
@@ -274,7 +274,7 @@ def _profile(options: argparse.Namespace) -> None:
     """Change what is named, then show it; where nothing is named, what the group is called and this device's record."""
     of_group = any(each is not None for each in (options.title, options.description, options.avatar))
     if of_group and (options.device or options.label is not None or options.capability):
-        raise UsageError("a member and the group are changed one after the other", hint="two commands")
+        raise UsageError("a member's profile and the group's cannot be changed together", hint="use two commands")
     if of_group:
         _describe(options)
         return
@@ -304,7 +304,7 @@ def _leave(options: argparse.Namespace) -> None:
         if options.other is None:
             left = [device.pick_group(options.group)]
         elif options.group is not None:
-            raise UsageError("--with means groups by who is in them", hint="either --with or --group")
+            raise UsageError("--with and --group exclude each other", hint="give one of them")
         else:
             left = groups.groups_with(device, options.other)
         names = ", ".join(each.group_id.hex()[:8] for each in left)

@@ -80,7 +80,7 @@ def _log(options: argparse.Namespace) -> None:
     if options.since:
         since_us = max(0, time.time_ns() // 1_000 - read_us("--since", options.since, _LONGEST_US))
     if options.last < 0:
-        raise UsageError(f"--last: {options.last} is less than nothing", hint="--last 20 shows the last twenty")
+        raise UsageError(f"--last: {options.last} is negative", hint="for example --last 20")
     query = HistoryQuery(options.group, options.type or "", options.author or "", since_us, options.last)
     with device_api(options) as device:
         for each in device.history(query, follow=options.follow):
@@ -184,7 +184,9 @@ def _checkpoint(device: Device, options: argparse.Namespace) -> None:
 def _delete(device: Device, options: argparse.Namespace) -> None:
     days = device.config.history.keep_days
     if options.keep is None and not days:
-        raise UsageError("how much is to be kept?", hint="--keep 30d, or covey config set history.keep_days 30")
+        raise UsageError(
+            "no age is given", hint="for example --keep 30d; or set one for good: covey config set history.keep_days 30"
+        )
     kept_us = keep_us(days) if options.keep is None else read_us("--keep", options.keep, _LONGEST_US)
     found = forget(device, device.pick_group(options.group), kept_us)
     if options.json:

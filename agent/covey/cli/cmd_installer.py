@@ -66,6 +66,7 @@ def _program(option: str, text: str) -> list[str]:
         raise UsageError(f"{option}: {error}") from error
     if words and not words[0].startswith("/"):
         raise UsageError(
-            f"{option}: '{words[0]}' is no program's whole path", hint=f"{option} /usr/local/bin/pump-reload"
+            f"{option}: '{words[0]}' is not a program's absolute path",
+            hint=f"for example {option} /usr/local/bin/pump-reload",
         )
     return words

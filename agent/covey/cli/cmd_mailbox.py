@@ -93,6 +93,7 @@ def _hand_over(options: argparse.Namespace) -> int:
         found = hand_over(device, options.device, options.wait)
         if not (found.handed_over or found.open):
             raise LocalError(
-                "nothing waits" + (f" for '{options.device}'" if options.device else ""), hint="covey status"
+                "nothing waits" + (f" for '{options.device}'" if options.device else ""),
+                hint="'covey status' shows what waits, and for which devices",
             )
         return report_handed_over(device, found, as_json=options.json)

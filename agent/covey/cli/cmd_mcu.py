@@ -127,7 +127,10 @@ def _stats(device: Device, options: argparse.Namespace) -> None:
         print_json([to_json(board) for board in known])
         return
     if not known:
-        raise LocalError("no board has been seen", hint="'covey mcu scan' lists ports; the agent opens bridge.ports")
+        raise LocalError(
+            "the agent has seen no board yet",
+            hint="'covey mcu scan' lists ports; bridge.ports says which of them the agent opens",
+        )
     for board in known:
         print(f"board    {labelled_name(board.board, board.label) or 'has not said who it is'}")
         print(f"port     {board.port}: {_state(board)}, {board.seconds} s ago")
@@ -189,8 +192,8 @@ def _compare(board: Board) -> None:
     """
     if not sys.stdin.isatty():
         raise UsageError(
-            f"a person must compare the board's fingerprint: {board.fingerprint}",
-            hint="--fingerprint FINGERPRINT, or --yes",
+            f"compare the board's fingerprint before it is added: {board.fingerprint}",
+            hint="then run the command with --fingerprint FINGERPRINT, or with --yes",
         )
     _introduce(board, sys.stderr)
     ask("is it the one that 'covey mcu flash' showed for this board?")

@@ -118,8 +118,8 @@ def _send(options: argparse.Namespace) -> int:
 def _send_ephemeral(content: bytes, options: argparse.Namespace) -> int:
     if options.to or options.expires or options.key or options.hand_over or options.wait is not None:
         raise UsageError(
-            "--ephemeral goes to all who are there, once",
-            hint="without --to, --expires, --key, --hand-over and --wait",
+            "--ephemeral sends once to all devices that are online",
+            hint="leave out --to, --expires, --key, --hand-over and --wait",
         )
     with device_api(options) as device:
         recipients = device.send_ephemeral(content, options.group)
@@ -258,7 +258,7 @@ def _quarantine(options: argparse.Namespace) -> int:
     with open_device(options) as device:
         if options.number is None:
             if options.retry or options.delete:
-                raise UsageError("which message?", hint="covey message quarantine lists their numbers")
+                raise UsageError("no message is given", hint="'covey message quarantine' lists their numbers")
             _show(options, [quarantine.about(device, each) for each in device.store.quarantine.entries()])
             return 0
         held = quarantine.pick_held(device, options.number)

@@ -126,23 +126,26 @@ def _secrets(names: list[str], files: dict[str, str]) -> dict[str, str]:
     for name in names:
         if "=" in name:
             raise UsageError(
-                "a secret on the command line stands in the list of processes and in the shell's history",
-                hint=f"--secret {name.partition('=')[0][:64]}, to be asked for it; or --secret-from NAME=FILE",
+                "a secret on the command line is visible in the process list and in the shell's history",
+                hint=f"--secret {name.partition('=')[0][:64]} asks for it; --secret-from NAME=FILE reads it from "
+                "a file",
             )
     if len({*names, *files}) < len(names) + len(files):
-        raise UsageError("a secret is given twice", hint="--secret NAME or --secret-from NAME=FILE, once for each")
+        raise UsageError(
+            "a secret is given twice", hint="give each secret once, with --secret NAME or --secret-from NAME=FILE"
+        )
     found = {name: read_secret(file) for name, file in files.items()}
     if names and not sys.stdin.isatty():
         lines = one_line_less(read_text_file("-")).split("\n")
         if len(lines) != len(names):
             wrong = f"stdin has {len(lines)} lines for {len(names)} secrets"
-            raise UsageError(wrong, hint="one line for each --secret")
+            raise UsageError(wrong, hint="give one line for each --secret")
         found.update((name, line.removesuffix("\r")) for name, line in zip(names, lines, strict=True))
     else:
         found.update((name, read_secret(None, name)) for name in names)
     for name, value in found.items():
         if not value:
-            raise UsageError(f"{name}: an empty value is no secret")
+            raise UsageError(f"{name}: a secret must not be empty")
     return found
 
 
@@ -203,14 +206,16 @@ def _show(device: Device, options: argparse.Namespace) -> int:
     found = command_reports.command_report(device, manifest, options.id)
     if not isinstance(found, CommandReport):
         if options.wait or options.output is not None:
-            raise UsageError(f"{found.id[:8]} is no command", hint="'covey setting diff' shows what became of settings")
+            raise UsageError(
+                f"{found.id[:8]} is not a command", hint="'covey setting diff' shows the results of settings"
+            )
         if options.json:
             print_json(to_json(found))
         else:
             show_order(found)
         return 0
     if found.outcomes["elsewhere"] and options.wait:
-        raise LocalError(f"nothing comes to this device: {whom_results_go_to(found)}")
+        raise LocalError(f"devices do not report to this device: {whom_results_go_to(found)}")
     if options.wait:
         return wait_for_devices(
             device,

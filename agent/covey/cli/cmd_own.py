@@ -118,7 +118,7 @@ def _link(device: Device, options: argparse.Namespace) -> int:
 def _retire(device: Device, options: argparse.Namespace) -> None:
     member = pick_member(own.personal_group(device), options.device)
     if member.keys.signing_public == device.node.identity.signing_public:
-        raise LocalError("that is this device", hint="'covey own retire' on another one, which goes on")
+        raise LocalError("that is this device", hint="run 'covey own retire' on a device that you keep")
     name = labelled_name(member.name, member.label)
     confirm(f"take {name} out of your own devices, and of all groups?", options.yes)
     found = own.retire(device, member.keys.signing_public)
@@ -154,7 +154,7 @@ def _groups(device: Device, options: argparse.Namespace) -> None:
 
 def _preference(device: Device, options: argparse.Namespace) -> None:
     if options.unset and (options.name is None or options.value is not None):
-        raise UsageError("--unset takes a name, and no value", hint="covey own preference --unset NAME")
+        raise UsageError("--unset takes a name without a value", hint="covey own preference --unset NAME")
     if options.value is not None or options.unset:
         said = own.set_preference(device, options.name, options.value, options.group)
         if options.json:

@@ -80,5 +80,5 @@ def _source(name: str) -> BinaryIO:
 def _whole(source: BinaryIO) -> bytes:
     content = source.read(MAXIMUM_PUBLISH_BYTES + 1)
     if len(content) > MAXIMUM_PUBLISH_BYTES:
-        raise UsageError("with --key at most 2 MiB", hint="in parts, each with a key of its own")
+        raise UsageError("input with --key must not exceed 2 MiB", hint="publish it in parts, each with its own key")
     return content

@@ -142,14 +142,14 @@ def _seen_within_us(text: str) -> int | None:
     if how == "heard" and within:
         return read_us("--health heard", within, _LONGEST_US, _MINUTE_US)
     if text not in {"heard", "reported"}:
-        raise UsageError(f"--health: '{text[:32]}' is no sign of health", hint="--health heard:10m")
+        raise UsageError(f"--health: '{text[:32]}' is not a health check", hint="for example --health heard:10m")
     return None if text == "heard" else 0
 
 
 def _percent(text: str) -> int:
     digits = text.removesuffix("%")
     if not digits.isascii() or not digits.isdecimal() or len(digits) > 3 or int(digits) > 100:
-        raise UsageError(f"--stop-at: '{text[:32]}' is no percentage", hint="--stop-at 2%")
+        raise UsageError(f"--stop-at: '{text[:32]}' is not a percentage", hint="for example --stop-at 2%")
     return int(digits)
 
 
@@ -231,9 +231,9 @@ def _hint(found: Release) -> str:
         case "awaits agreement":
             return _agreement(found)
         case "stopped":
-            return f"it goes on in spite of these with 'covey release resume {found.id[:8]} --accept-failures'"
+            return f"to continue despite these failures: covey release resume {found.id[:8]} --accept-failures"
         case "paused":
-            return f"it goes on with 'covey release resume {found.id[:8]}'"
+            return f"to continue: covey release resume {found.id[:8]}"
     return ""
 
 

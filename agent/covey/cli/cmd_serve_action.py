@@ -22,7 +22,9 @@ def run(options: argparse.Namespace) -> int:
 
     runtime = os.environ.get("RUNTIME_DIRECTORY")
     if runtime is None:
-        raise UsageError("systemd starts this", hint="sudo systemctl enable --now covey-action.socket")
+        raise UsageError(
+            "systemd starts this program, not a person", hint="sudo systemctl enable --now covey-action.socket"
+        )
     with socket.socket(fileno=0) as channel:
         serve_machine(channel, Path(runtime), options.unit)
     return 0

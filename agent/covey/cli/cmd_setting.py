@@ -79,12 +79,12 @@ def add_arguments(parser: Parser) -> None:
 
 def _set(device: Device, options: argparse.Namespace) -> int:
     if options.value not in {None, "-"} and options.file is not None:
-        raise UsageError("a value is given once", hint="VALUE, or --from FILE")
+        raise UsageError("VALUE and --from exclude each other", hint="give one of them")
     if options.secret:
         return _set_secret(device, options)
     file = options.file or ("-" if options.value == "-" else None)
     if file is None and options.value is None:
-        raise UsageError("there is no value", hint="covey setting set SETTING VALUE, or --from FILE")
+        raise UsageError("no value is given", hint="covey setting set SETTING VALUE, or --from FILE")
     text = options.value if file is None else one_line_less(read_text_file(file))
     return _give(device, options, setting_orders.read_value(options.setting, text))
 
@@ -92,8 +92,8 @@ def _set(device: Device, options: argparse.Namespace) -> int:
 def _set_secret(device: Device, options: argparse.Namespace) -> int:
     if options.value not in {None, "-"}:
         raise UsageError(
-            "a secret on the command line stands in the list of processes and in the shell's history",
-            hint="leave it out to be asked for it, or give it by --from FILE, or - for stdin",
+            "a secret on the command line is visible in the process list and in the shell's history",
+            hint="leave it out, and the command asks for it; or give --from FILE, or --from - for stdin",
         )
     seconds_to_wait(wait=options.wait, timeout=options.timeout)
     secret = read_secret("-" if options.value == "-" else options.file)
@@ -186,7 +186,7 @@ def _check_beginning(name: str) -> None:
     if not name.startswith(APPLICATION_PREFIX) and not any(key.startswith(name) for key in known):
         near = nearest(name, (*_ACTIONS, *settings()), 1)
         raise UsageError(
-            f"'{printable(name)}' is no setting, nor the beginning of one",
+            f"'{printable(name)}' is not a setting, nor the beginning of one",
             hint=f"did you mean '{near[0]}'?" if near else "'covey config list' shows all",
         )
 

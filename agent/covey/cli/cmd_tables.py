@@ -132,6 +132,6 @@ def _become(words: list[str]) -> None:
 def _check_installed() -> None:
     if any(find_spec(package) is None for package in ("covey_ingest", "pyarrow")):
         raise ConfigurationError(
-            "what reads and writes tables is not installed here",
-            hint="in a virtual environment, from Covey's sources: python -m pip install '.[tables]'",
+            "the packages that read and write tables are not installed",
+            hint="in a virtual environment, in the folder of Covey's sources: python -m pip install '.[tables]'",
         )

@@ -45,6 +45,6 @@ def note_result(device: Device, group: str | None, intent: Operation, what: str)
 def unnoted(error: Exception) -> ConfigurationError:
     """Return what to say where there is nobody to sign a note."""
     return ConfigurationError(
-        f"what is deleted is noted in a group's history, and that cannot be done here: {error}",
-        hint="on a machine with a device in a group, say which by --group; or leave the note out by --no-note",
+        f"the deletion cannot be noted in a group's history: {error}",
+        hint="run it on a device in a group and choose the group with --group; or delete without a note: --no-note",
     )

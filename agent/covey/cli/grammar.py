@@ -143,7 +143,7 @@ class Parser(argparse.ArgumentParser):
     def _refuse(self, word: str) -> NoReturn:
         name = word.partition("=")[0]
         if not name.startswith("-") or name in {"-", "--"}:
-            raise UsageError(f"{self.prog}: '{word}' is one word too many", hint=f"{self.prog} --help")
+            raise UsageError(f"{self.prog}: '{word}' is one argument too many", hint=f"{self.prog} --help")
         others = self.actions or self.siblings
         owners = sorted({each.prog for each in others.values() if name in each._option_string_actions})  # noqa: SLF001
         hint = f"{name} is an option of '{owners[0]}'" if owners else ""
@@ -233,7 +233,9 @@ class _Once(argparse.Action):
         """
         given = f"{self.dest}_given"
         if hasattr(namespace, given):
-            raise UsageError(f"{option_string} was given twice", hint=f"names go together: {option_string} one,two")
+            raise UsageError(
+                f"{option_string} was given twice", hint=f"give several names at once: {option_string} one,two"
+            )
         setattr(namespace, given, True)
         setattr(namespace, self.dest, values)
 

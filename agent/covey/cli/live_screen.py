@@ -46,7 +46,9 @@ def watch(look: Look, interval_s: float, otherwise: str) -> None:
     try:
         curses.wrapper(lambda screen: _live(screen, look, interval_s))
     except curses.error as error:
-        raise UsageError(f"this terminal cannot be drawn on: {error}", hint=f"is TERM right? {otherwise}") from error
+        raise UsageError(
+            f"this terminal cannot show a live screen: {error}", hint=f"check TERM; {otherwise}"
+        ) from error
 
 
 def _live(screen: curses.window, look: Look, interval_s: float) -> None:

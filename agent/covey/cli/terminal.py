@@ -63,7 +63,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("this cannot be undone", hint="--yes does it without asking")
+        raise UsageError("this cannot be undone, and there is no terminal to ask", hint="--yes confirms it")
     ask(question)
 
 
@@ -90,7 +90,7 @@ def read_secret(file: str | None, what: str = "value") -> str:
 
     secret = getpass.getpass(f"{what}: ")
     if secret != getpass.getpass("once more: "):
-        raise UsageError("these are two values")
+        raise UsageError("the two values differ")
     return secret
 
 
@@ -110,9 +110,10 @@ def read_text_file(name: str) -> str:
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is no text") from error
+        raise UsageError(f"{name} is not text") from error
     if not text.strip():
         raise UsageError(
-            f"{'stdin' if name == '-' else name} is empty", hint="nothing was changed; name the file that has it"
+            f"{'stdin' if name == '-' else name} is empty",
+            hint="nothing was changed; name a file that contains the value",
         )
     return text

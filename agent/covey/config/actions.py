@@ -115,7 +115,9 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
     arguments = _arguments(content.get("arguments", {}), where)
     stdin = _take(content, "input", where, _is_input, f"a text of at most {MAXIMUM_ACTION_INPUT_BYTES:,} bytes", "")
     if stdin and argv[0] in {AGENT, COVEY}:
-        raise ConfigurationError(f"{where}: {argv[0]} reads no input", hint="a program of your own does, by its path")
+        raise ConfigurationError(
+            f"{where}: {argv[0]} cannot read input", hint="use your own program, with its absolute path"
+        )
     used = {found for word in (*argv, stdin) for found in PLACEHOLDER.findall(word)}
     if used != {*arguments}:
         odd = min(used ^ {*arguments})
@@ -141,17 +143,17 @@ def _trial_us(content: Mapping[str, Any], where: str) -> int | None:
         return None
     table = content["installer"]
     if not isinstance(table, dict):
-        raise ConfigurationError(f"{where}: [installer] is a table", hint=_HINT)
+        raise ConfigurationError(f"{where}: [installer] must be a table", hint=_HINT)
     _check_keys(table, _INSTALLER, f"{where}: [installer]")
     for key in ("arguments", "idempotent", "input", "unit"):
         if key in content:
-            raise ConfigurationError(f"{where}: an installer has no {key}: what it is given and does is laid down")
+            raise ConfigurationError(f"{where}: an installer must not set {key}")
     return _whole(table, "trial_seconds", f"{where}: [installer]", 600, MAXIMUM_TRIAL_SECONDS) * 1_000_000
 
 
 def _rights(content: object, where: str) -> UnitRights:
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{where} is a table", hint=_HINT)
+        raise ConfigurationError(f"{where} must be a table", hint=_HINT)
     _check_keys(content, _RIGHTS, where)
 
     def some(key: str, shape: re.Pattern[str], what: str) -> tuple[str, ...]:
@@ -185,7 +187,7 @@ def is_action_name(name: str) -> bool:
 def _check_name(name: str, maximum: int, where: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > maximum:
         raise ConfigurationError(
-            f"{where}: a name is at most {maximum} small letters and digits, with _ and - between them"
+            f"{where}: a name must be at most {maximum} lower-case letters and digits, with _ and - between them"
         )
 
 
@@ -194,7 +196,7 @@ def _check_keys(content: Mapping[str, Any], known: tuple[str, ...], where: str) 
         if key not in known:
             near = nearest(key, known, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-            raise ConfigurationError(f"{where}: {key} is nothing that is known here", hint=hint)
+            raise ConfigurationError(f"{where}: {key} is unknown", hint=hint)
 
 
 def _take(
@@ -238,7 +240,7 @@ def _are_texts(values: list[Any]) -> bool:
 
 def _arguments(content: object, where: str) -> dict[str, Shape]:
     if not isinstance(content, dict) or not all(isinstance(each, dict) for each in content.values()):
-        raise ConfigurationError(f"{where}: arguments are tables, [arguments.NAME]", hint=_HINT)
+        raise ConfigurationError(f"{where}: arguments must be tables, [arguments.NAME]", hint=_HINT)
     if len(content) > MAXIMUM_ARGUMENTS:
         raise ConfigurationError(f"{where}: more than {MAXIMUM_ARGUMENTS} arguments")
     for name in content:

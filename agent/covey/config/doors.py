@@ -131,10 +131,12 @@ def read_doors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[DoorEnt
     for where, table in tables:
         entry = _entry(table, where)
         if entry.name in found:
-            raise ConfigurationError(f"{where}: there are two doors named {entry.name}", hint="give each its own")
+            raise ConfigurationError(f"{where}: two doors are named {entry.name}", hint="give each its own name")
         found[entry.name] = entry
     if len(found) > MAXIMUM_DOORS:
-        raise ConfigurationError(f"there are more than {MAXIMUM_DOORS} doors", hint="let a receiver pass readings on")
+        raise ConfigurationError(
+            f"there are more than {MAXIMUM_DOORS} doors", hint="have one receiver pass readings on to others"
+        )
     return tuple(found.values())
 
 
@@ -142,14 +144,14 @@ def _entry(table: Mapping[str, Any], where: str) -> DoorEntry:
     name, kind = table.get("name"), table.get("kind")
     if not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise ConfigurationError(
-            f"{where}: [[door]]: name must be at most 32 small letters and digits, with _ and - between them",
+            f"{where}: [[door]]: name must be at most 32 lower-case letters and digits, with _ and - between them",
             hint=_HINT,
         )
     where = f"{where}: door {name}"
     known = KINDS.get(kind) if isinstance(kind, str) else None
     if known is None and not (isinstance(kind, str) and kind in packaged_kinds(DOORS)):
         raise ConfigurationError(
-            f"{where}: kind must be one of {', '.join(KINDS)}, or one of a package that is installed", hint=_HINT
+            f"{where}: kind must be one of {', '.join(KINDS)}, or one of an installed package", hint=_HINT
         )
     about_all = {key: value for key, value in table.items() if key in Common.__dataclass_fields__}
     own = {key: value for key, value in table.items() if key not in {"name", "kind", *about_all}}

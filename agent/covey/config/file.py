@@ -74,7 +74,9 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise ConfigurationError(f"{path} does not exist", hint="run 'covey init' first, or name --state") from error
+        raise ConfigurationError(
+            f"{path} does not exist", hint="restore it from a backup, or create an empty file in its place"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from error
 
@@ -112,7 +114,9 @@ def sensor_tables(text: str, where: str) -> list[dict[str, Any]]:
     """
     found = _content(text, where).get(SENSORS, [])
     if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
-        raise ConfigurationError(f"{where}: sensors are tables, [[sensor]]", hint="docs/how-to/sensors.md has examples")
+        raise ConfigurationError(
+            f"{where}: sensors must be tables, [[sensor]]", hint="docs/how-to/sensors.md has examples"
+        )
     return found
 
 
@@ -124,7 +128,7 @@ def door_tables(text: str, where: str) -> list[dict[str, Any]]:
     """
     found = _content(text, where).get(DOORS, [])
     if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
-        raise ConfigurationError(f"{where}: doors are tables, [[door]]", hint="docs/how-to/collect.md has examples")
+        raise ConfigurationError(f"{where}: doors must be tables, [[door]]", hint="docs/how-to/collect.md has examples")
     return found
 
 
@@ -148,7 +152,7 @@ def _variable(name: str) -> Setting | None:
         return known.get(name)
     if re.search("PASSWORD|SECRET|KEY", name):
         raise ConfigurationError(
-            f"${name} is not a setting: secrets never stand in the environment",
+            f"${name} is not a setting: Covey reads no secrets from the environment",
             hint="covey relay set --password-file FILE, or systemd's LoadCredential=covey.relay-password",
         )
     near = nearest(name, known, 1)

@@ -58,7 +58,7 @@ def packaged_kind(group: str, name: str, expected: type[AnyKind]) -> AnyKind | N
     for each in entry_points(group=group, name=name):
         found = each.load()
         if not isinstance(found, expected):
-            raise TypeError(f"{each.value} is no {expected.__name__}")
+            raise TypeError(f"{each.value} is not a {expected.__name__}")
         return found
     return None
 

@@ -113,7 +113,7 @@ class Topic:
         levels = self.topic.split("/")
         hashes = "#" in self.topic and (self.topic.count("#") > 1 or levels[-1] != "#")
         if not self.topic or "\0" in self.topic or hashes or any("+" in each and each != "+" for each in levels):
-            raise ValueError(f"topic {self.topic!r} must be a filter of MQTT: + for one level, # for all that follow")
+            raise ValueError(f"topic {self.topic!r} must be an MQTT filter: + for one level, # for all levels after it")
 
 
 def _may_be(one: str, other: str) -> bool:
@@ -141,13 +141,13 @@ class Mqtt:
             covered = covers(one.topic, other.topic) or covers(other.topic, one.topic)
             if overlap(one.topic, other.topic) and not covered:
                 raise ValueError(
-                    f"topics {one.topic} and {other.topic} overlap: a message that both match would come twice; "
-                    f"name a topic that covers both, or make two sensors of it"
+                    f"topics {one.topic} and {other.topic} overlap: a message that matches both would be read twice; "
+                    f"use one topic that covers both, or two sensors"
                 )
             if one.may_be_named_as(other):
                 raise ValueError(
                     f"values of {one.topic} ({one.path or 'the payload'}) and {other.topic} "
-                    f'({other.path or "the payload"}) may have one name; give one of them another: name = "..."'
+                    f'({other.path or "the payload"}) may get the same name; give one of them another: name = "..."'
                 )
 
 
@@ -192,11 +192,11 @@ class Register:
         if not self.name:
             raise ValueError("name is missing")
         if self.bits and self.meaning != "bool":
-            raise ValueError(f"{self.name}: a place of table {self.table} is a bool, not {self.type}")
+            raise ValueError(f"{self.name}: an entry of table {self.table} is a bool, not {self.type}")
         if self.meaning == "bool" and self.scale != 1:
-            raise ValueError(f"{self.name}: a bool has no scale")
+            raise ValueError(f"{self.name}: a bool cannot have a scale")
         if self.address + self.size > 65_536:
-            raise ValueError(f"{self.name}: {self.type} at {self.address} ends behind the last register, 65535")
+            raise ValueError(f"{self.name}: {self.type} at {self.address} ends after the last register, 65535")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,10 +318,12 @@ def read_sensors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[Senso
     for where, table in tables:
         entry = _entry(table, where)
         if entry.name in found:
-            raise ConfigurationError(f"{where}: there are two sensors named {entry.name}", hint="give each its own")
+            raise ConfigurationError(f"{where}: two sensors are named {entry.name}", hint="give each its own name")
         found[entry.name] = entry
     if len(found) > MAXIMUM_SENSORS:
-        raise ConfigurationError(f"there are more than {MAXIMUM_SENSORS} sensors", hint="one entry may read several")
+        raise ConfigurationError(
+            f"there are more than {MAXIMUM_SENSORS} sensors", hint="one entry can read several values"
+        )
     return tuple(found.values())
 
 
@@ -329,12 +331,14 @@ def _entry(table: Mapping[str, Any], where: str) -> SensorEntry:
     name, kind = table.get("name"), table.get("kind")
     if not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise ConfigurationError(
-            f"{where}: [[sensor]]: name must be at most 32 small letters and digits, with _ and - between them",
+            f"{where}: [[sensor]]: name must be at most 32 lower-case letters and digits, with _ and - between them",
             hint=_HINT,
         )
     where = f"{where}: sensor {name}"
     if not (isinstance(kind, str) and _NAME.fullmatch(kind)):
-        raise ConfigurationError(f"{where}: kind must be one of {', '.join(KINDS)}, or an installed one's", hint=_HINT)
+        raise ConfigurationError(
+            f"{where}: kind must be one of {', '.join(KINDS)}, or one of an installed package", hint=_HINT
+        )
     known = KINDS.get(kind)
     often, least = (known.interval_seconds, known.least_interval_seconds) if known else (_OFTEN, 0.0)
     about = {"meaning": "time between two looks at it", "example": 10.0, "unit": "s", "choices": ()}

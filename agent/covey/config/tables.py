@@ -45,7 +45,7 @@ def table_of(schema: type, table: object, where: str, beside: tuple[str, ...] = 
         if key not in known:
             near = nearest(key, known, 1)
             found = f"did you mean '{near[0]}'?" if near else f"known: {', '.join((*beside, *known))}"
-            raise ConfigurationError(f"{where}: {key} is nothing that is known here", hint=found)
+            raise ConfigurationError(f"{where}: {key} is unknown", hint=found)
     values = {key: value_of(about, table.get(key), f"{where}: {key}") for key, about in known.items() if about}
     for key in table.keys() - values.keys():
         entries = get_args(get_type_hints(schema)[key])[0]

@@ -177,14 +177,14 @@ def read_labels(path: Path) -> dict[str, str]:
         return {str(each["key"]): str(each["label"]) for each in found["devices"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigurationError(
-            f"{path} does not say what devices are called", hint="covey fleet --json > FILE, on a collector"
+            f"{path} does not list the devices' labels", hint="write it on a collector: covey fleet --json > FILE"
         ) from error
 
 
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError("not between 0 and a day")
+        raise argparse.ArgumentTypeError("give 0 to 86400 seconds")
     return seconds
 
 
@@ -200,7 +200,7 @@ def _tables(text: str) -> str:
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,14}", text, re.ASCII):
-        raise argparse.ArgumentTypeError("a number, from 1")
+        raise argparse.ArgumentTypeError("give a number from 1")
     return int(text)
 
 
@@ -223,18 +223,18 @@ def _window(words: str) -> int | None:
 def read_days(words: str) -> int:
     """Return a number of days of a command line. Raises ArgumentTypeError."""
     if not re.fullmatch(r"[1-9][0-9]{0,4}", words, re.ASCII):
-        raise argparse.ArgumentTypeError("a number of days, from 1 to 99999")
+        raise argparse.ArgumentTypeError("give a number of days from 1 to 99999")
     return int(words)
 
 
 def read_one_author(words: str) -> str:
     """Return the beginning of a device's key, in hex, of a command line. Raises ArgumentTypeError."""
     if not words:
-        raise argparse.ArgumentTypeError("the beginning of a device's key, in hex; not of everybody's")
+        raise argparse.ArgumentTypeError("give the beginning of a device's key in hex, at least one digit")
     return _author(words)
 
 
 def _author(words: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{0,64}", words):
-        raise argparse.ArgumentTypeError("the beginning of a device's key, in hex")
+        raise argparse.ArgumentTypeError("give the beginning of a device's key, in hex")
     return words.lower()

@@ -68,7 +68,7 @@ class Secret:
         return "Secret(...)"
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret is not copied or pickled")
+        raise TypeError("a secret must not be copied or pickled")
 
 
 def wipe(content: bytearray) -> None:
@@ -88,7 +88,7 @@ class NoiseKey:
     def of(cls, secret: bytes | bytearray, retired_at_us: int = 0) -> NoiseKey:
         """Derive the pair from 32 secret bytes (RFC 7748 section 5)."""
         if len(secret) != 32:
-            raise MalformedError("a noise secret has 32 bytes")
+            raise MalformedError("a noise secret must have 32 bytes")
         kept = Secret(secret)
         return cls(NoisePublic(scalar_base(kept.reveal())), kept, retired_at_us)
 
@@ -144,7 +144,7 @@ class Identity:
     def with_noise(cls, signing_seed: bytes | bytearray, noise: tuple[NoiseKey, ...]) -> Identity:
         """Derive the signing key pair from its 32-byte seed."""
         if len(signing_seed) != 32:
-            raise MalformedError("a signing seed has 32 bytes")
+            raise MalformedError("a signing seed must have 32 bytes")
         signing_public, signing_secret = bindings.crypto_sign_seed_keypair(bytes(signing_seed))
         return cls(DeviceKey(signing_public), NoiseKeys(noise), Secret(signing_secret))
 
@@ -202,11 +202,11 @@ def verify_exactly(content: bytes, signature: bytes, signing_public: DeviceKey) 
         SignatureError: as for `verify`.
     """
     if len(signature) != SIGNATURE_BYTES:  # libsodium would take the content's first bytes for the rest
-        raise SignatureError("a signature has 64 bytes")
+        raise SignatureError("a signature must have 64 bytes")
     try:
         bindings.crypto_sign_open(signature + content, signing_public)
     except (CryptoError, ValueError, TypeError) as error:
-        raise SignatureError("signature does not verify") from error
+        raise SignatureError("the signature does not verify") from error
 
 
 def box_seal(plaintext: bytes, nonce: bytes, recipient_public: bytes, sender_secret: bytes) -> bytes:
@@ -306,7 +306,7 @@ def hkdf_sha256(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
         LimitError: more than 255 blocks of 32 bytes, which the RFC forbids.
     """
     if length > 255 * 32:
-        raise LimitError("HKDF-SHA-256 gives at most 8,160 bytes")
+        raise LimitError("HKDF-SHA-256 yields at most 8,160 bytes")
     pseudorandom_key = hmac.digest(salt or bytes(32), secret, "sha256")
     output = block = b""
     counter = 1
@@ -354,7 +354,7 @@ def aead_open_into(plaintext: Any, sealed: Any, size: int, associated: bytes, no
             to, ffi.NULL, ffi.NULL, content, size, associated, len(associated), nonce, key
         )
     if refused:
-        raise DecryptionError("a file that does not open")
+        raise DecryptionError("the file does not open")
 
 
 @cache

@@ -112,15 +112,15 @@ def key_from_text(kind: str, text: str) -> bytes:
     """
     prefix = f"covey-{kind}-"
     if not text.startswith(prefix):
-        raise MalformedError(f"not a key that begins with {prefix}")
+        raise MalformedError(f"a key must begin with {prefix}")
     characters = text[len(prefix) :].upper()
     try:
         content = base64.b32decode(characters + "=" * (-len(characters) % 8))
     except ValueError as error:
-        raise MalformedError("a key with letters that are none of base32") from error
+        raise MalformedError("the key contains characters outside base32") from error
     public, check = content[:KEY_BYTES], content[KEY_BYTES:]
     if len(public) != KEY_BYTES or check != _key_check(kind, public) or text.lower() != key_text(kind, public):
-        raise MalformedError("a mistyped key")
+        raise MalformedError("the key is mistyped: its checksum does not match")
     return public
 
 

@@ -217,7 +217,9 @@ class Node:
         if len(content) > (
             MAXIMUM_BOARD_BLOB_BYTES if any(each.is_board for each in recipients) else MAXIMUM_BLOB_BYTES
         ):
-            raise LocalError(f"a blob has at most {MAXIMUM_BLOB_BYTES} bytes, for a board {MAXIMUM_BOARD_BLOB_BYTES}")
+            raise LocalError(
+                f"a blob must have at most {MAXIMUM_BLOB_BYTES} bytes, for a board {MAXIMUM_BOARD_BLOB_BYTES}"
+            )
         for recipient in recipients:
             key = recipient.keys.signing_public
             self._queue.queue(key, MessageType.BLOB, group_id, content, now, lifetime_us=lifetime_us)
@@ -235,7 +237,7 @@ class Node:
             body = Forward(recipient, envelope).to_wire()
             self._queue.queue_telemetry(recipient, MessageType.FORWARD, group.group_id, body, now)
         elif not self._receiver.receive_from(recipient, envelope, now):
-            raise OutboxFullError("there is no room for a board's message")
+            raise OutboxFullError("the outbox has no room for a board's message")
         self._records.counters.count("forwarded_envelopes")
 
     def hand_to_boards(self, now: Now) -> None:

@@ -54,4 +54,4 @@ class Pake:
         try:
             return bytes(self._exchange.finish(self._other.value + element))
         except Exception as error:  # hostile bytes make the package raise bare exceptions of its own
-            raise MalformedError("an element that is none") from error
+            raise MalformedError("not a valid group element") from error

@@ -63,7 +63,7 @@ def whole_key(beginning: str, authors: Callable[[], list[str]]) -> str:
     if len(found) != 1:
         raise ConfigurationError(
             f"{len(found)} devices in these tables have a key that begins with {beginning!r}",
-            hint="give the whole key: `author` in the table devices",
+            hint="give the whole key: column author of the table devices",
         )
     return found[0]
 
@@ -130,7 +130,9 @@ def _note(location: TableLocation, noted: Callable[[Deletions], Deletions]) -> N
     try:
         location.store.replace(deletions.NAME, noted(before).to_bytes(), content)
     except ConflictError as error:
-        raise StorageError(f"somebody else has replaced {where}", hint="say it again: one at a time") from error
+        raise StorageError(
+            f"another process replaced {where}", hint="run only one deletion at a time; try again"
+        ) from error
 
 
 def _count(location: TableLocation, name: str, due: Due) -> int:

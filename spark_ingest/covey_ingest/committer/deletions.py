@@ -58,7 +58,7 @@ class Deletions:
         if len(authors) > DELETED_AUTHORS:
             raise ConfigurationError(
                 f"more than {DELETED_AUTHORS} devices were deleted from these tables",
-                hint="fill new tables from the vault, and begin with an empty deletions.json",
+                hint="fill new tables from the vault, starting with an empty deletions.json",
             )
         return replace(self, authors=authors)
 
@@ -81,14 +81,14 @@ class Deletions:
         try:
             found = json.loads(content)
             if found["layout"] != _LAYOUT:
-                raise ConfigurationError(f"a newer Covey has written {path}", hint="upgrade covey here")
+                raise ConfigurationError(f"a newer Covey wrote {path}", hint="upgrade Covey on this machine")
             authors = {str(author): int(until_us) for author, until_us in found["authors"].items()}
             for author in authors:
                 from_hex(author, KEY_BYTES)
             return cls(authors, int(found["kept_since"]))
         except (RemoteError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigurationError(
-                f"{path} is damaged", hint="restore it: without it what was deleted would come back"
+                f"{path} is damaged", hint="restore it from a backup: without it, deleted readings would come back"
             ) from error
 
     def admitted(self, messages: pa.RecordBatch) -> pa.RecordBatch:

@@ -106,7 +106,7 @@ class DeltaLog:
         with self._storage_errors():
             table = self._table(name)
             if table is None:
-                raise StorageError(f"there is no log at {self._location.uri(name)} any more")
+                raise StorageError(f"the log at {self._location.uri(name)} is gone")
             self._check_writer(table)
             return table
 
@@ -264,8 +264,8 @@ class DeltaLog:
         found = table.transaction_version(self._ingest + WRITER)
         if found is not None and found > self._run:
             raise ConfigurationError(
-                f"another engine has begun to write the tables at {self._location.name}",
-                hint="one at a time: let that one run, or stop it and start this one again",
+                f"another engine has started to write the tables at {self._location.name}",
+                hint="run only one: keep that one, or stop it and restart this one",
             )
 
     def _commit(self, name: str, actions: list[Action], named: CommitProperties) -> None:

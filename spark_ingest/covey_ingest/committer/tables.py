@@ -295,8 +295,8 @@ class Tables:
         """Read from the tables what was committed after the state (rule 3)."""
         if self.done < state:
             raise ConfigurationError(
-                f"the logs at {self.location.name} are older than the state next to them",
-                hint="delete the folder state/ there: it is made again from the tables",
+                f"the table logs at {self.location.name} are older than the state next to them",
+                hint="delete the folder state/ there; Covey rebuilds it from the tables",
             )
         if self.done < 0:
             return
@@ -378,14 +378,15 @@ def _locked(location: TableLocation) -> Iterator[None]:
     except OSError as error:
         raise ConfigurationError(
             f"the tables at {root} cannot be written: {error.strerror}",
-            hint="give a folder that this user may write to",
+            hint="choose a folder that this user can write to",
         ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigurationError(
-                f"another engine is writing the tables at {root}", hint="stop it, or name other tables"
+                f"another engine is writing the tables at {root}",
+                hint="stop that engine, or choose another folder for tables",
             ) from None
         for left in root.glob(f"{SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)

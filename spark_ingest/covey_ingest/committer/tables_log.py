@@ -168,8 +168,8 @@ class TablesLog:
                 if noted is not None:
                     return dict(json.loads(noted))
         raise ConfigurationError(
-            f"the log at {self._location.uri('readings')} no longer says up to where the vault is in the tables",
-            hint="fill tables at another prefix from the vault: it holds all of it",
+            f"the log at {self._location.uri('readings')} no longer says how much of the vault the tables contain",
+            hint="fill new tables at another prefix: the vault still has all readings",
         )
 
 
@@ -177,12 +177,12 @@ def _begun(location: TableLocation, vault_ids: Sequence[VaultId] | None) -> tupl
     """Return whose tables they are, and the number of this run of it; vaults that are new to them join (`binding`)."""
     found = location.store.get(MARK, _MARK_BYTES)
     if found is None and not location.store.is_empty():
-        raise ConfigurationError(f"{location.name} is not empty", hint="give the tables a prefix of their own")
+        raise ConfigurationError(f"{location.name} is not empty", hint="choose a prefix used by nothing else")
     named = [vault_id.hex() for vault_id in vault_ids or ()]
     binding, run = (Binding(uuid4().hex, (named[0],)), 0) if found is None else _read_mark(location.name, found)
     if vault_ids is not None and {*binding.vaults}.isdisjoint(named):
         raise ConfigurationError(
-            f"the tables at {location.name} were filled from another vault", hint="give this one a prefix of its own"
+            f"the tables at {location.name} were filled from another vault", hint="choose another prefix for this vault"
         )
     binding = Binding(binding.ingest, tuple(dict.fromkeys([*binding.vaults, *named])))
     try:
@@ -199,7 +199,7 @@ def _mark(binding: Binding, run: int) -> bytes:
 
 def _another(url: str) -> ConfigurationError:
     return ConfigurationError(
-        f"another engine has begun to write the tables at {url}", hint="one at a time: stop it, and start again"
+        f"another engine has started to write the tables at {url}", hint="run only one: stop it, then restart this one"
     )
 
 
@@ -207,12 +207,12 @@ def _read_mark(url: str, content: bytes) -> tuple[Binding, int]:
     try:
         mark = json.loads(content)
         if mark["layout"] != _LAYOUT:
-            raise ConfigurationError(f"a newer Covey has written the tables at {url}", hint="upgrade covey here")
+            raise ConfigurationError(f"a newer Covey wrote the tables at {url}", hint="upgrade Covey on this machine")
         binding = Binding(str(mark["ingest"]), tuple(map(str, mark["vaults"])))
         return binding, int(mark["run"]) if binding.home else 0
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ConfigurationError(
-            f"{url}/{MARK} is damaged", hint="restore it: it says whose tables these are"
+            f"{url}/{MARK} is damaged", hint="restore it from a backup: it names the vault of these tables"
         ) from error
 
 

@@ -63,7 +63,7 @@ def fetch(location: TableLocation, root: Path) -> tuple[int, dict[str, Any]]:
         offset = json.loads((root / _OFFSET).read_bytes())
     except (zipfile.BadZipFile, ValueError, FileNotFoundError) as error:
         raise StorageError(
-            f"{location.name}/{found[-1]} is damaged", hint="delete it: it is made anew from the tables"
+            f"{location.name}/{found[-1]} is damaged", hint="delete it; Covey rebuilds it from the tables"
         ) from error
     packed.unlink()
     return int(found[-1].removeprefix(f"{_FOLDER}/").partition("-")[0]), dict(offset)

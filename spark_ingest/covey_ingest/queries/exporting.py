@@ -25,7 +25,7 @@ def export(name: str, table: str, folder: Path) -> int:
 
     found = open_table(tables_at(name), table)
     if found is None:
-        raise ConfigurationError(f"there is no table {table} at {name}", hint="name one of those in docs: readings, …")
+        raise ConfigurationError(f"{name} has no table {table}", hint="name a documented table, such as readings")
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise ConfigurationError(f"{folder} is not empty", hint="name a folder that does not exist yet")

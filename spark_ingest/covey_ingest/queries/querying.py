@@ -114,7 +114,7 @@ def _query_errors(location: TableLocation) -> Iterator[None]:
     except (duckdb.IOException, duckdb.HTTPException) as error:
         raise StorageError(
             f"the tables at {location.name} cannot be read: {_first_line(error)}",
-            hint="if an engine has just replaced a file, ask again",
+            hint="if an engine has just replaced a file, try again",
         ) from error
     except duckdb.Error as error:
         raise QueryError(_first_line(error), hint='covey tables query TABLES "SHOW TABLES" lists the tables') from error

@@ -67,7 +67,7 @@ def _columns(asked: StructType) -> pa.Schema:
     fields = []
     for field in asked:
         if field.name not in own.names:
-            raise ConfigurationError(f"no column {field.name}", hint=f"the columns are {', '.join(own.names)}")
+            raise ConfigurationError(f"the source has no column {field.name}", hint=f"columns: {', '.join(own.names)}")
         known, kind = own[field.name], MESSAGE_SCHEMA.field(field.name).type
         same = field.dataType == known.dataType
         if isinstance(field.dataType, ArrayType) and isinstance(known.dataType, ArrayType):
@@ -114,7 +114,7 @@ class CoveySource(DataSource):
         _spare_imports()
         options = SourceOptions.parse(self.options)
         if options.offsets[1] is not None:
-            raise ConfigurationError("endingOffsets is for read, not for readStream", hint="leave it out")
+            raise ConfigurationError("endingOffsets works only with read, not with readStream", hint="leave it out")
         return VaultStreamReader(options, _columns(schema))
 
 

@@ -70,9 +70,8 @@ class Stages:
 def unserved() -> TransientError:
     """Return the error for a query whose stages are not served."""
     return TransientError(
-        f"no executor has taken a task of the query's for {UNSERVED_S_MAX / 60:.0f} minutes",
-        hint="has the cluster workers with room for it, and does its master know it? start it again: it goes on where "
-        "it stopped",
+        f"no executor took a task of this query for {UNSERVED_S_MAX / 60:.0f} minutes",
+        hint="check that the cluster has free workers; then restart the query: it continues where it stopped",
     )
 
 
@@ -90,7 +89,7 @@ class LateWorkerError(TransientError):
 def stopped(cause: Exception) -> TransientError:
     """Return the error for a query that ended by `cause`."""
     kind = LateWorkerError if _LATE_WORKER in str(cause) else TransientError
-    return kind(f"the query stopped: {_first_cause(cause)}", hint="start it again: it goes on where it stopped")
+    return kind(f"the query stopped: {_first_cause(cause)}", hint="restart it: it continues where it stopped")
 
 
 def _first_cause(error: Exception) -> str:

@@ -47,7 +47,9 @@ class _Table:
     def at(cls, place: str) -> _Table:
         root, _, name = place.rstrip("/").rpartition("/")
         if not root or not name:
-            raise ConfigurationError(f"{place!r} names no table", hint="load('/srv/tables/readings')")
+            raise ConfigurationError(
+                f"{place!r} does not name a table", hint="for example load('/srv/tables/readings')"
+            )
         return cls(root, name)
 
     @property
@@ -63,7 +65,7 @@ class _Table:
         table = open_table(self.location, self.name)
         if table is None:
             raise ConfigurationError(
-                f"there is no table {self.name} at {self.root}", hint="name one that 'covey tables run' has written"
+                f"{self.root} has no table {self.name}", hint="name one that 'covey tables run' has written"
             )
         return table
 

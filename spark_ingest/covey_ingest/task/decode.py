@@ -78,10 +78,10 @@ def _check_sums(differences: npt.NDArray[np.signedinteger[Any]], columns: Sequen
     for row, column in zip(differences, columns, strict=True):
         sums = np.cumsum(row, dtype=np.float64) + column.first
         if np.abs(sums).max() >= _MAY_WRAP:
-            raise MalformedError("column: a sum beyond 62 bits")
+            raise MalformedError("column: a sum exceeds 62 bits")
         exact = np.cumsum(row, dtype=np.int64) + column.first
         if exact.max() >= _BEYOND or exact.min() <= -_BEYOND:
-            raise MalformedError("column: a sum beyond 62 bits")
+            raise MalformedError("column: a sum exceeds 62 bits")
 
 
 def batch_values(batches: Sequence[Batch]) -> Values:
@@ -101,7 +101,7 @@ def batch_values(batches: Sequence[Batch]) -> Values:
     if counts[Kind.FLOAT]:
         numbers[:, whole:] = _floats([batch.floats for batch in batches])
         if not np.isfinite(numbers[:, whole:]).all():
-            raise MalformedError("a float that is not finite")
+            raise MalformedError("a float is not finite")
     truths = numbers[:, decimals:whole]
     np.not_equal(truths, 0.0, out=truths)
     texts = counts[Kind.TEXT]

@@ -81,7 +81,7 @@ def ordered(operation: Operation) -> Row:
         RemoteError: malformed, or no order.
     """
     if operation.kind not in ORDER_KINDS:
-        raise MalformedError(f"an operation of kind {operation.kind} has no place in a vault: a newer Covey?")
+        raise MalformedError(f"a vault cannot contain operations of kind {operation.kind}: a newer Covey?")
     row = read_body(operation).order_row()
     if row.get("value") is not None:
         row["value"] = json.dumps(row["value"], ensure_ascii=False)
@@ -144,5 +144,5 @@ def _json(value: Scalar | None) -> str | None:
 
 def _time(time_us: int) -> int:
     if time_us >= _CALENDAR_ENDS_US:
-        raise MalformedError("a clock beyond the year 9999")
+        raise MalformedError("the operation's clock is after the year 9999")
     return time_us

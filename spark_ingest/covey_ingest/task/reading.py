@@ -43,7 +43,7 @@ def work_rows(
         try:
             for entry, content in reader.contents(work.node, planned):
                 if content is None:
-                    raise MissingObjectError("the vault manifest lists this segment; it is not there")
+                    raise MissingObjectError("the vault lacks a segment that its manifest lists")
                 key = reader.key_for(work.node, content)
                 opened = open_whole(key, NodeId(bytes.fromhex(work.node)), entry, content)
                 records = [record for part in opened.parts for record in part.records]
@@ -52,9 +52,7 @@ def work_rows(
                     yield from erased_rows(origin, opened, entry.number, wanted)
         except (RemoteError, StorageError) as error:
             if isinstance(error, MissingObjectError | StorageError) and not reader.nodes():
-                raise StorageError(
-                    "the vault is empty, and was not a moment ago", hint="is its disk mounted?"
-                ) from error
+                raise StorageError("the vault became empty", hint="check that its disk is mounted") from error
             passed_over = True
             yield quarantine_rows(wanted, origin, error.code, str(error), span)
     if work.reread and not passed_over:

@@ -157,7 +157,7 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
     scalars = {**common, "record": record.index, "received_at": None}
     try:
         if record.received_at_us >= _CALENDAR_ENDS_US:
-            raise MalformedError("the collector's clock is beyond the year 9999")
+            raise MalformedError("the collector's clock is after the year 9999")
         scalars["received_at"] = record.received_at_us
         if record_kind(record.message) is not RecordKind.MESSAGE:
             for row in list(_beside_messages(record, verify)):
@@ -181,7 +181,7 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
                 whose = {"author": author, "kind": kind.value, "reported": reported}
                 rows.add(row | whose, len(reported.get("output", b"")))
         else:
-            raise MalformedError(f"a {message.type.name} message has no place in a vault")
+            raise MalformedError(f"a vault cannot contain {message.type.name} messages")
     except RemoteError as error:
         rows.add(scalars | _failure(error))
 

@@ -73,7 +73,7 @@ def wall_times(clock: ClockReading, times: Integers, received_at_us: int) -> tup
         if not times.size or (walls.min() >= HISTORY_FROM_US and walls.max() <= until_us):
             return walls, _QUALITIES[clock.kind]
     if not arrival_known:
-        raise MalformedError("neither the device nor the collector knew the time")
+        raise MalformedError("neither device nor collector knew the time")
     anchor = max(clock.wall_us, int(times.max())) if asserted and times.size else clock.monotonic_us
     return _by_arrival(times, anchor, received_at_us), TimeQuality.ARRIVAL
 

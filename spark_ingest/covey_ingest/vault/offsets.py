@@ -282,8 +282,8 @@ def _promised(reader: VaultListing, node: str, position: Position) -> VaultManif
 
 def _broken_promise(node: str, trouble: Trouble) -> StorageError:
     return StorageError(
-        f"a planned micro-batch needs what the manifest of node {node} listed, which is no good now ({trouble.code})",
-        hint="bring the vault's store back to its newest state, then start the ingest again",
+        f"a planned micro-batch needs the earlier manifest of node {node}, which is no longer valid ({trouble.code})",
+        hint="restore the vault's newest state, then restart the ingest",
     )
 
 

@@ -90,8 +90,8 @@ class Vaults:
             prefix = "" if vault_id == home else vault_id
             if prefix in self._places:
                 raise ConfigurationError(
-                    f"{self._places[prefix].vault} and {place.vault} are one vault ({vault_id})",
-                    hint="name one of them: a mirror holds what its vault holds",
+                    f"{self._places[prefix].vault} and {place.vault} are the same vault ({vault_id})",
+                    hint="give only one of them: a mirror has the same content",
                 )
             self._places[prefix], self._readers[prefix] = place, reader
 
@@ -160,7 +160,7 @@ class Vaults:
         if found is None:
             raise StorageError(
                 f"a planned micro-batch reads the vault {self._prefix(name) or 'that these tables began with'}",
-                hint="name that vault, too, until the micro-batch is written",
+                hint="give that vault too, until the micro-batch is written",
             )
         return found
 

@@ -100,10 +100,10 @@ def test_a_file_is_installed_and_confirmed_or_taken_back(site: Site, old: bytes 
 def test_a_failing_hook_fails_the_step_and_a_failing_check_keeps_the_old(site: Site) -> None:
     site.hold(_OLD)
     site.broken.touch()
-    with pytest.raises(LocalError, match="ended with 1"):
+    with pytest.raises(LocalError, match="exited with code 1"):
         site.install()
     assert site.installer.confirm() == 1
-    with pytest.raises(LocalError, match="ended with 1"):
+    with pytest.raises(LocalError, match="exited with code 1"):
         site.installer.roll_back()
     assert site.content() == _OLD
     site.broken.unlink()

@@ -81,7 +81,7 @@ def test_a_webhook_that_answers_byte_by_byte_holds_up_no_other_wake(
         caller.wake(_DEVICE, _NAME, WakeHook(Hook.WEBHOOK, f"{address}wake"))
         wait_until(lambda: bool(posted))
     (line,) = said
-    assert line.startswith("device 00010203 shed was not woken: 127.0.0.1 is not reached: ")
+    assert line.startswith("device 00010203 shed was not woken: 127.0.0.1 cannot be reached: ")
 
 
 @pytest.mark.processes

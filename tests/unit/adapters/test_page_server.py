@@ -209,5 +209,5 @@ def test_what_cannot_be_served_is_said(serve: Callable[..., PageServer], tmp_pat
     page = serve()
     with pytest.raises(ConfigurationError, match="cannot listen on"):
         PageServer(Listen("127.0.0.1", page.port), tmp_path, {}, {}, {}, lambda _: None)
-    with pytest.raises(ConfigurationError, match="no usable certificate"):
+    with pytest.raises(ConfigurationError, match="not a usable certificate"):
         serve(certificate=tmp_path / "index.html")

@@ -316,11 +316,11 @@ def test_what_cannot_be_built_leaves_nothing_on_the_disk_and_says_why(
 ) -> None:
     slots, first, package = site
     for content, free, said in (
-        (package[:-40], SLOT_FREE_BYTES, "it is neither a wheel nor a zip of wheels"),
+        (package[:-40], SLOT_FREE_BYTES, "the release is neither a wheel nor a zip of wheels"),
         (
             _zipped({"covey-2.0-py3-none-any.whl": b"no"}),
             SLOT_FREE_BYTES,
-            "it cannot be installed",
+            "the release cannot be installed",
         ),
         (package, 1 << 60, "no room for a slot of"),
     ):

@@ -9,7 +9,7 @@ import pytest
 from covey.adapters import state_folder
 from covey.adapters.state_folder import StateFolder
 from covey.config.schema import Config
-from covey.errors import StorageError
+from covey.errors import ConfigurationError, StorageError
 
 
 @pytest.mark.parametrize("crash_after", range(9))
@@ -41,3 +41,36 @@ def test_a_crash_half_way_changes_nothing(
     assert not (folder.path / "relay.password").exists()
     assert not (folder.path / "state.sqlite").exists()
     assert folder.identity() == after
+
+
+@pytest.mark.parametrize("asked", ["identity", "settings", "doors"])
+def test_who_has_no_device_of_their_own_is_led_to_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """As a member of the agent's group, whose own state folder is empty; `covey init` would make a second device."""
+    (tmp_path / "system").mkdir()
+    monkeypatch.setattr("covey.adapters.state_path.SYSTEM_STATE", tmp_path / "system")
+    folder = StateFolder.at(tmp_path / "home")
+    ask = {"identity": folder.identity, "settings": folder.configuration.config, "doors": folder.configuration.doors}
+    with pytest.raises(ConfigurationError, match=f"the device of this machine is in {tmp_path / 'system'}") as refused:
+        ask[asked]()
+    assert refused.value.hint.startswith("run the command with sudo")
+    assert "covey init" not in refused.value.hint
+
+
+def test_without_a_device_on_the_machine_one_is_made_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.adapters.state_path.SYSTEM_STATE", tmp_path / "nowhere")
+    with pytest.raises(ConfigurationError, match=f"there is no device in {tmp_path / 'home'}$") as refused:
+        StateFolder.at(tmp_path / "home").configuration.config()
+    assert "covey init" in refused.value.hint
+
+
+def test_a_lost_configuration_is_no_lost_device(tmp_path: Path) -> None:
+    folder = StateFolder.at(tmp_path / "state")
+    folder.create({})
+    folder.configuration.path.unlink()
+    with pytest.raises(ConfigurationError, match=r"config\.toml does not exist$") as refused:
+        folder.configuration.config()
+    folder.configuration.path.touch()  # as the hint says
+    assert "create an empty file" in refused.value.hint
+    assert folder.configuration.config() == Config()

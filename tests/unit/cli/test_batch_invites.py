@@ -92,14 +92,14 @@ def test_one_is_taken_back_by_its_label_or_id_and_all_at_once(hub: Here, files: 
 def test_what_is_no_use_is_refused_and_leaves_nothing(hub: Here, files: Path, tmp_path: Path) -> None:
     names = tmp_path / "names"
     names.write_text("one\none\n")
-    assert "is there already" in refused(hub, "--labels", str(names), "-o", str(files))
+    assert "already exists" in refused(hub, "--labels", str(names), "-o", str(files))
     assert "no folder" in refused(hub, "--batch", "2")
     assert "takes 1 to" in refused(hub, "--batch", "0", "-o", str(files))
     assert "takes 1 to" in refused(hub, "--batch", str(MAXIMUM_PREPARED_INVITES + 1), "-o", str(files))
     assert "out of bounds" in refused(hub, "--batch", "2", "-o", str(files), "--valid", "91d")
-    assert "says how many" in refused(hub, "--batch", "2", "--labels", str(names), "-o", str(files))
+    assert "exclude each other" in refused(hub, "--batch", "2", "--labels", str(names), "-o", str(files))
     names.write_text("x" * 65)
-    assert "is no label" in refused(hub, "--labels", str(names), "-o", str(files))
+    assert "is not a label" in refused(hub, "--labels", str(names), "-o", str(files))
     assert not files.exists()
     gone = tmp_path / "gone" / "passwords"
     gone.parent.mkdir()
@@ -156,8 +156,8 @@ def test_an_invite_file_names_the_operators_and_the_actions_they_may_order(
         (("--command", "read-now"), "--command has no effect with an invite without"),
         (("--list", "--no-wait"), "--no-wait has no effect with --list"),
         (("--cancel", "--capability", "collector"), "--capability has no effect with --cancel"),
-        (("--batch", "1", "-o", "x", "--command", "no name"), "is no action's name"),
-        (("--batch", "1", "-o", "x", "--command", "read-now", "--operator", "none"), "nobody is to order"),
+        (("--batch", "1", "-o", "x", "--command", "no name"), "is not an action name"),
+        (("--batch", "1", "-o", "x", "--command", "read-now", "--operator", "none"), "no operator is named"),
     ],
 )
 def test_an_option_without_effect_is_a_mistake(hub: Here, words: tuple[str, ...], said: str) -> None:

@@ -148,7 +148,7 @@ def test_of_a_large_fleet_the_first_devices_stand_there_and_the_others_are_count
         assert "more:" not in shown
         assert [each for each in ("itself", "unknown") if each in shown] == [listed] * bool(listed)
         assert [each["presence"] for each in hub.json("fleet", "--only", kind)["devices"]] == [listed] * bool(listed)
-    assert "one is named" in hub.fails("fleet", "lee", "--all", code=2)
+    assert "cannot be used with one device" in hub.fails("fleet", "lee", "--all", code=2)
 
 
 @pytest.mark.slow

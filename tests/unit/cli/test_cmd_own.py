@@ -82,7 +82,7 @@ def test_preferences(laptop: Here) -> None:  # accepts: 003.61
         (("k" * 65, "dark"), "at most 64 bytes"),
         (("", "dark"), "needs a name"),
         (("--unset",), "--unset takes a name"),
-        (("muted", "yes", "--group", "ff"), "0 groups of yours match"),
+        (("muted", "yes", "--group", "ff"), "0 of your groups match"),
     ],
 )
 def test_a_preference_that_is_none(laptop: Here, words: tuple[str, ...], said: str) -> None:

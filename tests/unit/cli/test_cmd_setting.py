@@ -82,10 +82,10 @@ def _agent_runs(here: Here, fails_with: str = "") -> None:
         (("sensors.enabled", "7"), 1, "must be true or false"),
         (("nonsense", "7"), 1, "'covey config list' shows all"),
         (("telemetry.batch_secs", "7"), 1, "did you mean 'telemetry.batch_seconds'?"),
-        (("app.Mode", "eco"), 1, "no name of a program's setting"),
+        (("app.Mode", "eco"), 1, "not a valid name for a program's setting"),
         (("app.mode", "eco", "--for", "label:nobody"), 2, "no device of the group has the label"),
-        (("app.mode", "eco", "--for", "ffffffff"), 2, "is no device of the group"),
-        (("app.mode", "eco", "--for", "kim", "--for", "ann"), 2, "names go together: --for one,two"),
+        (("app.mode", "eco", "--for", "ffffffff"), 2, "is not a device of the group"),
+        (("app.mode", "eco", "--for", "kim", "--for", "ann"), 2, "give several names at once: --for one,two"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[str, ...], code: int, said: str) -> None:
@@ -95,7 +95,7 @@ def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[st
 
 @pytest.mark.slow
 def test_what_nobody_has_set_is_not_taken_back(kim: Here) -> None:
-    assert "nobody has set app.mode for all" in kim.fails("setting", "unset", "app.mode", code=1)
+    assert "no operator has set app.mode for all" in kim.fails("setting", "unset", "app.mode", code=1)
     assert kim.json("setting", "history", "app.mode") == []
     kim.ok("setting", "set", "app.mode", "eco")
     for _ in range(2):  # of two operators who take it back, neither is wrong
@@ -110,7 +110,7 @@ def test_a_word_that_is_no_setting_is_taken_for_no_setting(kim: Here) -> None:
 
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
-    assert "no operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)
+    assert "not an operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)
     StateFolder.at(kim.state).configuration.change({"operations.operators": ("covey-sign-nonsense",)})
     assert "operations.operators" in kim.fails("setting", "set", "app.mode", "eco", code=78)
 
@@ -139,7 +139,7 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
 
 def test_what_is_secret_does_not_become_open_by_mistake(kim: Here) -> None:
     kim.ok("setting", "set", "app.token", "--secret", feed="hunter2")
-    assert "is a secret so far" in kim.fails("setting", "set", "app.token", "hunter3", code=1)
+    assert "is a secret, and" in kim.fails("setting", "set", "app.token", "hunter3", code=1)
     kim.ok("setting", "unset", "app.token")
     kim.ok("setting", "set", "app.token", "hunter3")
 
@@ -147,13 +147,13 @@ def test_what_is_secret_does_not_become_open_by_mistake(kim: Here) -> None:
 @pytest.mark.parametrize(
     ("words", "feed", "code", "said"),
     [
-        (("app.token", "hunter2", "--secret"), "", 2, "list of processes"),
+        (("app.token", "hunter2", "--secret"), "", 2, "process list"),
         (("telemetry.batch_seconds", "--secret"), "5", 1, "only a program's own setting can be secret"),
         (("app.token", "--secret"), "\n", 2, "stdin is empty"),
-        (("app.token", "--secret"), "x" * 12_285, 1, "a secret has at most"),
+        (("app.token", "--secret"), "x" * 12_285, 1, "a secret must have at most"),
         (("app.token", "--secret", "--for", "label:nobody"), "hunter2", 2, "no device of the group"),
-        (("app.token",), "", 2, "there is no value"),
-        (("app.token", "eco", "--from", "-"), "", 2, "given once"),
+        (("app.token",), "", 2, "no value is given"),
+        (("app.token", "eco", "--from", "-"), "", 2, "exclude each other"),
     ],
 )
 def test_a_mistake_with_a_secret(kim: Here, words: tuple[str, ...], feed: str, code: int, said: str) -> None:

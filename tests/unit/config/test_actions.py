@@ -57,7 +57,7 @@ def test_an_argument_is_on_the_command_line_or_in_the_input() -> None:
 
 @pytest.mark.parametrize("first", ["covey", "agent"])
 def test_covey_itself_reads_nothing(first: str) -> None:
-    assert "reads no input" in _refused(f'summary = "a"\nargv = ["{first}", "restart"]\ninput = "a"')
+    assert "cannot read input" in _refused(f'summary = "a"\nargv = ["{first}", "restart"]\ninput = "a"')
 
 
 def test_without_more_an_action_has_bounds_and_is_not_repeated() -> None:
@@ -107,7 +107,7 @@ def test_the_first_word_may_mean_covey_or_the_agent(first: str) -> None:
         (_CHOICE, "choice = []", _NO_SHAPE),
         (_CHOICE, "choice = [1]", _NO_SHAPE),
         (_CHOICE, 'choices = ["a"]', "did you mean 'choice'"),
-        (_CHOICE, 'pattern = "(a+)+"', "nothing that is known"),
+        (_CHOICE, 'pattern = "(a+)+"', "is unknown"),
         (_INTEGER, "integer = [2, 1]", _NO_SHAPE),
         (_INTEGER, "integer = [false, true]", _NO_SHAPE),
         (_INTEGER, 'integer = [1, 2]\ncharacters = "a"', _NO_SHAPE),
@@ -117,7 +117,7 @@ def test_the_first_word_may_mean_covey_or_the_agent(first: str) -> None:
         (_TEXT, 'text = 0\ncharacters = "a"', _NO_SHAPE),
         (_TEXT, 'text = true\ncharacters = "a"', _NO_SHAPE),
         (_TEXT, f'{_TEXT}\ndash = "yes"', _NO_SHAPE),
-        ("[arguments.unit]", "[arguments.Unit]", "a name is"),
+        ("[arguments.unit]", "[arguments.Unit]", "a name must be"),
     ],
 )
 def test_a_mistake_is_named(before: str, after: str, says: str) -> None:
@@ -126,7 +126,7 @@ def test_a_mistake_is_named(before: str, after: str, says: str) -> None:
 
 
 def test_a_file_has_an_actions_name_and_is_toml() -> None:
-    assert "a name is" in _refused(_WHOLE, "Restart Service")
+    assert "a name must be" in _refused(_WHOLE, "Restart Service")
     assert "restart-service.toml" in _refused("argv = [")
 
 

@@ -28,8 +28,8 @@ def test_a_door_is_a_name_a_kind_and_a_url() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"name": "Cloud/+"}, "small letters"),
-        ({"name": 7}, "small letters"),
+        ({"name": "Cloud/+"}, "lower-case letters"),
+        ({"name": 7}, "lower-case letters"),
         ({"kind": "carrier-pigeon"}, "kind must be one of"),
         ({"url": ""}, "url is missing"),
         ({"url": "htp://x"}, "url must begin with http:// or https://"),
@@ -38,7 +38,7 @@ def test_a_door_is_a_name_a_kind_and_a_url() -> None:
         ({"start": "yesterday"}, "must be one of: new, all"),
         ({"backlog_seconds": 0}, "between 1 and"),
         ({"interval_seconds": float("nan")}, "between 0.1 and"),
-        ({"secrets_file": "x"}, "secrets_file is nothing"),
+        ({"secrets_file": "x"}, "secrets_file is unknown"),
         ({"token_file": ["x"]}, "must be text"),
     ],
 )
@@ -65,12 +65,12 @@ def test_each_kind_has_keys_of_its_own() -> None:
     assert entry.options == HomeAssistant(url="mqtts://covey@hub.local", password_file="home.password")
     (entry,) = _read({"name": "metrics", "kind": "otlp", "url": "http://localhost:4318"})
     assert entry.options == Otlp(url="http://localhost:4318")
-    with pytest.raises(ConfigurationError, match="token_file is nothing"):
+    with pytest.raises(ConfigurationError, match="token_file is unknown"):
         _read(home | {"token_file": "x"})
 
 
 def test_names_are_taken_once_and_doors_are_few() -> None:
-    with pytest.raises(ConfigurationError, match="two doors named cloud"):
+    with pytest.raises(ConfigurationError, match="two doors are named cloud"):
         _read(_CLOUD, _CLOUD)
     with pytest.raises(ConfigurationError, match=f"more than {MAXIMUM_DOORS} doors"):
         _read(*(_CLOUD | {"name": f"d{n}"} for n in range(MAXIMUM_DOORS + 1)))

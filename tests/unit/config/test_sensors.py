@@ -46,25 +46,25 @@ def test_a_setting_is_changed_beside_sensors() -> None:
         ({"kind": "hwmon"}, "name must be"),
         ({"name": "Board", "kind": "hwmon"}, "name must be"),
         ({"name": "a"}, "kind must be one of"),
-        ({"name": "a", "kind": "hwmon", "chip": []}, "chip is nothing that is known here"),
+        ({"name": "a", "kind": "hwmon", "chip": []}, "chip is unknown"),
         ({"name": "a", "kind": "hwmon", "chips": "nct6775"}, "chips must be a list of texts"),
         ({"name": "a", "kind": "hwmon", "interval_seconds": 0}, "interval_seconds must be between 0.1 and 86400"),
         ({"name": "a", "kind": "hwmon", "interval_seconds": "often"}, "interval_seconds must be a number"),
         ({"name": "a", "kind": "mqtt"}, "topics must have an entry"),
-        ({"name": "a", "kind": "mqtt", "topics": [{"path": "v"}]}, "topics 1: topic '' must be a filter"),
-        ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a/#/b"}]}, "must be a filter of MQTT"),
-        ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a+"}]}, "must be a filter of MQTT"),
+        ({"name": "a", "kind": "mqtt", "topics": [{"path": "v"}]}, "topics 1: topic '' must be an MQTT filter"),
+        ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a/#/b"}]}, "must be an MQTT filter"),
+        ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a+"}]}, "must be an MQTT filter"),
         ({"name": "a", "kind": "mqtt", "topics": [{"topic": "a", "unt": "V"}]}, "did you mean"),
         ({"name": "a", "kind": "mqtt", "url": "http://a", "topics": [{"topic": "a"}]}, "url must be mqtt://"),
         *(
             ({"name": "a", "kind": "mqtt", "topics": topics}, said)
             for topics, said in (
                 ([{"topic": "a/+", "path": "x"}, {"topic": "+/b", "path": "y"}], "a/+ and +/b overlap"),
-                ([{"topic": "a/+", "path": "t"}, {"topic": "b/+", "path": "t"}], "may have one name"),
-                ([{"topic": "a/+", "path": "in.t"}, {"topic": "a/+", "path": "out.t"}], "may have one name"),
-                ([{"topic": "a/#", "path": "t"}, {"topic": "b/+", "path": "t"}], "may have one name"),
-                ([{"topic": "a", "path": "t"}, {"topic": "a", "path": "t"}], "may have one name"),
-                ([{"topic": "a/+"}, {"topic": "b", "name": "level"}], "may have one name"),
+                ([{"topic": "a/+", "path": "t"}, {"topic": "b/+", "path": "t"}], "may get the same name"),
+                ([{"topic": "a/+", "path": "in.t"}, {"topic": "a/+", "path": "out.t"}], "may get the same name"),
+                ([{"topic": "a/#", "path": "t"}, {"topic": "b/+", "path": "t"}], "may get the same name"),
+                ([{"topic": "a", "path": "t"}, {"topic": "a", "path": "t"}], "may get the same name"),
+                ([{"topic": "a/+"}, {"topic": "b", "name": "level"}], "may get the same name"),
             )
         ),
         ({"name": "a", "kind": "modbus"}, "url must be tcp://HOST:PORT or rtu:///dev/ttyUSB0"),
@@ -76,10 +76,10 @@ def test_a_setting_is_changed_beside_sensors() -> None:
                 ([{"address": 0}], "registers 1: name is missing"),
                 ([{"name": "b"}], "registers 1: address must be between 0 and 65535"),
                 ([{"name": "b", "address": 400_001}], "address must be between 0 and 65535"),
-                ([{"name": "b", "address": 65_535, "type": "int32"}], "ends behind the last register"),
+                ([{"name": "b", "address": 65_535, "type": "int32"}], "ends after the last register"),
                 ([{"name": "b", "address": 0, "type": "float"}], "type must be one of"),
                 ([{"name": "b", "address": 0, "table": "coil", "type": "int16"}], "is a bool, not int16"),
-                ([{"name": "b", "address": 0, "type": "bool", "scale": 2}], "a bool has no scale"),
+                ([{"name": "b", "address": 0, "type": "bool", "scale": 2}], "a bool cannot have a scale"),
                 ([{"name": "b", "address": 0, "adress": 1}], "did you mean 'address'?"),
                 ([{"name": "b", "address": 0}, {"name": "b", "address": 1}], "two registers are named b"),
                 ({"name": "b", "address": 0}, "registers must be at most 256 tables"),
@@ -100,7 +100,7 @@ def test_topics_that_another_one_covers_are_read_beside_it() -> None:
 
 
 def test_two_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="two sensors named a"):
+    with pytest.raises(ConfigurationError, match="two sensors are named a"):
         read_sensors([("x.toml", {"name": "a", "kind": "hwmon"}), ("y.toml", {"name": "a", "kind": "iio"})])
 
 
@@ -114,7 +114,7 @@ def test_what_is_no_table_of_sensors_is_refused(tmp_path: Path, text: str) -> No
 def test_a_file_that_others_write_names_no_program(tmp_path: Path) -> None:
     folder = _folder(tmp_path, '[[sensor]]\nname = "a"\nkind = "exec"\ncommand = ["/bin/true"]\n')
     (tmp_path / "config.toml").chmod(0o666)
-    with pytest.raises(ConfigurationError, match="may be written by others"):
+    with pytest.raises(ConfigurationError, match="other users may write"):
         folder.configuration.sensors()
 
 

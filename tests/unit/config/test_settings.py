@@ -77,8 +77,8 @@ def test_the_environment_is_read_by_type(name: str, text: str, value: Value) -> 
         ("COVEY_TELEMETRY_BATCH_READINGS", "many", "must be a whole number"),
         ("COVEY_TELEMETRY_BATCH_SECONDS", "nan", "must be between"),
         ("COVEY_RELAY_URLL", "x", "is not a setting"),
-        ("COVEY_RELAY_PASSWORD", "hunter2", "secrets never stand in the environment"),
-        ("COVEY_VAULT_KEY", "hunter2", "secrets never stand in the environment"),
+        ("COVEY_RELAY_PASSWORD", "hunter2", "Covey reads no secrets from the environment"),
+        ("COVEY_VAULT_KEY", "hunter2", "Covey reads no secrets from the environment"),
     ],
 )
 def test_a_wrong_variable_is_refused_and_its_value_not_shown(name: str, text: str, complaint: str) -> None:

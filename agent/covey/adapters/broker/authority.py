@@ -96,7 +96,8 @@ def authority(settings: BrokerConfig, state: Path) -> Authority | None:
     """
     if settings.password_file and settings.ca_folder:
         raise ConfigurationError(
-            "broker.password_file and broker.ca_folder are two authorities", hint="covey config unset one of them"
+            "broker.password_file and broker.ca_folder are both set; Covey can manage only one of them",
+            hint="covey config unset broker.password_file, or covey config unset broker.ca_folder",
         )
     if settings.ca_folder:
         return fleet_ca().open(state / settings.ca_folder)
@@ -150,7 +151,7 @@ def _signal_broker(pid_file: Path) -> bool:
         return False
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"{pid_file} holds no readable process id", hint="name mosquitto's pid_file"
+            f"{pid_file} holds no readable process id", hint="give the file that pid_file in mosquitto.conf names"
         ) from error
     if runs:
         try:
@@ -159,7 +160,8 @@ def _signal_broker(pid_file: Path) -> bool:
             return False
         except PermissionError as error:
             raise ConfigurationError(
-                f"this user may not signal the broker, process {pid}",
-                hint="name no pid file; let systemd watch the file: covey system-files broker_conf/mosquitto/README.md",
+                f"this user is not allowed to signal the broker (process {pid})",
+                hint="leave out the pid file; let systemd watch the password file: covey system-files "
+                "broker_conf/mosquitto/README.md",
             ) from error
     return runs

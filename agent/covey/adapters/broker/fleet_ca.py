@@ -94,7 +94,9 @@ class FleetCa:
         if not isinstance(key, ec.EllipticCurvePrivateKey) or _public(key.public_key()) != _public(
             certificate.public_key()
         ):
-            raise ConfigurationError(f"ca.key and ca.crt in {folder} do not belong together", hint="restore both")
+            raise ConfigurationError(
+                f"ca.key and ca.crt in {folder} do not match", hint="restore both from the same backup"
+            )
         return cls(folder, certificate, key)
 
     def mint(self, user_name: str) -> str:
@@ -227,7 +229,9 @@ def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.DNSName(name)
     except ValueError as error:
-        raise ConfigurationError(f"'{name}' is no host's name", hint="write it in ASCII, as DNS has it") from error
+        raise ConfigurationError(
+            f"'{name}' is not a host name", hint="write it in ASCII, as in DNS (punycode)"
+        ) from error
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:

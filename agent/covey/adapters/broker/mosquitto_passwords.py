@@ -45,7 +45,7 @@ def check_device_name(user_name: str) -> None:
     """
     if not _DEVICE_NAME.fullmatch(user_name):
         raise UsageError(
-            "a device's user name is its public signing key: 64 lower-case hex digits",
+            "a device's user name must be its public signing key: 64 lower-case hex digits",
             hint="'covey relay' on the device shows it",
         )
 

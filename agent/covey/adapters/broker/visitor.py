@@ -129,7 +129,9 @@ class Visitor:
             return False
 
         if not self._wait(arrived, "deliver a message to its recipient"):
-            raise RelayError("the broker ended a connection that did nothing wrong", hint="its log may say why")
+            raise RelayError(
+                "the broker closed the connection for no visible reason", hint="the broker's log may say why"
+            )
         return found
 
     def listen(self, seconds: float) -> None:
@@ -165,9 +167,11 @@ class Visitor:
         ending = self._connection.ending
         assert ending is not None
         if isinstance(ending.error, ssl.SSLCertVerificationError):
-            raise RelayError(ending.reason, hint="--ca-file FILE")
+            raise RelayError(
+                ending.reason, hint="--ca-file FILE names the authority that signed the broker's certificate"
+            )
         if ending.error is not None and not isinstance(ending.error, ssl.SSLError | ConnectionResetError):
-            raise RelayError(ending.reason, hint="is it the broker's address?")
+            raise RelayError(ending.reason, hint="check the broker's address and port")
         self.refusal = ending.reason
 
     def _answer(self, handle: int) -> int:
@@ -183,7 +187,10 @@ class Visitor:
         deadline = time.monotonic() + (seconds or _ANSWER_S)
         while not condition():
             if time.monotonic() > deadline:
-                raise RelayError(f"the broker does not {what}", hint="is it an MQTT 5 broker, and not too busy?")
+                raise RelayError(
+                    f"the broker does not {what}",
+                    hint="check that it is an MQTT 5 broker and that it is not overloaded",
+                )
             if not self._connection.turn(_LOOK_S):
                 return condition()
         return True

@@ -73,17 +73,17 @@ class HomeAssistantDoor:
         url = web_address(options.url, f"{where}: url", _PORTS)
         assert url.hostname is not None
         if url.path.strip("/") or url.query or url.fragment:
-            raise ConfigurationError(f"{where}: url is a broker's address, and nothing behind it")
+            raise ConfigurationError(f"{where}: url must be a broker's address with nothing after the port")
         if bool(url.username) != bool(options.password_file):
             raise ConfigurationError(
-                f"{where}: a user in url and password_file belong together",
+                f"{where}: url needs a user where password_file is set, and the other way round",
                 hint='url = "mqtts://covey@homeassistant.local", password_file = "home-assistant.password"',
             )
         if options.password_file and url.scheme == "mqtt" and not is_nearby(url.hostname):
-            raise ConfigurationError(f"{where}: beyond private networks a password goes by mqtts:// alone")
+            raise ConfigurationError(f"{where}: outside private networks, a password needs mqtts://")
         prefix = options.discovery_prefix
         if not prefix.isprintable() or set(prefix) & set("+#") or prefix.startswith(("$", "/")) or not prefix:
-            raise ConfigurationError(f"{where}: discovery_prefix is no beginning of a topic")
+            raise ConfigurationError(f"{where}: discovery_prefix is not a valid MQTT topic prefix")
         ca_file = folder / options.ca_file if options.ca_file else None
         context = tls_context(ca_file, allow_tls12=True) if url.scheme == "mqtts" else None
         self._name, self._prefix = name, prefix

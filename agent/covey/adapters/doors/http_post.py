@@ -29,7 +29,7 @@ class HttpPost:
         """
         self._url = web_address(text, f"{where}: url", {"http": 80, "https": 443})
         if token_file and self._url.scheme == "http" and not is_this_machine(self._url):
-            raise ConfigurationError(f"{where}: token_file: a token goes by https:// alone")
+            raise ConfigurationError(f"{where}: token_file: Covey sends a token over https:// only")
         self._path = f"{self._url.path or '/'}{f'?{self._url.query}' if self._url.query else ''}"
         self._token = folder / token_file if token_file else None
         self._context: ssl.SSLContext | None = None
@@ -53,11 +53,11 @@ class HttpPost:
         try:
             answer, content = self._answer(body, headers)
         except (OSError, HTTPException, ValueError) as error:
-            raise DoorError(f"{self._url.hostname} is not reached: {_why(error)}") from None
+            raise DoorError(f"{self._url.hostname} cannot be reached: {_why(error)}") from None
         if not 200 <= answer.status < 300:
             wait = answer.headers.get("Retry-After", "")
             raise DoorError(
-                f"{self._url.hostname} answers {answer.status}",
+                f"{self._url.hostname} answered with HTTP status {answer.status}",
                 refused=answer.status in _NEVER,
                 retry_after_s=float(wait) if wait.isascii() and wait.isdecimal() and len(wait) < 6 else 0.0,
             )
@@ -115,7 +115,7 @@ def secret_text(path: Path) -> str:
     """
     text = read_secret(path, MAXIMUM_DOOR_SECRET_BYTES).decode(errors="replace").strip()
     if not text or not text.isascii() or not text.isprintable():
-        raise ConfigurationError(f"{path} holds no secret: one line of ASCII")
+        raise ConfigurationError(f"{path} must hold a secret: one line of ASCII")
     return text
 
 

@@ -61,7 +61,7 @@ def open_door(entry: DoorEntry, folder: Path) -> Door:
     if isinstance(options, PackagedOptions):
         kind = packaged_kind(DOORS, entry.kind, DoorKind)
         if kind is None:
-            raise ConfigurationError(f"{where}: kind {entry.kind} is in no package that is installed")
+            raise ConfigurationError(f"{where}: no installed package provides kind {entry.kind}")
         options = door_options(kind, options.keys, where)
     assert kind is not None
     door: Door = opener(kind)(DoorOpening(entry.name, options, where, folder))

@@ -86,7 +86,7 @@ class MqttPublisher:
             ending = connection.ending
             if ending is not None and ending.error is not None:
                 raise DoorError(ending.reason)
-            raise DoorError(f"{self._address[0]}: {ending.reason if ending else 'no answer of an MQTT 5 broker'}")
+            raise DoorError(f"{self._address[0]}: {ending.reason if ending else 'no answer from an MQTT 5 broker'}")
 
     def publish(self, publications: list[Publication]) -> None:
         """Publish, as many at a time as the broker takes, and return when it has taken all of it.
@@ -99,7 +99,7 @@ class MqttPublisher:
         self._await(lambda: sent <= self._taken)
         if self._refused:
             self.close()
-            raise DoorError(f"{self._address[0]} refuses a topic: may this account write there?")
+            raise DoorError(f"{self._address[0]} refused a topic: check that this account may publish there")
 
     def _publish(self, publication: Publication) -> int:
         while (connection := self._connection) is not None:
@@ -109,12 +109,14 @@ class MqttPublisher:
                 case int():
                     return handle
                 case PublishRefusal.TOO_LARGE:
-                    raise DoorError(f"{self._address[0]} takes no message as large as {publication.topic} needs")
+                    raise DoorError(
+                        f"{self._address[0]} does not accept a message as large as {publication.topic} needs"
+                    )
                 case PublishRefusal.WINDOW_FULL:
                     self._await(partial(self._has_answered, answers))
                 case _:
                     break
-        raise DoorError(f"{self._address[0]} has ended the connection")
+        raise DoorError(f"{self._address[0]} closed the connection")
 
     def _has_answered(self, before: int) -> bool:
         return len(self._taken) > before
@@ -128,7 +130,7 @@ class MqttPublisher:
         connection = self._connection
         if connection is not None and not self._wait(connection, condition):
             self.close()
-            raise DoorError(f"{self._address[0]} has not taken what was published")
+            raise DoorError(f"{self._address[0]} did not accept the published messages")
 
     def close(self) -> None:
         """Leave without a word, so that the broker publishes the will."""

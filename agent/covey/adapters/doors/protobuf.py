@@ -61,7 +61,7 @@ def read(message: bytes, number: int) -> bytes | int | None:
             size, offset = _size(tag & 7, message, offset)
             value, offset = message[offset : offset + size], offset + size
             if offset > len(message):
-                raise ValueError("a field that ends beyond its message")
+                raise ValueError("a field extends past the end of its message")
         if tag >> 3 == number:
             return value
     return None
@@ -73,7 +73,7 @@ def _size(wire_type: int, message: bytes, offset: int) -> tuple[int, int]:
         return _read_varint(message, offset)
     sizes = {_FIXED_64: 8, _FIXED_32: 4}
     if wire_type not in sizes:
-        raise ValueError("a field of an unknown type")
+        raise ValueError("a field has an unknown type")
     return sizes[wire_type], offset
 
 
@@ -83,4 +83,4 @@ def _read_varint(message: bytes, offset: int) -> tuple[int, int]:
         value |= (octet & 0x7F) << 7 * index
         if octet < 0x80:
             return value, offset + index + 1
-    raise ValueError("a number without an end")
+    raise ValueError("a number is cut off")

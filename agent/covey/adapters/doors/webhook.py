@@ -72,7 +72,7 @@ def _key(path: Path) -> bytes:
     try:
         return base64.b64decode(text.removeprefix(_PREFIX), validate=True)
     except Base64Error:
-        raise ConfigurationError(f"{path}: what follows {_PREFIX} is not base64") from None
+        raise ConfigurationError(f"{path}: the text after {_PREFIX} is not base64") from None
 
 
 def document(batch: DoorBatch) -> dict[str, Any]:

@@ -88,12 +88,12 @@ def read_head(source: io.BufferedIOBase) -> Head | None:
     if not line:
         return None
     if len(line) > _HEAD_BYTES_MAX:
-        raise HeadError(HTTPStatus.REQUEST_URI_TOO_LONG, f"a head has {_HEAD_BYTES_MAX} bytes at most")
+        raise HeadError(HTTPStatus.REQUEST_URI_TOO_LONG, f"a request head must not exceed {_HEAD_BYTES_MAX} bytes")
     found = _REQUEST_LINE.fullmatch(line)
     if found is None:
         raise HeadError(HTTPStatus.BAD_REQUEST, "the request line is malformed")
     if found[3] != b"1":
-        raise HeadError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
+        raise HeadError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "this server speaks HTTP/1.1 only")
     fields = Fields(_fields(source, _HEAD_BYTES_MAX - len(line)))
     closes = fields.has_token("Connection", "close")
     keeps_open = not closes and (found[4] != b"0" or fields.has_token("Connection", "keep-alive"))
@@ -105,7 +105,9 @@ def _fields(source: io.BufferedIOBase, left: int) -> list[tuple[str, str]]:
     while (line := source.readline(left + 1)) not in _EMPTY:
         left -= len(line)
         if left < 0 or len(fields) == _FIELDS_MAX:
-            raise HeadError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a head has {_FIELDS_MAX} fields at most")
+            raise HeadError(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a request head must not exceed {_FIELDS_MAX} fields"
+            )
         found = _FIELD.fullmatch(line)
         if found is None:
             raise HeadError(HTTPStatus.BAD_REQUEST, "the header fields are malformed")

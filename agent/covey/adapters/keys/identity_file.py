@@ -88,7 +88,9 @@ def _stored(content: object, where: Path) -> Secret:
     if isinstance(content, list) and content[:1] == [_PLAIN]:
         _, seed = cbor.record(content, "identity", cbor.uint(255), cbor.octets(32))
         return Secret(seed)
-    raise ConfigurationError(f"{where} was written by a newer Covey, or is damaged")
+    raise ConfigurationError(
+        f"{where} is damaged, or a newer Covey wrote it", hint="restore it from a backup, or upgrade Covey"
+    )
 
 
 def _opened(content: Head, where: Path, passphrase: Callable[[], bytearray]) -> Secret:
@@ -107,7 +109,9 @@ def _opened(content: Head, where: Path, passphrase: Callable[[], bytearray]) -> 
         ARGON2_PASSES_MIN <= passes <= ARGON2_PASSES_MAX
         and ARGON2_MEMORY_KIB_MIN <= memory_kib <= ARGON2_MEMORY_KIB_MAX
     ):
-        raise ConfigurationError(f"{where} asks for {passes} passes over {memory_kib} KiB: less or more than allowed")
+        raise ConfigurationError(
+            f"{where} has key-derivation costs outside the allowed range: {passes} passes over {memory_kib} KiB"
+        )
     typed = passphrase()
     key = crypto.argon2id(typed, salt, passes, memory_kib)
     wipe(typed)
@@ -147,13 +151,15 @@ def read_noise(raw: bytes | bytearray, where: Path, seed: bytes) -> tuple[NoiseK
             cbor.octets_to(MAXIMUM_FILE_BYTES),
         )
         if head[0] != _NOISE_FORMAT:
-            raise ConfigurationError(f"{where} was written by a newer Covey")
+            raise ConfigurationError(f"a newer Covey wrote {where}", hint="upgrade Covey")
         plain = crypto.aead_open(sealed, _NOISE_DOMAIN + cbor.encode(head), head[1], _noise_key(seed))
         rows = cbor.many(_noise_row, RETIRED_NOISE_KEYS + 1)(cbor.decode(plain, MAXIMUM_FILE_BYTES))
     except RemoteError as error:
-        raise ConfigurationError(f"{where} is damaged, or another device's", hint="restore it from a backup") from error
+        raise ConfigurationError(
+            f"{where} is damaged or belongs to another device", hint="restore it from a backup"
+        ) from error
     if not rows:
-        raise ConfigurationError(f"{where} holds no key", hint="restore it from a backup")
+        raise ConfigurationError(f"{where} contains no key", hint="restore it from a backup")
     return tuple(NoiseKey.of(secret, retired_at_us) for secret, retired_at_us in rows)
 
 
@@ -180,19 +186,19 @@ def find_passphrase(file: Path | None, *, twice: bool = False) -> bytearray:
     while found.endswith((b"\r", b"\n")):
         del found[-1:]
     if not 0 < len(found) <= MAXIMUM_PASSPHRASE_BYTES:
-        raise ConfigurationError(f"a passphrase has 1 to {MAXIMUM_PASSPHRASE_BYTES} bytes")
+        raise ConfigurationError(f"a passphrase must have 1 to {MAXIMUM_PASSPHRASE_BYTES} bytes")
     return found
 
 
 def _typed(*, twice: bool) -> bytearray:
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            "this device's key needs a passphrase, and nobody is here to type it",
+            "this device's key needs a passphrase, and there is no terminal to ask for it",
             hint="--passphrase-file FILE, or LoadCredential=covey.passphrase:FILE in the unit",
         )
     import getpass
 
     typed = getpass.getpass("passphrase: ")
     if twice and getpass.getpass("once more: ") != typed:
-        raise UsageError("the two are not the same")
+        raise UsageError("the two passphrases differ")
     return bytearray(typed, "utf-8")

@@ -38,19 +38,18 @@ def read_secret(path: Path, maximum: int) -> bytearray:
         ConfigurationError: it is missing, a link, somebody else's, open to others, or too long; the hint helps.
         StorageError: the disk refused.
     """
-    name = shlex.quote(str(path))
     try:
         status, content = _read_into_buffer(path, maximum)
     except FileNotFoundError as error:
         raise ConfigurationError(
-            f"{path} is missing", hint="name a file that is there, or put it there; 'covey init' makes a device's keys"
+            f"{path} is missing", hint="name an existing file, or restore it; 'covey init' creates a new device's keys"
         ) from error
     except PermissionError as error:
-        raise ConfigurationError(f"{path} may not be read", hint=_owner_hint(name)) from error
+        raise ConfigurationError(f"{path} cannot be read: permission denied", hint=_as_owner(path)) from error
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.EINVAL, errno.ENXIO}:
             raise ConfigurationError(
-                f"{path} is not a regular file", hint="put the file itself in its place"
+                f"{path} is not a regular file", hint="replace it by the file itself, not a link"
             ) from error
         raise storage_error("read", path, error) from error
     _check_private(path, status, "600")
@@ -136,12 +135,12 @@ def private_folder(path: Path) -> None:
         status = path.stat()
     except PermissionError as error:
         raise ConfigurationError(
-            f"{path} may not be made or reached", hint=_owner_hint(shlex.quote(str(path)))
+            f"{path} cannot be created or opened: permission denied", hint=f"{_as_owner(path)}; or name another folder"
         ) from error
     except OSError as error:
         raise storage_error("make", path, error) from error
     if not stat.S_ISDIR(status.st_mode):
-        raise ConfigurationError(f"{path} is not a folder", hint="name another folder, or move the file away")
+        raise ConfigurationError(f"{path} is not a folder", hint="name another folder, or move that file away")
     _check_private(path, status, "700")
 
 
@@ -159,8 +158,12 @@ def _read_into_buffer(path: Path, maximum: int) -> tuple[os.stat_result, bytearr
 def _check_private(path: Path, status: os.stat_result, mode: str) -> None:
     name = shlex.quote(str(path))
     if status.st_uid != os.geteuid():
+        # A file of another user in our own folder was put there by mistake. In any other case its owner's agent needs
+        # it: a file or folder that changed hands would stop that agent.
+        is_ours = stat.S_ISREG(status.st_mode) and path.parent.stat().st_uid == os.geteuid()
         raise ConfigurationError(
-            f"{path} belongs to user {status.st_uid}, and this is user {os.geteuid()}", hint=_owner_hint(name)
+            f"{path} belongs to user {_user(status.st_uid)}, and this command runs as user {_user(os.geteuid())}",
+            hint=f"sudo chown {os.geteuid()} {name}" if is_ours else _as_owner(path),
         )
     if status.st_mode & _SHARED:
         raise ConfigurationError(
@@ -168,5 +171,20 @@ def _check_private(path: Path, status: os.stat_result, mode: str) -> None:
         )
 
 
-def _owner_hint(name: str) -> str:
-    return f"run as the user who owns it, or: chown {os.geteuid()} {name}"
+def _as_owner(path: Path) -> str:
+    for each in (path, *path.parents):
+        try:
+            owner = each.stat().st_uid
+        except OSError:  # missing, or behind a folder that this user may not enter
+            continue
+        return f"run the command as the user who owns {each}: sudo -u {shlex.quote(_user(owner))} covey …"
+    return "run the command as the user who owns it"
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"  # as sudo takes it

@@ -72,8 +72,8 @@ class NoiseKeyFile:
         current, *retired = identity.noise.keys
         if len(retired) >= RETIRED_NOISE_KEYS:
             raise LocalError(
-                f"{RETIRED_NOISE_KEYS} earlier noise keys are still kept",
-                hint="the agent wipes each when all members know; 'covey key show' tells when",
+                f"this device still keeps {RETIRED_NOISE_KEYS} earlier noise keys, the maximum",
+                hint="the agent deletes each once all members have the new key: see 'covey key show'",
             )
         new = NoiseKey.of(secrets.token_bytes(32))
         self._replace(identity, (new, NoiseKey(current.public, current.secret, max(1, now_us)), *retired))

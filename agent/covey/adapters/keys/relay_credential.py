@@ -76,7 +76,7 @@ def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
     names = [each.name for each in found]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigurationError(f"the relay {name} is set twice", hint="covey relay list")
+            raise ConfigurationError(f"the relay {name} is configured twice", hint="covey relay list")
     return found
 
 

@@ -41,7 +41,7 @@ class LanDiscovery:
             MissingPackageError: zeroconf is not installed.
         """
         if not find_spec("zeroconf"):
-            raise MissingPackageError("finding devices of this network", "zeroconf")
+            raise MissingPackageError("finding devices on this network", "zeroconf")
         self._port, self._report = port, report
         self._lock = threading.Lock()
         self._found: dict[str, tuple[str, int]] = {}

@@ -48,7 +48,7 @@ class LanPeer:
             answer = self._asked(content, position, end)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise PeerError(f"{self.name} is not reached") from error
+            raise PeerError(f"{self.name} cannot be reached") from error
         if answer.status == HTTPStatus.NOT_FOUND or (
             answer.status == HTTPStatus.ACCEPTED and not self._goes_before(answer)
         ):
@@ -68,7 +68,7 @@ class LanPeer:
             answer.read()
         elif answer.status != HTTPStatus.PARTIAL_CONTENT or not least <= (answer.length or 0) <= end - position:
             self.close()
-            raise PeerError(f"{self.name} gives another part of a file than it was asked for")
+            raise PeerError(f"{self.name} sent a different part of the file than requested")
         return answer
 
     def _pieces(
@@ -84,13 +84,13 @@ class LanPeer:
                     return
                 if answer.status == HTTPStatus.ACCEPTED:
                     if not self._goes_before(answer) or time.monotonic() - since > LAN_ROUND_US / 1e6:
-                        raise PeerError(f"{self.name} has no more of a file yet")
+                        raise PeerError(f"{self.name} does not have more of the file yet")
                     time.sleep(_POLL_S)
                 answer = self._asked(content, position, end)
                 if answer.status == HTTPStatus.NOT_FOUND:
-                    raise PeerError(f"{self.name} no longer has a file")
+                    raise PeerError(f"{self.name} no longer has the file")
         except (OSError, http.client.HTTPException) as error:
-            raise PeerError(f"{self.name} went away") from error
+            raise PeerError(f"{self.name} closed the connection") from error
         finally:
             if position != end:
                 self.close()
@@ -103,7 +103,7 @@ class LanPeer:
             come = answer.fp.readinto1(buffer[filled : filled + left])
             now, left, filled = time.monotonic(), left - come, filled + come
             if not come or (filled < CHUNK_BYTES and left and now - since > LAN_SILENCE_S):
-                raise PeerError(f"{self.name} gives less than it was asked for, or too slowly")
+                raise PeerError(f"{self.name} sent less than requested, or too slowly")
             if not left:
                 answer.length = 0
                 answer.read()  # so another request may follow, also where nobody takes the last piece
@@ -120,7 +120,7 @@ class LanPeer:
             answer = self._connection.getresponse()
             self._salt = answer.read(SALT_BYTES + 1)
             if answer.status != HTTPStatus.OK or len(self._salt) != SALT_BYTES:
-                raise PeerError(f"{self.name} is no device of Covey's")
+                raise PeerError(f"{self.name} is not a Covey device")
         return self._connection
 
     def close(self) -> None:

@@ -96,7 +96,8 @@ class LanServer:
             listening = listening_at(host, port)
         except (OSError, OverflowError) as error:
             raise ConfigurationError(
-                f"files cannot be given at {host}:{port}: {error}", hint="covey config set content.lan_listen HOST:PORT"
+                f"the LAN file server cannot listen on {host}:{port}: {error}",
+                hint="covey config set content.lan_listen HOST:PORT",
             ) from error
         self._listener = Listener(
             listening,

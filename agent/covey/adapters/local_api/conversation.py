@@ -92,7 +92,11 @@ class Conversation(Exchange):
                 body = self._shared.read(self.rfile, size)
             except NoRoomError as full:
                 self._discard(full.missing)
-                raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "too much is being sent at once", _LATER) from full
+                raise _RefusedError(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    "other requests are using all the memory for bodies; try again",
+                    _LATER,
+                ) from full
             held.callback(body.release)
             content = bytes(body.content)
         else:
@@ -101,7 +105,7 @@ class Conversation(Exchange):
         named = parse_qsl(query, keep_blank_values=True)
         words = dict(named)
         if len(words) < len(named):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "a parameter stands there twice")
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "a parameter is given twice")
         if not self.recognise():
             raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER)
         self._enter(Phase.ANSWERED)
@@ -112,7 +116,9 @@ class Conversation(Exchange):
 
     def _spooled(self, spool: Callable[[int], BinaryIO], size: int) -> BinaryIO:
         if self.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "nothing encoded here", {"Accept-Encoding": ""})
+            raise _RefusedError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "this request body must not be encoded", {"Accept-Encoding": ""}
+            )
         try:
             file = spool(size)
         except CoveyError:
@@ -139,25 +145,25 @@ class Conversation(Exchange):
     def _route(self, path: str) -> tuple[Route, tuple[str, ...]]:
         found = [(route, match) for route in self._routes if (match := re.fullmatch(route.pattern, path))]
         if not found:
-            raise _RefusedError(HTTPStatus.NOT_FOUND, "there is nothing here")
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "no such path")
         for route, match in found:
             if route.method == self.command:
                 return route, match.groups()
         methods = ", ".join(route.method for route, _ in found)
-        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {methods} here", {"Allow": methods})
+        raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"this path accepts only {methods}", {"Allow": methods})
 
     def _length(self, most: int) -> int:
         """Return how long the body is. It has one length, or none: RFC 9112, section 6.3."""
         lengths = self.headers.get_all("Content-Length") or ["0"]
         if "Transfer-Encoding" in self.headers:
             if "Content-Length" in self.headers:
-                raise _RefusedError(HTTPStatus.BAD_REQUEST, "Content-Length and Transfer-Encoding together")
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, "Content-Length and Transfer-Encoding must not both be set")
             raise _RefusedError(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length")
         if len(lengths) != 1 or not re.fullmatch(r"[0-9]{1,12}", lengths[0]):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "Content-Length is not one number")
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "Content-Length must be one number")
         if int(lengths[0]) > most:
             self._discard(min(int(lengths[0]), _DISCARDED_BYTES))
-            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes here")
+            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"this path accepts at most {most} bytes")
         return int(lengths[0])
 
     def _discard(self, size: int) -> None:
@@ -226,12 +232,14 @@ def _decoded(content: bytes, encoding: str, most: int) -> bytes:
             except zlib.error:
                 plain = b""
             if len(plain) > most:
-                raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes here")
+                raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"this path accepts at most {most} bytes")
             if not decompressor.eof or decompressor.unused_data:
-                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the body is no gzip")
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the body is not valid gzip")
             return plain
         case _:
-            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only gzip here", {"Accept-Encoding": "gzip"})
+            raise _RefusedError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "this path accepts only gzip encoding", {"Accept-Encoding": "gzip"}
+            )
 
 
 def _streamed(answer: Answer) -> dict[str, Any] | Text | Octets | NoContent | _Stream:

@@ -42,7 +42,8 @@ class LocalApi:
         self._path = path
         if len(os.fsencode(path)) > _PATH_BYTES:
             raise ConfigurationError(
-                f"{path} is too long for a socket's name ({_PATH_BYTES} bytes)", hint="covey config set api.socket PATH"
+                f"{path} is too long for a socket path (at most {_PATH_BYTES} bytes)",
+                hint="covey config set api.socket PATH",
             )
         gid = group_named(group) if group else -1
         _clear_away(path)
@@ -79,7 +80,7 @@ class LocalApi:
             listening.close()
             self._path.unlink(missing_ok=True)
             raise ConfigurationError(
-                f"the local API cannot be the group {group}'s: {error.strerror}",
+                f"the local API cannot give its socket to the group {group}: {error.strerror}",
                 hint="the agent's user must be in that group; under systemd: SupplementaryGroups=, "
                 "PrivateUsers=no, SystemCallFilter=@chown",
             ) from error
@@ -103,7 +104,8 @@ def group_named(name: str) -> int:
         return grp.getgrnam(name).gr_gid
     except KeyError:
         raise ConfigurationError(
-            f"api.group: there is no group {name} here", hint=f"sudo groupadd {name}, or: covey config unset api.group"
+            f"api.group: this machine has no group {name}",
+            hint=f"sudo groupadd {name}, or: covey config unset api.group",
         ) from None
 
 
@@ -131,6 +133,6 @@ def _clear_away(path: Path) -> None:
                 if visitor.connect_ex(str(path)) != errno.ECONNREFUSED:
                     raise ConfigurationError(
                         f"another program answers on {path}",
-                        hint="each agent needs a socket of its own: covey config set api.socket PATH",
+                        hint="give each agent its own socket: covey config set api.socket PATH",
                     )
             path.unlink()

@@ -85,16 +85,16 @@ def parse_url(url: str) -> tuple[str, int, bool]:
     Raises:
         ConfigurationError: not `mqtt://host[:port]` or `mqtts://host[:port]`.
     """
-    hint = "write mqtts://host or mqtts://host:port; user name and password stand on their own"
+    hint = "write mqtts://host or mqtts://host:port; user name and password are separate settings"
     parts = urlsplit(url)
     try:
         port = parts.port
     except ValueError as error:
         raise ConfigurationError("the relay's URL has no valid port", hint=hint) from error
     if parts.scheme not in {"mqtt", "mqtts"} or not parts.hostname:
-        raise ConfigurationError("the relay's URL is neither mqtt:// nor mqtts:// with a host", hint=hint)
+        raise ConfigurationError("the relay's URL must be mqtt://HOST or mqtts://HOST", hint=hint)
     if "@" in parts.netloc or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ConfigurationError("the relay's URL holds more than host and port", hint=hint)
+        raise ConfigurationError("the relay's URL must contain only a host and a port", hint=hint)
     encrypted = parts.scheme == "mqtts"
     return parts.hostname, port or (8883 if encrypted else 1883), encrypted
 
@@ -174,7 +174,8 @@ def tls_context(
         context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
     except OSError as error:  # ssl.SSLError is one
         raise ConfigurationError(
-            f"{ca_file}: not a readable PEM file of certificates", hint="name the file of the authority"
+            f"{ca_file}: not a readable PEM file of certificates",
+            hint="name the certificate file of the authority (CA)",
         ) from error
     if not proved:
         context.check_hostname = False
@@ -204,7 +205,7 @@ def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
         context.load_cert_chain(client.certificate_file, client.key_file, password="")
     except OSError as error:
         raise ConfigurationError(
-            f"{client.certificate_file} and {key_file} are no certificate with its unsealed private key in PEM",
+            f"{client.certificate_file} and {key_file} are not a certificate and its unencrypted private key in PEM",
             hint="'covey broker enrol' makes both",
         ) from error
 

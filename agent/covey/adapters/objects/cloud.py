@@ -30,7 +30,7 @@ _PATIENCE = timedelta(seconds=20)
 """How long a collector tries for one object: below the watchdog's time, as it waits for its store."""
 
 _HINT = (
-    "is it reached from here, and where are its credentials? AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and their like; "
+    "check the network and the credentials: AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and the like; "
     "http:// needs AWS_ALLOW_HTTP=true"
 )
 _RETRIES_MAX = 5
@@ -50,7 +50,8 @@ def open_cloud_store(url: str, patience: timedelta = _PATIENCE) -> CloudStore:
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.netloc or parts.query or parts.fragment or parts.password:
         raise ConfigurationError(
-            f"{url!r} names no object store", hint=f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}BUCKET/PREFIX"
+            f"{url!r} is not the URL of an object store",
+            hint=f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}BUCKET/PREFIX",
         )
     try:
         from obstore.store import from_url
@@ -96,7 +97,7 @@ class CloudStore:
             return
         found = self._get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
         if found is None or found[0] != before:
-            raise ConflictError(f"somebody else has replaced {key}")
+            raise ConflictError(f"another process replaced {key}")
         self._put(key, content, {"e_tag": found[1]})
 
     def _put(self, key: str, content: bytes, mode: Any) -> None:
@@ -108,7 +109,7 @@ class CloudStore:
             try:
                 obstore.put(self._store, key, content, mode=mode, use_multipart=False)
             except (AlreadyExistsError, PreconditionError) as error:
-                raise ConflictError(f"somebody else has replaced {key}") from error
+                raise ConflictError(f"another process replaced {key}") from error
 
     def get(self, key: str, maximum: int) -> bytes | None:
         """Return the object, or None where there is none.

@@ -51,11 +51,11 @@ class ContentStore:
                 if not left:
                     break
             if left:
-                raise PeerError(f"{self.name} has less of a part than of the file")
+                raise PeerError(f"{self.name} holds an incomplete part of the file")
             if position == end:
                 return
             part = self._part(content, position, end)
-        raise PeerError(f"{self.name} lacks a part of a file")
+        raise PeerError(f"{self.name} lacks a part of the file")
 
     def _part(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
         """Ask for what one part has of these bytes; what has come of it is given before the rest is here."""

@@ -46,7 +46,7 @@ def check_key(key: str) -> None:
         MalformedError: it is none.
     """
     if not _is_key(key):
-        raise MalformedError(f"{key[:80]!r} is not the key of an object")
+        raise MalformedError(f"{key[:80]!r} is not a valid object key")
 
 
 class DirectoryStore:
@@ -80,7 +80,7 @@ class DirectoryStore:
         self._make_folder(path.parent)
         with storage_errors("lock", path.parent), locked_folder(path.parent):
             if path.exists() if before is None else self.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) != before:
-                raise ConflictError(f"somebody else has replaced {key}")
+                raise ConflictError(f"another process replaced {key}")
             replace_durably(path, content, mode=0o666)
 
     def delete(self, key: str) -> None:

@@ -52,5 +52,5 @@ def open_existing_store(location: str) -> PiecewiseStore:
         return open_cloud_store(location, READER_PATIENCE)
     root = Path(location)
     if not root.is_dir():
-        raise ConfigurationError(f"there is no vault at {root}", hint="name the directory that the collector lands in")
+        raise ConfigurationError(f"there is no vault at {root}", hint="name the folder that the collector writes to")
     return DirectoryStore(root)

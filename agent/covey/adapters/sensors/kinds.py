@@ -27,7 +27,9 @@ def open_sensor(entry: SensorEntry, clock: Clock, position: bytes = b"", *, tria
         kind = packaged_kind(SENSORS, entry.kind, SensorKind)
         if kind is None:
             known = ", ".join([*KINDS, *packaged_kinds(SENSORS)])
-            raise SensorError(f"kind {entry.kind} is none of {known}", hint="install the package that brings it")
+            raise SensorError(
+                f"kind {entry.kind} is unknown; known: {known}", hint="install the package that provides it"
+            )
         options = table_of(kind.settings, options.keys, f"sensor {entry.name}")
     assert kind is not None
     opening = SensorOpening(entry.name, options, entry.interval_seconds, clock, position, trial)

@@ -152,7 +152,7 @@ class ModbusSensor:
         from pymodbus.exceptions import ModbusException
 
         if not self._client.connect():
-            raise SensorError(f"no line to {self._options.url}", hint=_line_hint(self._options.url))
+            raise SensorError(f"{self._options.url} cannot be reached", hint=_line_hint(self._options.url))
         ask = getattr(self._client, _READS[request.table])
         try:
             answer = ask(request.first, count=request.count, **{_device_word(ask): request.unit_id})
@@ -170,7 +170,9 @@ class ModbusSensor:
             )
         places: Sequence[int] = answer.bits if request.registers[0].bits else answer.registers
         if len(places) < request.count:
-            raise _RefusedError(f"{request.registers[0].name}: it answers with {len(places)} of {request.count} places")
+            raise _RefusedError(
+                f"{request.registers[0].name}: the device answered with {len(places)} of {request.count} values"
+            )
         return places
 
 
@@ -200,5 +202,5 @@ def _device_word(ask: Any) -> str:
 
 def _line_hint(url: str) -> str:
     if url.startswith("tcp"):
-        return "is it on, does it speak Modbus TCP, and does it let more than one in?"
-    return "is it plugged in, and is the agent's user in the group dialout?"
+        return "check that the device is on, speaks Modbus TCP and accepts another connection"
+    return "check that the adapter is plugged in and the agent's user is in the group dialout"

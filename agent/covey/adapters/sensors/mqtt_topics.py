@@ -81,7 +81,7 @@ def open_mqtt(name: str, options: Mqtt, position: bytes = b"", *, lasting: bool 
     try:
         tls = ssl.create_default_context(cafile=options.ca_file or None) if options.url.startswith("mqtts") else None
     except (OSError, ssl.SSLError) as error:
-        raise SensorError(f"{options.ca_file} has no certificates to believe: {error}") from error
+        raise SensorError(f"{options.ca_file} contains no usable certificates: {error}") from error
     # Other topics are another session: in the old one the broker would go on sending for topics of before.
     wanted = blake2b("\n".join(subscriptions(options.topics)).encode(), digest_size=4).hexdigest()
     client_id = (options.client_id or f"covey-{platform.node()}-{name}-{wanted}") if lasting else ""
@@ -265,9 +265,9 @@ def _password(file: str) -> str:
     path = Path(file)
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise SensorError(f"others may read {file}", hint=f"chmod 600 {file}")
+            raise SensorError(f"other users can read {file}", hint=f"chmod 600 {file}")
         return path.read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SensorError(
-            f"{file} cannot be read: {error}", hint="password_file names a file of the agent's user"
+            f"{file} cannot be read: {error}", hint="password_file must be readable by the agent's user"
         ) from error

@@ -57,7 +57,7 @@ class ProgramSensor:
         """
         program = options.command[0]
         if not (program.startswith("/") and os.access(program, os.X_OK)):
-            raise SensorError(f"{program} is no program that can be run, by its whole path")
+            raise SensorError(f"{program} is not an executable program with an absolute path")
         self._options = options
         self._clock = clock
         self._runs_on = runs_on
@@ -76,7 +76,7 @@ class ProgramSensor:
             if lines:
                 self._received_at = time.monotonic()
             elif silence_s and time.monotonic() - self._received_at > silence_s:
-                raise SensorError(f"it has printed nothing for {silence_s:g} s")
+                raise SensorError(f"the program printed nothing for {silence_s:g} s")
         else:
             lines = self._printed(process, time.monotonic() + self._options.timeout_seconds, whole=True)
             self._end()
@@ -114,7 +114,7 @@ class ProgramSensor:
             left_s = until - time.monotonic()
             if left_s <= 0:
                 if whole:
-                    raise SensorError(f"it has not ended within {self._options.timeout_seconds:g} s")
+                    raise SensorError(f"the program did not end within {self._options.timeout_seconds:g} s")
                 return b""
             for key, _ in self._pipes.select(left_s):
                 piece = os.read(key.fd, _PIECE)
@@ -128,11 +128,11 @@ class ProgramSensor:
                 lines, _, self._rest = self._rest.rpartition(b"\n")
                 return lines
             if len(self._rest) > most:
-                raise SensorError(f"it prints more than {most} bytes {'at once' if whole else 'in a line'}")
+                raise SensorError(f"the program printed more than {most} bytes {'at once' if whole else 'in a line'}")
         code = process.wait()  # its guard, which had the pipes open, has ended
         if not whole or code:
             words = self._last_words.decode(errors="replace").strip().rpartition("\n")[2]
-            raise SensorError(f"it has ended with {code}{': ' if words else ''}{words}")
+            raise SensorError(f"the program exited with code {code}{': ' if words else ''}{words}")
         printed, self._rest = self._rest, b""
         return printed
 

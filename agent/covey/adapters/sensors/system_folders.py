@@ -93,7 +93,7 @@ class SystemFolder:
         if left_out:
             failures.append(f"{left_out} values beyond {MAXIMUM_SENSOR_VALUES} are not read: name the devices to read")
         if not readings:
-            raise SensorError(failures[0] if failures else f"no {self._what} to read in {self._folder}")
+            raise SensorError(failures[0] if failures else f"{self._folder} contains no readable {self._what}")
         dropped = {Drop.UNREAD: len(failures) - bool(left_out), Drop.SERIES: left_out}
         return Measurement(readings, failures[0] if failures else "", dropped=dropped)
 

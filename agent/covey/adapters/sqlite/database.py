@@ -220,7 +220,7 @@ class Database:
         """Run a statement and return the first column of its first row, which must be there."""
         row = self.first(statement, parameters)
         if row is None:
-            raise DamagedStateError("the state database lacks a row that it must have")
+            raise DamagedStateError("the state database lacks a required row")
         return row[0]  # type: ignore[no-any-return] # STRICT tables give what the caller's column says
 
 
@@ -241,7 +241,9 @@ def is_of_full_disk(error: Exception) -> bool:
 def _refusal_of_disk(code: int, error: Exception) -> StorageError:
     if code == sqlite3.SQLITE_READONLY:
         return StorageError("the state cannot be written, and nothing was changed", hint=hint_of_errno(errno.EROFS))
-    return StorageError(f"the state database: {error}", hint="is its disk full, read-only or broken? see dmesg")
+    return StorageError(
+        f"the state database: {error}", hint="check with dmesg whether its disk is full, read-only or broken"
+    )
 
 
 def _translation(error: Exception) -> CoveyError:
@@ -250,9 +252,14 @@ def _translation(error: Exception) -> CoveyError:
     if unreadable or code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return DamagedStateError(f"the state database is damaged: {error}")
     if is_of_full_disk(error):
-        return DiskFullError("no room on the disk that holds the state", hint="free some space; what was queued stays")
+        return DiskFullError(
+            "no room on the disk that holds the state", hint="free some space; queued messages are safe"
+        )
     if code & 0xFF == sqlite3.SQLITE_BUSY:
-        return StorageError("the state is locked by another process", hint="is a backup or another covey running?")
+        return StorageError(
+            "another process locks the state",
+            hint="end the backup or the other covey command that uses it, then try again",
+        )
     if code & 0xFF in _DISK_REFUSES:
         return _refusal_of_disk(code & 0xFF, error)
     if isinstance(error, _REFUSALS) or str(error) == "integer overflow":

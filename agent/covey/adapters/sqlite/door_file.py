@@ -100,7 +100,7 @@ class DoorFile:
             version = self._database.one("PRAGMA user_version")
             if version > _VERSION:
                 self.close()
-                raise ConfigurationError(f"{path} is of a newer Covey", hint="upgrade this one")
+                raise ConfigurationError(f"a newer Covey wrote {path}", hint="upgrade Covey")
             connection.executescript(f"{_TABLES} PRAGMA user_version = {_VERSION};")
 
     def close(self) -> None:

@@ -38,8 +38,8 @@ def migrate(database: Database, new_incarnation: Incarnation, folder: Path = _SC
             if 0 < oldest <= newest:
                 return
             raise ConfigurationError(
-                f"the state was written by a newer Covey (schema {version}, this one knows {newest})",
-                hint="upgrade Covey, or start with another --state folder",
+                f"a newer Covey wrote the state (schema {version}; this version knows {newest})",
+                hint="upgrade Covey, or use another --state folder",
             )
         for number, script in _scripts(folder):
             if number > version:

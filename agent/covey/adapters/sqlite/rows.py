@@ -35,7 +35,7 @@ def check_digest(stored: bytes, *parts: object) -> None:
         DamagedStateError: the row is not what was written.
     """
     if stored != digest(*parts):
-        raise DamagedStateError("a row of the state database is not what was written")
+        raise DamagedStateError("a row of the state database is damaged")
 
 
 def take_room(database: Database, column: str, size: int, maximum: int) -> bool:

@@ -147,8 +147,8 @@ class SqliteStore:
         with translated():
             if schema_version(self.database) != newest_schema():
                 raise ConfigurationError(
-                    "the state was written by another version of Covey, and its disk is read-only",
-                    hint="install the Covey that wrote it, or copy the state to a disk that takes writes",
+                    "another version of Covey wrote the state, and its disk is read-only",
+                    hint="install that version, or copy the state to a writable disk",
                 )
             self._look_through()
 

@@ -146,11 +146,13 @@ def _agent_locks(folder: StateFolder) -> Iterator[None]:
     """Hold the locks of the one agent, and of whoever speaks with the relay."""
     agent_lock = _lock_within(folder.locks.agent, _PROBE_S)
     if agent_lock is None:
-        raise LocalError("an agent runs already on this state", hint="'covey status' shows what it does")
+        raise LocalError("an agent is already running on this state", hint="'covey status' shows it")
     relay_lock = _lock_within(folder.locks.relay, _YIELD_S)
     if relay_lock is None:
         os.close(agent_lock)
-        raise LocalError("another covey command does not let go of the relay", hint="end it, then start again")
+        raise LocalError(
+            "another covey command is using the relay", hint="end that command, then start the agent again"
+        )
     try:
         yield
     finally:

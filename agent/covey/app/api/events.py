@@ -94,7 +94,7 @@ def check_types(names: str) -> frozenset[str]:
     """
     types = frozenset(filter(None, names.split(",")))
     if unknown := types - set(EVENTS):
-        raise UsageError(f"there are no events of type {min(unknown)[:40]}", hint=f"types: {', '.join(EVENTS)}")
+        raise UsageError(f"no event type is called {min(unknown)[:40]}", hint=f"types: {', '.join(EVENTS)}")
     return types or frozenset(EVENTS)
 
 
@@ -117,7 +117,10 @@ class Events:
         self._arrival = last if after is None else 0
         if after not in {None, FROM_THE_BEGINNING}:
             if not re.fullmatch(EVENT_ID, after or ""):
-                raise UsageError("no event has such an id", hint=f"as it came, or {FROM_THE_BEGINNING} for all of them")
+                raise UsageError(
+                    "not the id of an event",
+                    hint=f"repeat an id exactly as received, or {FROM_THE_BEGINNING} for all events",
+                )
             incarnation, _, number = str(after).partition("-")
             self._arrival = int(number)
             known = incarnation == self._incarnation and self._arrival <= last

@@ -49,7 +49,7 @@ def check_key(key: str | None) -> None:
         UsageError: it is no key.
     """
     if key is not None and not (key.isascii() and key.isprintable() and 0 < len(key) <= IDEMPOTENCY_KEY_LENGTH):
-        raise UsageError(f"an idempotency key has 1 to {IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
+        raise UsageError(f"an idempotency key must have 1 to {IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
 
 
 def once(records: Idempotency, key: str | None, request: tuple[object, ...], work: Callable[[], int]) -> int:
@@ -70,7 +70,7 @@ def once(records: Idempotency, key: str | None, request: tuple[object, ...], wor
         return result
     if found[0] != digest:
         raise IdempotencyError(
-            "another request named this idempotency key", hint="draw a key for each request; repeat it to try again"
+            "another request used this idempotency key", hint="use a new key for each request; repeat it only to retry"
         )
     return found[1]
 
@@ -159,7 +159,9 @@ class OpenedDevice:
             LocalError: always.
         """
         del content, group
-        raise LocalError("an ephemeral message needs an agent that runs and answers", hint="covey run; api.socket")
+        raise LocalError(
+            "an ephemeral message needs a running agent", hint="start it: covey run, or sudo systemctl start covey"
+        )
 
     def hand_over(self, to: str | None, seconds: float) -> HandedOver:
         """Have what waits, for one recipient or for all, kept by mailboxes at once; wait so long until it is.

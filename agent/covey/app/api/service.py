@@ -254,7 +254,9 @@ def _checked(operation: Endpoint, answer: Callable[[Request], Answer]) -> Callab
 
     def answered(request: Request) -> Answer:
         if unknown := set(request.query) - set(known):
-            raise UsageError(f"unknown parameter: {min(unknown)}", hint=f"known here: {', '.join(known) or 'none'}")
+            raise UsageError(
+                f"unknown parameter: {min(unknown)}", hint=f"known parameters: {', '.join(known) or 'none'}"
+            )
         for name, text in request.query.items():
             if known[name].get("type") == "integer":
                 _check_number(name, text, known[name]["minimum"], known[name]["maximum"])

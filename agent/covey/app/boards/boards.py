@@ -155,7 +155,7 @@ def enrol(
             described = _described(device, board)
             found = board_member(device.node.groups, board.keys.signing_public)
             if expected is not None and expected.strip().upper() != described.fingerprint:
-                raise LocalError(f"the board's fingerprint is {described.fingerprint}, not the one named")
+                raise LocalError(f"the board's fingerprint is {described.fingerprint}, not the one given")
             if found is None:
                 if expected is None:
                     confirm(described)
@@ -169,7 +169,8 @@ def enrol(
     if not seen:
         _check_starts(device, port)
         raise LocalError(
-            f"no board answers on {port}", hint="covey mcu flash, if it has no firmware; the log of the agent says more"
+            f"no board answers on {port}",
+            hint="flash it if it has no firmware: covey mcu flash; the agent's log says more",
         )
     return _described(device, seen[0])
 
@@ -246,7 +247,7 @@ def pack(device: Device, path: Path, architecture: str, heap_kib: int) -> Packed
     from covey_boards.images import ARCHITECTURES, read_image, write_image
 
     if architecture and architecture not in ARCHITECTURES:
-        raise UsageError(f"--architecture: there is no '{architecture}'", hint=", ".join(ARCHITECTURES))
+        raise UsageError(f"--architecture: '{architecture}' is unknown", hint=f"one of: {', '.join(ARCHITECTURES)}")
     raw = write_image(compiled(firmware(), architecture), architecture, 1_024 * max(0, heap_kib), device.node.identity)
     image = read_image(raw)
     with storage_errors("write", path):
@@ -277,7 +278,7 @@ def sign(device: Device, path: Path) -> SignedFirmware:
     try:
         signed = sign_image(raw, device.node.identity)
     except RemoteError as error:
-        raise LocalError(f"{path} is no firmware for boards: {error}", hint="covey mcu pack makes one") from error
+        raise LocalError(f"{path} is not board firmware: {error}", hint="'covey mcu pack' makes it") from error
     if signed != raw:
         with storage_errors("write", path):
             replace_durably(path, signed, 0o644)
@@ -300,16 +301,18 @@ def forget(device: Device, port: str) -> Board:
 
 def _require_closed(device: Device, port: str) -> None:
     if port.startswith(UDP_PREFIX):
-        raise UsageError("a board's files are written at its USB port", hint="'covey mcu scan' lists ports")
+        raise UsageError("a board's files can be written only over USB", hint="'covey mcu scan' lists ports")
     if port in device.config.bridge.ports and device.folder.locks.agent_runs():
-        raise LocalError("the agent has this port open", hint="stop it for the time: systemctl stop covey")
+        raise LocalError("the agent is using this port", hint="stop the agent first: sudo systemctl stop covey")
 
 
 def _come_back(device: Device, port: str) -> Board:
     board = _wait(device, [port], lambda: _answering(device, port), _ANSWER_S)
     if board is None:
         _check_starts(device, port)
-        raise LocalError(f"the files are there, but no board answers on {port}", hint="unplug it, and plug it in again")
+        raise LocalError(
+            f"the files were written, but no board answers on {port}", hint="unplug the board and plug it in again"
+        )
     return _described(device, board)
 
 

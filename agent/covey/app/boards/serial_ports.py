@@ -75,7 +75,7 @@ def pick_port(device: Device, name: str | None) -> str:
         found = [*configured, *over_udp] or [lasting_name(port) for port in boards]
         if len(found) == 1:
             return found[0]
-        raise LocalError(f"which board? {len(found)} ports may be meant", hint="'covey mcu scan' lists them")
+        raise LocalError(f"{len(found)} ports may have a board; choose one", hint="'covey mcu scan' lists them")
     if name in over_udp:
         return name
     path = Path(name).resolve()
@@ -86,7 +86,7 @@ def pick_port(device: Device, name: str | None) -> str:
         if Path(port.device).resolve() == path:
             return lasting_name(port)
     raise UsageError(
-        f"{printable(name)} is not known to be a board, and is left alone",
+        f"{printable(name)} is not known to be a board, so Covey does not open it",
         hint="if it is one: covey config set bridge.ports PORT",
     )
 

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from covey.adapters.sqlite.counters import Conditions
 
 
-CANNOT_START_HINT = "it starts anew every half minute: make room on its flash, or mend its firmware (covey mcu flash)"
+CANNOT_START_HINT = (
+    "it restarts every half minute: free space on its flash, or flash its firmware again (covey mcu flash)"
+)
 
 
 def unnamed_boards(conditions: Conditions, ports: Collection[str], now_us: int) -> Iterator[tuple[str, str, int]]:

@@ -406,7 +406,9 @@ def api(device: Examined) -> Iterator[Seen]:
     if group:
         group_named(group)
     if device.folder.locks.agent_runs() and not Client(path).answers():
-        yield error(f"no agent answers at {path}", "systemctl restart covey: it reads api.socket when it starts")
+        yield error(
+            f"no agent answers at {path}", "sudo systemctl restart covey: the agent reads api.socket when it starts"
+        )
     elif group and (closed := _closed_to(path, group_named(group))) is not None:
         yield warning(
             f"members of {group} cannot get through {closed}", "let api.socket be in a folder that they may enter"

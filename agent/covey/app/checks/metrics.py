@@ -271,5 +271,5 @@ def write_metrics(text: str, path: Path) -> None:
         StorageError: it cannot be written.
     """
     if path.suffix != ".prom":
-        raise UsageError("--textfile must end in .prom", hint="node_exporter reads no other name")
+        raise UsageError("--textfile must end in .prom", hint="node_exporter reads only such files")
     replace_durably(path, text.encode(), mode=0o644)

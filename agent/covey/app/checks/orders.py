@@ -70,7 +70,7 @@ def _program(found: ActionDefinition, roots: Collection[str] | None, agent: int,
     if not program.startswith("/"):  # the agent's own
         return None
     if not (Path(program).is_file() and os.access(program, os.X_OK)):
-        return warning(f"{found.name}: {program} is no program that can be run", "install it, or mend the definition")
+        return warning(f"{found.name}: {program} is not an executable program", "install it, or correct the definition")
     if roots is None and (needs_unit(found.rights, agent) or (packaged and found.rights != UnitRights())):
         hint = (
             f"sudo systemctl enable --now {UNIT}" if packaged else "define it without [unit] user, or run the agent so"

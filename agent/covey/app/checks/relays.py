@@ -33,7 +33,7 @@ def served_relay(device: Examined) -> Iterator[Seen]:
     else:
         yield error(
             "the broker has not been reloaded: who was let in or shut out last is not yet",
-            "a second is usual; if this stays: systemctl restart covey-relay",
+            "this usually takes a second; if it stays: sudo systemctl restart covey-relay",
         )
 
 

@@ -56,7 +56,7 @@ def write_support_bundle(folder: StateFolder, path: Path, *, offline: bool) -> i
         UsageError: the file is there already, or its name does not say what it is.
     """
     if not path.name.endswith(".tar.gz"):
-        raise UsageError("the file's name must end in .tar.gz", hint="covey support-bundle covey-support.tar.gz")
+        raise UsageError("the file name must end in .tar.gz", hint="covey support-bundle covey-support.tar.gz")
     if path.exists():
         raise UsageError(f"{path} exists already", hint="name another file")
     content = support_bundle(folder, offline=offline)

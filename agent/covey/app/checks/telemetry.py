@@ -52,7 +52,7 @@ def doors(device: Examined) -> Iterator[Seen]:
     """The doors that the configuration names: `covey door run` opens them all."""
     entries = device.folder.configuration.doors()
     if not entries:
-        yield Level.SKIPPED, "the configuration names no [[door]]", ""
+        yield Level.SKIPPED, "the configuration has no [[door]]", ""
         return
     from covey.app.telemetry.doors import door_statuses
 

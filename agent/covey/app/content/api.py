@@ -56,7 +56,7 @@ class ContentAnswers:
             TransientError: another one is on its way.
         """
         if not self._putting.acquire(blocking=False):
-            raise TransientError("another file is being put", hint="try again when it is done")
+            raise TransientError("the agent is adding another file", hint="try again when it is done")
         try:
             with self._opened() as device, device.store.content.files.locked():
                 return _Spooled(device.store.content.files.scratch(size), self._putting)  # type: ignore[return-value]
@@ -153,7 +153,9 @@ class ContentAnswers:
         with self._opened() as device:
             manifest, offer = _picked(device, request)
             if is_here(device, offer) and request.query.get("force") != "1" and not holders(device, manifest, offer):
-                raise LocalError(f"nobody else is known to have '{offer.file.name}'", hint="?force=1 lets go of it")
+                raise LocalError(
+                    f"no other device is known to have '{offer.file.name}'", hint="?force=1 deletes it anyway"
+                )
             drop_file(device, offer)
         return _document(DroppedFile())
 

@@ -95,11 +95,14 @@ def put_opened(
         UsageError: a name that no file has.
     """
     if not is_file_name(name):
-        raise UsageError(f"'{name[:64]}' names no file", hint="--name NAME: no path, no control characters")
+        raise UsageError(f"'{name[:64]}' is not a file name", hint="--name NAME, without a path and control characters")
     group_id, store = manifest.group_id, device.store
     secret = store.groups.secret(group_id, manifest.epoch_id)
     if secret is None:
-        raise LocalError("this device lacks the group's secret of the moment", hint="a member that has it sends it")
+        raise LocalError(
+            "this device does not have the group's current secret yet",
+            hint="wait until a member sends it, then try again",
+        )
     file_id, nonce = secrets.token_bytes(FILE_ID_BYTES), secrets.token_bytes(NONCE_BYTES)
     sealed_secret, author = None, device.node.identity.signing_public
     if readers:
@@ -167,13 +170,13 @@ def fetch_file(
     found = state()
     if found is ContentState.REFUSED:
         raise LocalError(
-            f"'{offer.file.name}' is not what its author says, and was deleted",
-            hint="ask who has put it to put it again",
+            f"'{offer.file.name}' does not match its offer and was deleted",
+            hint="ask its author to put it again",
         )
     if found is not ContentState.HERE:
         raise TimeUpError(
-            f"'{offer.file.name}' has not come yet",
-            hint="it is asked for still, and goes on where it is: 'covey file list --waiting' shows it",
+            f"'{offer.file.name}' has not arrived yet",
+            hint="the agent keeps fetching it: 'covey file list --waiting' shows progress",
         )
 
 
@@ -242,7 +245,7 @@ def is_here(device: Device, offer: GroupFile) -> bool:
 
 def _need_here(device: Device, offer: GroupFile) -> None:
     if not is_here(device, offer):
-        raise LocalError(f"'{offer.file.name}' is not here", hint="covey file get fetches it")
+        raise LocalError(f"'{offer.file.name}' is not on this device", hint="'covey file get' fetches it")
 
 
 def make_room(device: Device, size: int) -> None:
@@ -259,8 +262,8 @@ def make_room(device: Device, size: int) -> None:
 
     if used + size > quota + sum(each.sealed_size for each in may_go()):
         raise DiskFullError(
-            f"no room for a file of {size} bytes: the files here take {used} of {quota}",
-            hint="'covey file delete' lets go of one, content.maximum_mb gives them more",
+            f"no room for a file of {size} bytes: local files use {used} of {quota} bytes",
+            hint="'covey file delete' deletes a local copy; or raise content.maximum_mb",
         )
     with device.store.transaction():
         for each in may_go():  # anew: another command may have pinned one
@@ -386,7 +389,7 @@ def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
     """
     content = offer.file.content.hash
     if device.store.content.of(content) is None:
-        raise LocalError(f"'{offer.file.name}' is not here", hint="covey file get fetches it")
+        raise LocalError(f"'{offer.file.name}' is not on this device", hint="'covey file get' fetches it")
     with device.store.transaction():
         device.store.content.pin(content, pinned=pinned)
 

@@ -70,8 +70,8 @@ def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tup
         secret = kept or _own_secret(device, manifest, offer)
         if secret is None:
             raise LocalError(
-                f"'{file.name}' is sealed for others, or for a key that this device no longer has",
-                hint="ask who has put it to put it again, for this device, too",
+                f"'{file.name}' is sealed for other devices, or for a key that this device no longer has",
+                hint="ask its author to put it again, for this device too",
             )
         return content_key(secret, file.file_id), bound_to(group_id, file.file_id)
     secret = device.store.groups.secret(group_id, file.epoch_id)
@@ -89,8 +89,8 @@ def lacks_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> b
 def locked(offer: GroupFile) -> LocalError:
     """Return what is said where a file's epoch has a secret that this device was not given."""
     return LocalError(
-        f"'{offer.file.name}' was put before this device came to the group, and nobody has given its key yet",
-        hint="a member that has it pinned gives the key when both are online; otherwise have it put again",
+        f"'{offer.file.name}' was put before this device joined the group, and no member has sent its key yet",
+        hint="a member that pins it sends the key when both are online; otherwise ask its author to put it again",
     )
 
 

@@ -79,7 +79,7 @@ def apply(device: Device, manifest: GroupManifest, offer: GroupFile, patch: Grou
                 sealed = files.seal(file.fileno(), reference.size, key, reference.nonce, bound, lambda _: None)
             if sealed != reference:
                 files.remove(sealed.hash)
-                raise PatchError("a patch that makes another file")
+                raise PatchError("the patch makes another file")
             with device.store.transaction():
                 keep_secret(device, manifest, offer)
                 device.store.content.put(manifest.group_id, offer.operation.author, reference, device.now().wall_us)

@@ -22,9 +22,7 @@ def host_and_port(text: str, name: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
-        raise ConfigurationError(
-            f"{name}: {text[:80]} is no address and port", hint=f"covey config set {name} HOST:PORT"
-        )
+        raise ConfigurationError(f"{name}: {text[:80]} is not HOST:PORT", hint=f"covey config set {name} HOST:PORT")
     return host.strip("[]"), int(port)
 
 

@@ -56,7 +56,7 @@ class EphemeralExchange:
         request = _Request(group_id, content)
         self._requests.append(request)  # bounded: a connection to the local API waits for each
         if not request.done.wait(_ANSWER_S):
-            raise TransientError("the agent is busy; perhaps nothing was sent", hint="try again")
+            raise TransientError("the agent is busy, and the message may not have been sent", hint="try again")
         if isinstance(request.outcome, CoveyError):
             raise request.outcome
         return request.outcome

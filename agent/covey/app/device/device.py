@@ -174,7 +174,9 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
         yield Device(folder, LiveSettings(config), store, SystemClock(), node)
     except DamagedStateError as error:
         folder.state_file.note_damage()
-        raise DamagedStateError(str(error), hint="the next start saves what can be read") from error
+        raise DamagedStateError(
+            str(error), hint="restart the agent: it sets the damaged file aside and recovers what can be read"
+        ) from error
     finally:
         store.close()
 

@@ -60,7 +60,7 @@ def operator_keys(named: tuple[str, ...]) -> frozenset[DeviceKey]:
     except MalformedError as error:
         raise ConfigurationError(
             f"operations.operators: {error}",
-            hint=f"a signing key as 'covey key show' prints it: covey-sign-…; or {NOBODY}, alone",
+            hint=f"give a signing key as 'covey key show' prints it (covey-sign-…), or only {NOBODY}",
         ) from error
 
 

@@ -20,7 +20,7 @@ def pick_held(device: Device, number: str) -> Quarantined:
     """
     found = next((each for each in device.store.quarantine.entries() if str(each.id) == number), None)
     if found is None:
-        raise LocalError(f"no message {number} in quarantine", hint="covey message quarantine lists them")
+        raise LocalError(f"the quarantine has no message {number}", hint="'covey message quarantine' lists them")
     return found
 
 
@@ -49,7 +49,9 @@ def release(device: Device, held: Quarantined) -> None:
     """
     with device.store.transaction():
         if not device.node.export.release(held, device.now()):
-            raise OutboxFullError("there is no room for it now", hint="covey status shows what takes the room")
+            raise OutboxFullError(
+                "the outbox has no room for the message now", hint="'covey status' shows what fills it"
+            )
         device.store.quarantine.remove(held.id)
 
 

@@ -89,7 +89,7 @@ def _check_file(state: Path, key: str, name: str) -> None:
     if not name:
         return
     if key in _FILES and not (state / name).is_file():
-        raise ConfigurationError(f"{state / name} is no file", hint="nothing was changed; name a file that is there")
+        raise ConfigurationError(f"{state / name} is not a file", hint="nothing was changed; name an existing file")
     if key == "broker.ca_folder":
         from covey.adapters.broker.fleet_ca import FleetCa
 

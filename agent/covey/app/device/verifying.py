@@ -53,8 +53,8 @@ def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair
         folder.state_file.note_damage()
         if folder.locks.agent_runs():
             raise LocalError(
-                "the agent has the state open; it saves what can be read at its next start",
-                hint="systemctl restart covey",
+                "the agent is using the state; it repairs the state at its next start",
+                hint="sudo systemctl restart covey",
             )
     repaired = bool(complaints) and repair
     salvages: list[dict[str, Any]] = []

@@ -113,8 +113,8 @@ def _targets(folder: StateFolder) -> Mapping[str, AlertTarget]:
     found = alert_targets(folder.configuration.config().alerts, folder.path)
     if not found:
         raise ConfigurationError(
-            "nobody is told anything: no alert target is set",
-            hint="covey config set alerts.webhook https://ntfy.sh/NAME, or alerts.mail_to, or alerts.program",
+            "no alert target is configured",
+            hint="covey config set alerts.webhook https://ntfy.sh/NAME; or set alerts.mail_to or alerts.program",
         )
     return found
 
@@ -143,7 +143,7 @@ class AlertWatch:
         self._targets = _targets(folder)
         self._lock = folder.locks.alerts()
         if self._lock is None:
-            raise LocalError("alerts are watched already", hint="covey alert list")
+            raise LocalError("another process already watches alerts", hint="covey alert list")
         self._file = AlertFile(folder.path / _FILE)
         self._book, aside = self._file.read_or_set_aside()
         if aside is not None:

@@ -183,7 +183,7 @@ class Dashboard:
             query: `key`: the device's signing key, in hex.
 
         Raises:
-            LocalError: there is no such device.
+            LocalError: no such device.
         """
         fleet, found, key = self._one(query)
         values, points = self._view.values_of(key), dict[tuple[str, str], Curve]()
@@ -207,7 +207,7 @@ class Dashboard:
         """Return where one device's readings are, and what has become of it; `query` as for `device`.
 
         Raises:
-            LocalError: there is no such device.
+            LocalError: no such device.
         """
         from covey.app.fleet.device_story import custody, story, waiting_for
 
@@ -233,7 +233,7 @@ class Dashboard:
 
         def answer(device: Device) -> bytes:
             if not any(each.group_id == group for each in waiting_invitations(device)):
-                raise LocalError("no such invitation waits")
+                raise LocalError("no such invitation is waiting")
             return accept_invitation(device, group)
 
         accepted = self._device.run(answer)
@@ -245,7 +245,7 @@ class Dashboard:
         fleet, key = self.look(), DeviceKey(_octets(query.get("key", ""), KEY_BYTES))
         row = self._view.table.device(key)
         if row is None:
-            raise LocalError("there is no such device")
+            raise LocalError("no such device")
         return fleet, shown_device(row), key
 
     def _named(self, key: str) -> dict[str, str]:

@@ -52,10 +52,10 @@ def serve_page(
 
     host, port = _address(address)
     if password_file is not None and certificate[0] is None:
-        raise UsageError("a password crosses no network in the clear", hint="--certificate FILE --key FILE")
+        raise UsageError("a password must not cross the network unencrypted", hint="--certificate FILE --key FILE")
     if not ipaddress.ip_address(host).is_loopback and password_file is None:
         raise UsageError(
-            f"{host} is for others than this machine",
+            f"{host} is reachable from other machines",
             hint="--certificate FILE --key FILE --password-file FILE; or ssh -L 8765:127.0.0.1:8765",
         )
     password = None if password_file is None else _password(password_file)
@@ -80,7 +80,7 @@ def _address(text: str) -> tuple[str, int]:
     except ValueError:
         number = -1
     if not 0 <= number <= _PORTS:
-        raise UsageError(f"{text[:64]!r} is no address to listen on", hint="--listen 127.0.0.1:8765")
+        raise UsageError(f"{text[:64]!r} is not an address to listen on", hint="--listen 127.0.0.1:8765")
     return host, number
 
 
@@ -95,7 +95,7 @@ def _password(path: Path) -> str:
     lines = read_secret(path, _PASSWORD_BYTES).decode(errors="replace").splitlines()
     if not lines or len(lines[0]) < _LEAST_PASSWORD:
         raise ConfigurationError(
-            f"{path}: a password for others' browsers has {_LEAST_PASSWORD} characters or more",
+            f"{path}: the page's password must have at least {_LEAST_PASSWORD} characters",
             hint=f"openssl rand -base64 18 > {path}",
         )
     return lines[0]

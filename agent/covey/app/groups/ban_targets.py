@@ -37,8 +37,8 @@ def pick_target(device: Device, manifest: GroupManifest, name: str) -> DeviceKey
     matching = _matching(members, name) or _matching(_others(device, manifest), name)
     if not matching:
         raise LocalError(
-            f"no member matches '{printable(name)}', nor any other device or invite that is known here",
-            hint="write its whole signing key ('covey key show' there), or an invite's URI or whole id",
+            f"no member, known device or known invite matches '{printable(name)}'",
+            hint="give the device's whole signing key (run 'covey key show' on it), or an invite's URI or whole id",
         )
     if len(matching) > 1:
         listed = ", ".join(sorted(device_name(each) for each in matching))
@@ -50,12 +50,12 @@ def _written(read: Callable[[], _Read]) -> _Read:
     try:
         return read()
     except MalformedError as error:
-        raise LocalError(f"not a signing key, and no invite: {error}") from error
+        raise LocalError(f"neither a signing key nor an invite: {error}") from error
 
 
 def _invited(manifest: GroupManifest, invite: Invite) -> DeviceKey:
     if invite.group_id != manifest.group_id:
-        raise LocalError("that invite is to another group", hint="--group names it")
+        raise LocalError("that invite is for another group", hint="name that group: --group ID")
     return DeviceKey(invite.secret_hash)
 
 

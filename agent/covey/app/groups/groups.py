@@ -114,7 +114,7 @@ def _one_of(keys: list[DeviceKey], name: str, what: str) -> DeviceKey:
         listed = _LISTED.get(what, "covey group show")
         raise LocalError(f"no {what} matches '{printable(name)}'", hint=f"'{listed}' lists them")
     if len(matching) > 1:
-        raise LocalError(f"{len(matching)} {what}s match '{printable(name)}'", hint="write more digits")
+        raise LocalError(f"{len(matching)} {what}s match '{printable(name)}'", hint="give more digits")
     return matching[0]
 
 
@@ -137,7 +137,7 @@ def create_group(
             f"--with: {error}", hint="'covey key show' on the other device prints its signing key"
         ) from error
     if (invited is not None) != (mode is Mode.ONE_TO_ONE):
-        raise UsageError("--with names the other device of a one-to-one group, and only of such a one")
+        raise UsageError("--with is required for a one-to-one group, and allowed only there")
     with device.store.transaction():
         return device.node.membership.create(own_label(device), capabilities, device.now().wall_us, mode, invited)
 
@@ -190,7 +190,9 @@ def group_uri(device: Device, manifest: GroupManifest) -> GroupUri:
         ConfigurationError: no relay is set.
     """
     if manifest.mode is not Mode.PUBLIC:
-        raise LocalError("only a public group is joined without an invite", hint="covey invite lets one device in")
+        raise LocalError(
+            "only a public group can be joined without an invite", hint="ask a member to run 'covey invite'"
+        )
     require_relay(device)
     own = device.node.identity.signing_public
     members = [member for member in manifest.members if not member.is_board]
@@ -231,7 +233,7 @@ def profile(target: DeviceKey, label: str | None, capabilities: list[str]) -> Ed
 def _present(draft: GroupManifest, target: DeviceKey) -> Member:
     member = draft.member(target)
     if member is None:
-        raise LocalError("that device is no member any more")
+        raise LocalError("that device is no longer a member")
     return member
 
 
@@ -295,8 +297,8 @@ def groups_with(device: Device, name: str) -> list[GroupManifest]:
     found = own_devices(device).shared_with(key)
     if not found:
         raise LocalError(
-            f"there is no group of this device and {device_name(key)} alone",
-            hint="covey group leave --group ID, or to keep it out of a group: covey group ban",
+            f"this device has no one-to-one group with {device_name(key)}",
+            hint="leave a group: covey group leave --group ID; remove the device from a group: covey group ban",
         )
     return found
 
@@ -324,8 +326,9 @@ def hand_over(device: Device, manifests: Iterable[GroupManifest]) -> None:
     if not reached:
         names = ", ".join(each.hex()[:8] for each in groups if not history.is_known(each))
         raise LocalError(
-            f"no member has what this device wrote last in group {names}, and none takes it from who has left",
-            hint="once a relay and a member are there, 'covey group leave' again; with --delete-now it goes unread",
+            f"no member of group {names} has this device's latest entries, and members accept none after it leaves",
+            hint="run 'covey group leave' again when a relay and a member are online; --delete-now discards "
+            "these entries",
         )
 
 
@@ -377,7 +380,9 @@ def changes_since(device: Device, manifest: GroupManifest, version: int | None) 
     wanted = max(1, manifest.version - 1) if version is None else version
     before = [each for each in _chain(device, manifest) if each.version == wanted]
     if not before:
-        raise LocalError(f"version {version} is not here", hint="'covey group log' lists what is")
+        raise LocalError(
+            f"this device does not have version {version}", hint="'covey group log' lists the versions it has"
+        )
     return Version(manifest, difference(GroupState.of(before[0]), GroupState.of(manifest)))
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _NONE = LocalError(
     "this device is in no group of your own devices",
-    hint="covey own create, or on a device that is: covey own link",
+    hint="create one: covey own create; or get a code on another device of yours: covey own link",
 )
 
 
@@ -43,8 +43,8 @@ def personal_group(device: Device) -> GroupManifest:
     joined = (group.group_id.hex()[:8] for group in device.node.groups.joined() if group.mode is Mode.PERSONAL)
     if (name := next(joined, None)) is not None:
         raise LocalError(
-            f"this device joined group {name} by 'covey join', and does nothing there for your own devices",
-            hint=f"covey group leave --group {name}, and then with a new code: covey own link CODE",
+            f"this device joined group {name} with 'covey join', so it is not one of your own devices there",
+            hint=f"covey group leave --group {name}; then, with a new code: covey own link CODE",
         )
     raise _NONE
 
@@ -71,8 +71,8 @@ def check_unlinked(device: Device) -> None:
     found = own_devices(device).group()
     if found is not None:
         raise LocalError(
-            "this device is in a group of your own devices already",
-            hint=f"'covey own devices' lists them; covey group leave --group {found.group_id.hex()[:8]}",
+            "this device is already in a group of your own devices",
+            hint=f"'covey own devices' lists them; to leave it: covey group leave --group {found.group_id.hex()[:8]}",
         )
 
 
@@ -86,8 +86,9 @@ def check_linked(device: Device, group_id: GroupId) -> None:
         with device.store.transaction():
             device.store.personal.unpin()
         raise LocalError(
-            "that is no group of somebody's own devices; this device is a member of it, and obeys nothing of it",
-            hint=f"'covey own link' there makes a code for that; covey group leave --group {group_id.hex()[:8]}",
+            "that is not a group of own devices; this device is now a plain member of it",
+            hint="get a code with 'covey own link' on the other device; to leave this group: covey group leave "
+            f"--group {group_id.hex()[:8]}",
         )
 
 
@@ -197,16 +198,18 @@ def read_preference(body: bytes) -> tuple[str, str | None, str | None]:
     try:
         found = json.loads(body)
     except ValueError as error:
-        raise UsageError("the body is no JSON") from error
+        raise UsageError("the body is not JSON") from error
     if not isinstance(found, dict) or not {"key", "value"} <= set(found) <= {"key", "value", "group"}:
-        raise UsageError("a preference is a JSON object with key, value and perhaps group; a value of null unsets it")
+        raise UsageError(
+            "a preference must be a JSON object with key, value and optionally group; the value null unsets it"
+        )
     key, value, group = found["key"], found["value"], found.get("group")
     if not isinstance(key, str) or not all(each is None or isinstance(each, str) for each in (value, group)):
-        raise UsageError("key, value and group are texts")
+        raise UsageError("key, value and group must be texts")
     try:
         f"{key}{value}{group}".encode()
     except UnicodeEncodeError as error:
-        raise UsageError("a text is no Unicode") from error
+        raise UsageError("a text is not valid Unicode") from error
     return key, value, group
 
 
@@ -222,14 +225,16 @@ def set_preference(device: Device, key: str, value: str | None, group: str | Non
         ("a preference", value or "", MAXIMUM_PREFERENCE_VALUE_BYTES),
     ):
         if len(text.encode()) > most:
-            raise UsageError(f"{what} has at most {most} bytes", hint="a note holds more: covey history post")
+            raise UsageError(f"{what} must have at most {most} bytes", hint="a note may be longer: covey history post")
     if not key:
         raise UsageError("a preference needs a name", hint="covey own preference NAME VALUE")
     personal = personal_group(device)
     state = own_devices(device).state(personal)
     group_id = None if group is None else _pick(state, group)
     if (group_id, key) not in state.preferences and len(state.preferences) >= MAXIMUM_PREFERENCES:
-        raise LocalError(f"there are {MAXIMUM_PREFERENCES} preferences", hint="covey own preference --unset NAME")
+        raise LocalError(
+            f"you have {MAXIMUM_PREFERENCES} preferences, the maximum", hint="covey own preference --unset NAME"
+        )
     with device.store.transaction():
         device.node.history.write(personal.group_id, Preference(group_id, key, value), device.now())
     return None if value is None else OwnPreference(None if group_id is None else group_id.hex(), key, value)
@@ -239,7 +244,7 @@ def _pick(state: PersonalState, name: str) -> GroupId:
     held = [each for each, known in state.groups.items() if known.holding is Holding.HELD]
     matching = [each for each in held if each.hex().startswith(name.lower())]
     if len(matching) != 1:
-        raise LocalError(f"{len(matching)} groups of yours match '{name[:64]}'", hint="'covey own groups' lists them")
+        raise LocalError(f"{len(matching)} of your groups match '{name[:64]}'", hint="'covey own groups' lists them")
     return matching[0]
 
 

@@ -68,7 +68,9 @@ def _pick(device: Device, name: str | None) -> GroupRequest:
         LocalError: there is none.
     """
     newest = {each.group_id: each for each in _unanswered(device)}
-    return newest[_the_one(newest, name, LocalError("no such invitation waits", hint="'covey requests' lists them"))]
+    return newest[
+        _the_one(newest, name, LocalError("no such invitation is waiting", hint="'covey requests' lists them"))
+    ]
 
 
 def _the_one(groups: Iterable[GroupId], name: str | None, none: LocalError) -> GroupId:
@@ -81,7 +83,7 @@ def _the_one(groups: Iterable[GroupId], name: str | None, none: LocalError) -> G
     matching = [each for each in groups if each.hex().startswith(name or "")]
     if len(matching) > 1:
         known = ", ".join(sorted(each.hex()[:8] for each in matching))
-        raise UsageError(f"which group? {len(matching)} match", hint=f"name one of: {known}")
+        raise UsageError(f"{len(matching)} groups match", hint=f"choose one of: {known}")
     if not matching:
         raise none
     return matching[0]

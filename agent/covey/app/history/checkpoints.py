@@ -91,7 +91,7 @@ def _write(device: Device, group_id: GroupId) -> Operation:
     try:
         parts = divided(state.to_wire())
     except LimitError as error:
-        raise LocalError(f"the state is too long: {error}") from error
+        raise LocalError(f"the group's state is too long for a checkpoint: {error}") from error
     return [history.write(group_id, part, now) for part in parts][-1]
 
 

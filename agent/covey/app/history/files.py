@@ -21,7 +21,7 @@ from covey.limits.history import BUNDLE_OPERATION_BYTES, BUNDLE_OPERATIONS
 _NONCE_BYTES = 24
 _REASONS = 20
 """That are told, of why documents were refused: of a stick that somebody has made up there may be many."""
-_FOR_MEMBERS = "have a member write another one; whoever is no member asks for an invite: 'covey invite' there"
+_FOR_MEMBERS = "ask a member for a new file; a device that is not a member needs an invite: 'covey invite' on a member"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _recipients(device: Device, manifest: GroupManifest, names: list[str]) -> li
     own = device.node.identity.signing_public
     chosen = [pick_member(manifest, name) for name in names] or [each for each in manifest.members if not each.is_board]
     if any(member.is_board for member in chosen):
-        raise LocalError("a board keeps no history", hint="name its gateway")
+        raise LocalError("a board does not store history", hint="name its gateway")
     found = {member.keys.signing_public: member.keys.noise_public for member in chosen}
     return sorted({**found, own: device.node.identity.noise_public}.items())
 
@@ -155,8 +155,8 @@ def _take(device: Device, part: Part, found: HistoryImported) -> None:
     found.group_id = part.group_id.hex()
     if part.group_id not in {group.group_id for group in device.node.groups.joined()}:
         raise LocalError(
-            f"this device is not in group {found.group_id[:8]}, whose history that is",
-            hint="ask one of its members for an invite: 'covey invite' there, 'covey join' here",
+            f"the history belongs to group {found.group_id[:8]}, and this device is not a member of it",
+            hint="ask a member for an invite ('covey invite' there), then run 'covey join' here",
         )
     with device.store.transaction():
         if part.kind is PartKind.MANIFESTS:

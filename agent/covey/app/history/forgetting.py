@@ -94,8 +94,8 @@ def forget(device: Device, manifest: GroupManifest, keep_us: int) -> Forgotten:
     checkpoint, arrivals = may_go(device, device.node, manifest, device.now().wall_us - keep_us)
     if not checkpoint:
         raise LocalError(
-            "no checkpoint counts here, so all of the history is needed",
-            hint="'covey history checkpoint' proposes one; more than half of the admins have to sign it",
+            "this device has no valid checkpoint, so it needs all of the history",
+            hint="propose one: covey history checkpoint; more than half of the admins must sign it",
         )
     operations, forgotten = device.store.operations.forgotten, 0
     for start in range(0, len(arrivals), FORGOTTEN_AT_ONCE):

@@ -38,15 +38,15 @@ def pick_operation(device: Device, group_id: GroupId, name: str, shown_by: str =
     if len(digits) < _SHORTEST_ID or len(digits) > 2 * ID_BYTES or not set(digits) <= set("0123456789abcdef"):
         raise LocalError(
             f"'{name[:70]}' is not the beginning of an id",
-            hint=f"{_SHORTEST_ID} digits of 0-9 and a-f or more; '{shown_by}' shows ids",
+            hint=f"give at least {_SHORTEST_ID} hex digits; '{shown_by}' shows ids",
         )
     first, last = (bytes.fromhex(digits.ljust(2 * ID_BYTES, end)) for end in "0f")
     found = device.store.operations.beginning_with(group_id, first, last)
     forgotten = device.store.operations.forgotten.beginning_with(group_id, first, last)
     if len(forgotten) == 1 and not found:
         raise LocalError(
-            f"what operation {forgotten[0].hex()[:8]} says was forgotten here; a checkpoint covers it",
-            hint="a member that keeps more of the history can show it: history.keep_days",
+            f"this device deleted the content of operation {forgotten[0].hex()[:8]}, which a checkpoint covers",
+            hint="ask a member that keeps history longer (setting history.keep_days)",
         )
     if len(found) != 1:
         what = "no operation's id begins" if not found else f"{len(found)} operations' ids begin"
@@ -79,7 +79,7 @@ def content(device: Device, manifest: GroupManifest, name: str) -> bytes:
     operation = pick_operation(device, manifest.group_id, name)
     body = read_body(operation)
     if not isinstance(body, Note):
-        raise LocalError(f"{operation.id.hex()[:8]} is no note")
+        raise LocalError(f"{operation.id.hex()[:8]} is not a note")
     return body.content
 
 

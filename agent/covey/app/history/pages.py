@@ -94,7 +94,7 @@ def pages(device: Device, query: HistoryQuery) -> Iterator[HistoryPage]:
 def _place(cursor: str) -> tuple[int, tuple[int, bytes]]:
     """Return what had arrived when the reading began, and the (height, id) that it has come to."""
     if (match := re.fullmatch(HISTORY_CURSOR, cursor)) is None:
-        raise UsageError("after is no cursor of a page", hint="take `next` of the page before, as it is")
+        raise UsageError("after is not a page cursor", hint="use `next` of the previous page unchanged")
     return int(match[1]), (int(match[2]), bytes.fromhex(match[3]))
 
 
@@ -103,7 +103,7 @@ class _Reading:
 
     def __init__(self, device: Device, query: HistoryQuery) -> None:
         if query.kind and query.kind not in KINDS:
-            raise UsageError(f"there are no operations of type {query.kind[:40]}", hint=f"types: {', '.join(KINDS)}")
+            raise UsageError(f"no operation type is called {query.kind[:40]}", hint=f"types: {', '.join(KINDS)}")
         self._device = device
         self._query = query
         self._manifest: GroupManifest = device.pick_group(query.group)

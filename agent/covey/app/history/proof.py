@@ -95,11 +95,11 @@ def _replay(acceptance: Acceptance, operations: OperationTables, stored: StoredO
 
     Raises:
         RemoteError: the rule that it breaks.
-        LocalError: it rests on what is not here.
+        LocalError: the operation depends on others that this device does not have.
     """
     operation = read_operation(stored.raw)
     judged = acceptance.judge(operation, bounded=False)
     if isinstance(judged, Waits):
-        raise LocalError("it rests on what is not here")
+        raise LocalError("the operation depends on others that this device does not have")
     operations.add(operation, judged.version, 0)
     return operation

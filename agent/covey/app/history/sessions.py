@@ -42,7 +42,9 @@ def start_session(device: Device, manifest: GroupManifest, uri: str) -> Operatio
     """
     if len(uri.encode()) > MAXIMUM_URI_BYTES or not _URI.fullmatch(uri):
         shown = printable(uri, 80) + ("..." if len(uri) > 80 else "")
-        raise UsageError(f"'{shown}' is no URI of at most {MAXIMUM_URI_BYTES} bytes", hint=_EXAMPLES)
+        raise UsageError(
+            f"'{shown}' is not a URI of at most {MAXIMUM_URI_BYTES} bytes", hint=f"for example {_EXAMPLES}"
+        )
     return write(device, manifest, Session(uri, device.now().wall_us))
 
 
@@ -60,7 +62,7 @@ def end_session(device: Device, manifest: GroupManifest, name: str | None) -> Se
         wanted = pick_operation(device, manifest.group_id, name, "covey history sessions").id.hex()
         matching = [each for each in going_on if each.id == wanted]
     if not matching:
-        raise LocalError("no session of that id goes on" if name else "no session of this device goes on", hint=_LIST)
+        raise LocalError("no open session has that id" if name else "this device has no open session", hint=_LIST)
     begun = matching[0]
     ended_at_us = max(device.now().wall_us, begun.started_at_us)
     end = Session(begun.uri, begun.started_at_us, ended_at_us, OperationId(bytes.fromhex(begun.id)))

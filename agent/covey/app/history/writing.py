@@ -35,19 +35,22 @@ def write_note(
         LocalError: nothing or several begin like that, or what is to be replaced is no note of this device.
     """
     if not is_mime_type(mime):
-        raise UsageError(f"'{mime[:64]}' is no MIME type", hint="--mime text/plain, or image/png")
+        raise UsageError(f"'{mime[:64]}' is not a MIME type", hint="for example --mime text/plain or --mime image/png")
     if typed and not mime.startswith("text/"):
         raise UsageError(
-            f"words are no {mime[:64]}", hint=f"covey history post --mime {mime[:64]} < FILE says what stdin holds"
+            f"a note of type {mime[:64]} cannot be given as words",
+            hint=f"read it from stdin: covey history post --mime {mime[:64]} < FILE",
         )
     if not content.strip():
-        raise UsageError("there is nothing to say", hint="covey history post TEXT, or what there is to say on stdin")
+        raise UsageError("the note is empty", hint="covey history post TEXT, or give the text on stdin")
     commented = pick_operation(device, manifest.group_id, about).id if about else None
     edited = pick_operation(device, manifest.group_id, replaces) if replaces else None
     if edited is not None and (
         edited.author != device.node.identity.signing_public or edited.kind != OperationKind.NOTE
     ):
-        raise LocalError(f"{edited.id.hex()[:8]} is no note of this device", hint="--react comments what others wrote")
+        raise LocalError(
+            f"{edited.id.hex()[:8]} is not a note by this device", hint="use --react to respond to notes by others"
+        )
     if edited is not None and commented is None:
         commented = Note.from_wire(edited.body).about  # it goes on being about the same
     note = Note(mime, content, commented, edited.id if edited else None)
@@ -87,14 +90,14 @@ def read_picture(name: str) -> Picture:
     path = Path(name)
     mime = _IMAGES.get(path.suffix.lower())
     if mime is None:
-        raise UsageError(f"{name} has no suffix of an image", hint=f"one of: {', '.join(_IMAGES)}")
+        raise UsageError(f"{name} does not end like an image", hint=f"one of: {', '.join(_IMAGES)}")
     try:
         with path.open("rb") as source:
             content = source.read(MAXIMUM_AVATAR_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     if len(content) > MAXIMUM_AVATAR_BYTES:
-        raise UsageError(f"{name} has more than {MAXIMUM_AVATAR_BYTES} bytes", hint="256 pixels square are enough")
+        raise UsageError(f"{name} has more than {MAXIMUM_AVATAR_BYTES} bytes", hint="256 × 256 pixels are enough")
     return Picture(mime, content)
 
 
@@ -123,7 +126,7 @@ def write(device: Device, manifest: GroupManifest, body: OperationBody) -> Opera
         type(body).from_wire(body.to_wire())
     except RemoteError as error:
         hint = "what is longer goes as a file: covey file put FILE" if isinstance(error, LimitError) else ""
-        raise LocalError(f"nobody would take that: {error}", hint=hint) from error
+        raise LocalError(f"members would refuse that: {error}", hint=hint) from error
     with device.store.transaction():
         take_up_others(device)
         operation = device.node.history.write(manifest.group_id, body, device.now())

@@ -136,7 +136,7 @@ def speak_with_relay(
     if teardown.nothing_left:
         device.store.close()
         device.folder.wipe()
-        raise GroupDestroyedError("the group was destroyed, and this device has forgotten everything")
+        raise GroupDestroyedError("the group was destroyed, and this device deleted its state")
     return bool(stopping)
 
 

@@ -42,7 +42,7 @@ class ActionPrograms:
         if first == AGENT:
             act = self._agent.get(" ".join(words))
             if act is None:
-                raise ActionError(f"this agent has nothing to {' '.join(words)}", NOT_STARTED)
+                raise ActionError(f"this agent has no program to {' '.join(words)}", NOT_STARTED)
             act()
             return EndedProgram(ProgramEnd(0, b"", cut=False, timed_out=False))
         if first == COVEY:

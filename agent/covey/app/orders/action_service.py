@@ -63,7 +63,7 @@ def _check_peer(channel: socket.socket) -> None:
     """Raise unless the other end is the user to whom systemd gave the socket."""
     _, user, _ = _PEER.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     if user != Path(channel.getsockname()).stat().st_uid:
-        raise LocalError(f"user {user} is not the agent's")
+        raise LocalError(f"user {user} is not the agent's user")
 
 
 def _invocation(folder: Path, action: str, arguments: dict[str, str], secrets: dict[str, str]) -> Invocation:
@@ -75,7 +75,7 @@ def _invocation(folder: Path, action: str, arguments: dict[str, str], secrets: d
         raise ActionError(f"operations.commands in {folder} does not name {action}", NOT_ALLOWED)
     invocation = owners_action(folder / "operations.d", allowed, action).invocation(arguments, secrets)
     if invocation.argv[0] in {AGENT, COVEY}:
-        raise ActionError(f"{action} is the agent's own to do", NOT_STARTED)
+        raise ActionError(f"only the agent itself does {action}", NOT_STARTED)
     return invocation
 
 

@@ -136,12 +136,12 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     found = labelled or [each for each in report.devices if name and each.device.startswith(name.lower())]
     if len(found) != 1:
         what = f"{len(found)} devices match" if found else "no device of this order matches"
-        raise LocalError(f"{what} '{name[:70]}'", hint=f"'covey order show {report.order.id[:8]}' shows them")
+        raise LocalError(f"{what} '{name[:70]}'", hint=f"'covey order show {report.order.id[:8]}' lists them")
     [shown] = found
     if shown.outcome == "elsewhere":
         raise LocalError(
-            f"what {shown.name} reports of it does not come to this device",
-            hint=f"'covey order show {report.order.id[:8]}' shows whom it goes to",
+            f"{shown.name} does not report its result to this device",
+            hint=f"'covey order show {report.order.id[:8]}' shows the devices it reports to",
         )
     if shown.received_at_us is None:
         raise LocalError(f"{shown.name} has not reported anything yet")
@@ -149,12 +149,12 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     identifier = next(each.id for each in kept if each.device.hex() == shown.device)
     if not identifier:
         raise LocalError(
-            "this device does not keep what its programs wrote once that is reported",
-            hint=f"'covey order show {report.order.id[:8]}' on the device that ordered it",
+            "this device deletes the output of its programs once it is reported",
+            hint=f"'covey order show {report.order.id[:8]}' shows it on the device that gave the order",
         )
     output = device.store.order_results.output(identifier)
     if output is None and shown.output_bytes:
-        raise LocalError(f"the output of {shown.name} has gone, it made room for later ones; the result is kept")
+        raise LocalError(f"the output of {shown.name} was deleted to make room for later ones; the result is kept")
     return shown, output or b""
 
 

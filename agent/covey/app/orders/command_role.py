@@ -53,13 +53,13 @@ class StagedFiles:
         raw = self._store.operations.raw(installation.group_id, OperationId(bytes.fromhex(installation.file)))
         operation = None if raw is None else read_operation(raw, verify=False)
         if operation is None or operation.kind != OperationKind.FILE:
-            raise ActionError("no file of that id is offered in the group", NOT_FETCHED)
+            raise ActionError("no member offers a file with that id", NOT_FETCHED)
         offer = FileOffer.from_wire(operation.body)
         kept = self._store.content.of(offer.content.hash)
         if kept is not None and (kept.state is ContentState.WANTED or self._is_locked(installation, offer, kept)):
             return None
         if kept is not None and kept.state is ContentState.REFUSED:
-            raise ActionError("the file is not what its author says", NOT_FETCHED)
+            raise ActionError("the file does not match its offer", NOT_FETCHED)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         group, target = installation.group_id.hex(), self.path(installation.operation)
         words = (COVEY, "get", installation.file, f"--group={group}", "--force", f"--output={target}", "--wait=1s")

@@ -54,7 +54,7 @@ def give_command(
     unable = check_supported(selected(manifest, wanted), Feature.COMMANDS)
     boards = any(member.is_board for member in selected(manifest, wanted))
     if hidden and boards:
-        raise UsageError("a board takes no secrets", hint="--arg, which every member can read")
+        raise UsageError("a board cannot receive secrets", hint="use --arg, which every member can read")
     deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
     order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
     if hidden:
@@ -62,15 +62,19 @@ def give_command(
     try:
         CommandOrder.from_wire(order.to_wire())
     except RemoteError as error:
-        hint = "--for all, or --for label:NAME" if hidden else "covey order run restart-pump --arg number=3"
-        raise UsageError(f"no device would take that: {error}", hint=hint) from error
+        hint = (
+            "use --for all, or --for label:NAME"
+            if hidden
+            else "for example: covey order run restart-pump --arg number=3"
+        )
+        raise UsageError(f"every device would refuse that: {error}", hint=hint) from error
     operation = write(device, manifest, order)
     return OrderedCommand(judged(device, manifest, operation), devices, obeying, unable)
 
 
 def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden: Mapping[str, str]) -> bytes:
     if twice := order.arguments.keys() & hidden.keys():
-        raise UsageError(f"{min(twice)} is given openly and as a secret", hint="--arg or --secret, not both")
+        raise UsageError(f"{min(twice)} is given both openly and as a secret", hint="use either --arg or --secret")
     author = device.node.identity.signing_public
     about = (manifest.group_id, author, order.action, order.once, order.selector)
     recipients = [member.keys.noise_public for member in selected(manifest, order.selector)]
@@ -78,9 +82,9 @@ def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden
         return seal_arguments(arguments_from_wire(dict(hidden)), recipients, *about, os.urandom)
     except RemoteError as error:
         why = f"no device would take these secrets: {error}"
-        raise UsageError(why, hint="covey order run set-wifi --secret key") from error
+        raise UsageError(why, hint="for example: covey order run set-wifi --secret key") from error
     except LocalError as error:
-        raise UsageError(f"all secrets together: {error}", hint="fewer of them, or shorter ones") from error
+        raise UsageError(f"all secrets together: {error}", hint="use fewer or shorter secrets") from error
 
 
 def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> None:
@@ -93,7 +97,9 @@ def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> N
     wanted, _, _ = _ordered(device, manifest, selector)
     check_supported(selected(manifest, wanted), Feature.RELEASES)
     if any(member.is_board for member in selected(manifest, wanted)):
-        raise UsageError("a release is for devices, which update their boards", hint="--for the gateway")
+        raise UsageError(
+            "a release is for devices; gateways update their boards", hint="give the gateway: --for GATEWAY"
+        )
 
 
 def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[NoisePublic]:
@@ -118,12 +124,8 @@ def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Se
     obeying = devices & obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
     obeying |= {each.keys.signing_public for each in members if each.is_board}  # whether it does, it says itself
     if not obeying:
-        raise LocalError(
-            f"none of {count(len(devices), 'device')} obeys commands, as far as this one knows", hint=_OBEYING
-        )
+        raise LocalError(f"none of {count(len(devices), 'device')} is known to obey commands", hint=_OBEYING)
     return wanted, len(devices), len(obeying)
 
 
-_OBEYING = (
-    "on each its owner names operators and actions: operations.operators, operations.commands; then its agent runs"
-)
+_OBEYING = "on each device set operations.operators and operations.commands, and restart its agent"

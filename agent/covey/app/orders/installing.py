@@ -38,7 +38,9 @@ def install_file(word: str, target: Path, hook: Sequence[str], check: Sequence[s
         UsageError: the target is no place for a file.
     """
     if not target.is_absolute() or not target.parent.is_dir():
-        raise UsageError(f"--to: '{target}' is no whole path in a folder that is there", hint="--to /srv/model.bin")
+        raise UsageError(
+            f"--to: '{target}' is not an absolute path in an existing folder", hint="for example --to /srv/model.bin"
+        )
     installer = FileInstaller(target, hook, check)
     os.umask(0o022)  # the file is for other programs
     match word:
@@ -98,7 +100,7 @@ def _image(raw: bytes) -> BoardImage:
     try:
         return read_image(raw)
     except RemoteError as error:
-        raise LocalError(f"this is no firmware for boards: {error}", hint="covey mcu pack makes one") from error
+        raise LocalError(f"this is not board firmware: {error}", hint="'covey mcu pack' makes it") from error
 
 
 def _boards_run(folder: StateFolder) -> int:

@@ -112,9 +112,9 @@ def add_operator(device: Device, manifest: GroupManifest, name: str, label: str 
     member = pick_member(manifest, name)
     key = member.keys.signing_public
     if member.is_board:
-        raise LocalError(f"{member.name} is a board, which gives no orders")
+        raise LocalError(f"{member.name} is a board, and boards cannot give orders")
     if key in check_operator(device, manifest).operators:
-        raise LocalError(f"{member.name} is an operator already", hint="'covey group operators' shows them")
+        raise LocalError(f"{member.name} is already an operator", hint="'covey group operators' shows them")
     return _change(device, manifest, OperatorChange(key, member.label if label is None else label, added=True))
 
 
@@ -156,7 +156,9 @@ def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
     shown = operation.id.hex()[:8]
     check_operator(device, manifest)
     if own in _found(device, manifest, operation).signers:
-        raise LocalError(f"this device has signed {shown} already", hint="'covey order' shows who else has to agree")
+        raise LocalError(
+            f"this device has already signed {shown}", hint="'covey order' shows which operators still have to sign"
+        )
     write(device, manifest, Approval(operation.id))
     return judged(device, manifest, operation)
 
@@ -180,8 +182,8 @@ def _found(device: Device, manifest: GroupManifest, operation: Operation) -> Wei
         if each.id == operation.id:
             return each
     raise LocalError(
-        f"{operation.id.hex()[:8]} is no order of an operator",
-        hint="'covey order' shows those that an operator gave, 'covey order refused' who gave others",
+        f"{operation.id.hex()[:8]} is not an operator's order",
+        hint="'covey order' lists operators' orders, 'covey order refused' those of other devices",
     )
 
 
@@ -194,8 +196,8 @@ def check_operator(device: Device, manifest: GroupManifest) -> WeighedOrders:
     weighed = _weighed(device, manifest)
     if device.node.identity.signing_public not in weighed.operators:
         raise LocalError(
-            "this device is no operator, so nobody would obey it",
-            hint="an owner pins one by its key: covey config set operations.operators KEY",
+            "this device is not an operator, so no device would obey it",
+            hint="approve it on the devices that should obey it: covey config set operations.operators KEY",
         )
     return weighed
 

@@ -50,13 +50,13 @@ class OwnerRules:
             SettingError: why not.
         """
         if key in BOARD_KEYS:
-            raise SettingError(f"{key} is for boards, and this device is none", "setting_unknown")
+            raise SettingError(f"{key} is a setting of boards, and this device is not a board", "setting_unknown")
         configuration = self._folder.configuration.read()
         check_setting(key, value)
         if key in settings() and settings()[key].local:
-            raise SettingError(f"{key} is for this device's owner alone to set", "setting_local")
+            raise SettingError(f"only this device's owner can set {key}", "setting_local")
         if not allowed(configuration.config.operations.settings, key):
-            raise SettingError(f"this device's owner lets no operator set {key}", "setting_not_allowed")
+            raise SettingError(f"this device's owner does not let operators set {key}", "setting_not_allowed")
         origin = configuration.origins.get(key, "")
         if origin.startswith("$"):
             raise SettingError(f"{origin} overrides it on this device", "setting_overridden")
@@ -78,15 +78,15 @@ def check_setting(key: str, value: Scalar | None) -> None:
     if key.startswith(APPLICATION_PREFIX):
         if not _APPLICATION_KEY.fullmatch(key) or len(key) > MAXIMUM_SETTING_KEY_BYTES:
             raise SettingError(
-                f"{key[:MAXIMUM_SETTING_KEY_BYTES]} is no name of a program's setting",
+                f"{key[:MAXIMUM_SETTING_KEY_BYTES]} is not a valid name for a program's setting",
                 "setting_unknown",
-                hint="app. and small letters, digits, _ and -, with dots between them",
+                hint="use app. followed by lower-case letters, digits, _ and -, separated by dots",
             )
         return
     if key.startswith(_BOARD_PREFIX):
         if key not in BOARD_KEYS:
             shown = key[:MAXIMUM_SETTING_KEY_BYTES]
-            raise SettingError(f"{shown} is no setting of boards", "setting_unknown", hint=_KEYS)
+            raise SettingError(f"{shown} is not a setting of boards", "setting_unknown", hint=f"one of: {_KEYS}")
         return
     try:
         about = setting(key)

@@ -60,7 +60,9 @@ def owners_action(folder: Path, allowed: Collection[str], name: str) -> ActionDe
     """
     if name not in allowed:
         why = f"this device's owner lets no operator have {name} done"
-        raise ActionError(why, NOT_ALLOWED, hint="operations.commands names what they may")
+        raise ActionError(
+            why, NOT_ALLOWED, hint="operations.commands on this device lists the actions that operators may order"
+        )
     return defined_action(folder, name)
 
 
@@ -76,7 +78,7 @@ def defined_action(folder: Path, name: str) -> ActionDefinition:
         raise ActionError(str(error), NOT_DEFINED, hint=error.hint) from error
     except UsageError as error:
         why = f"{name} is not defined on this device"
-        raise ActionError(why, NOT_DEFINED, hint=f"operations.d/{name}.toml defines it") from error
+        raise ActionError(why, NOT_DEFINED, hint=f"operations.d/{name}.toml must define it") from error
 
 
 def _shipped(name: str) -> ActionDefinition:

@@ -65,20 +65,22 @@ def read_report(body: bytes) -> ProgramReport:
     try:
         found = json.loads(body)
     except ValueError as error:
-        raise UsageError("the body is no JSON") from error
+        raise UsageError("the body is not JSON") from error
     if not isinstance(found, dict) or not {"key", "operation", "state"} <= set(found) <= _FIELDS:
-        raise UsageError(f"a report is a JSON object with {', '.join(sorted(_FIELDS))}; value and why may be left out")
+        raise UsageError(
+            f"a report must be a JSON object with {', '.join(sorted(_FIELDS))}; value and why are optional"
+        )
     key, operation, state, why = found["key"], found["operation"], found["state"], found.get("why", "")
     if not all(isinstance(each, str) for each in (key, operation, state, why)) or state not in _STATES:
-        raise UsageError("key, operation and why are texts, and state is applied or refused")
+        raise UsageError("key, operation and why must be texts, and state must be applied or refused")
     if not _OPERATION.fullmatch(operation):
-        raise UsageError("operation is 64 hexadecimal digits, as it came with the setting")
+        raise UsageError("operation must be the 64 hex digits that came with the setting")
     if len(key) > MAXIMUM_SETTING_KEY_BYTES or not key.startswith(APPLICATION_PREFIX):
-        raise UsageError(f"programs report of their own settings, {APPLICATION_PREFIX}…")
+        raise UsageError(f"programs report only their own settings, {APPLICATION_PREFIX}…")
     if len(why) > MAXIMUM_SETTING_WHY_BYTES // 4:
-        raise UsageError(f"why has at most {MAXIMUM_SETTING_WHY_BYTES // 4} characters")
+        raise UsageError(f"why must have at most {MAXIMUM_SETTING_WHY_BYTES // 4} characters")
     if isinstance(found.get("value"), str) and len(found["value"]) > MAXIMUM_REPORTED_VALUE_BYTES // 4:
-        raise UsageError(f"a text has at most {MAXIMUM_REPORTED_VALUE_BYTES // 4} characters")
+        raise UsageError(f"a text must have at most {MAXIMUM_REPORTED_VALUE_BYTES // 4} characters")
     try:
         said = found.get("value")
         value = None if said is None else scalar(int(said) if isinstance(said, float) and said.is_integer() else said)

@@ -236,8 +236,8 @@ def fared(device: Device, manifest: GroupManifest, given: GivenRelease, stop_per
         assert isinstance(report, CommandReport), "each wave is a command"
         if report.outcomes["elsewhere"]:
             raise LocalError(
-                "what becomes of it is not reported to this device",
-                hint="go on with it on an operator's device, or on a collector",
+                "devices do not report the release's results to this device",
+                hint="continue on an operator's device or on a collector",
             )
         outcomes = [each for each in report.devices if each.device not in seen]
         seen.update(each.device for each in outcomes)

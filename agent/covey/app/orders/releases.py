@@ -48,7 +48,7 @@ def read_waves(text: str) -> tuple[Wave, ...]:
     try:
         return tuple(_wave(each.strip()) for each in text.split(","))
     except (MalformedError, ValueError) as error:
-        raise UsageError(f"'{text[:64]}' names no waves", hint="--waves 1,1%,10%,100%") from error
+        raise UsageError(f"'{text[:64]}' is not a list of waves", hint="for example --waves 1,1%,10%,100%") from error
 
 
 def _wave(text: str) -> Wave:
@@ -77,7 +77,7 @@ def plan_release(
     try:
         return RollOut.from_wire(plan.to_wire())
     except MalformedError as error:
-        raise UsageError(str(error), hint="--waves 1,1%,10%,100%") from error
+        raise UsageError(str(error), hint="for example --waves 1,1%,10%,100%") from error
 
 
 def begin(device: Device, manifest: GroupManifest, action: str, arguments: Mapping[str, str], plan: RollOut) -> Release:
@@ -173,7 +173,7 @@ def _check_not_aborted(manifest: GroupManifest, given: GivenRelease) -> None:
         aborted = next(each for each, said in given.standing.said if said.state is ReleaseState.ABORTED)
         raise LocalError(
             f"release {given.once.hex()[:8]} was aborted by {named_member(manifest, aborted.author)}",
-            hint="an abort holds for good: 'covey release create' makes a new one",
+            hint="an abort is final: create a new release with 'covey release create'",
         )
 
 
@@ -187,5 +187,5 @@ def _give(device: Device, manifest: GroupManifest, order: CommandOrder, given: C
     check_may_order(device, manifest, "all")
     wanted = plan.next_wave(given, in_turns(device, manifest, order.once, plan, given))
     if not wanted:
-        raise LocalError("no device is left that obeys commands", hint="'covey order' shows who does")
+        raise LocalError("no remaining device obeys commands", hint="'covey order' shows which devices obey")
     write(device, manifest, replace(order, selector=Selector(SelectorKind.DEVICES, devices=tuple(sorted(wanted)))))

@@ -122,8 +122,8 @@ def give_setting(
         _check_open(held, key)
     elif not any(key in orders for orders in held):
         raise LocalError(
-            f"nobody has set {key} for {selector}, as far as this device knows",
-            hint=f"'covey setting history {key}' shows who has set it, and for whom",
+            f"no operator has set {key} for {selector}, as far as this device knows",
+            hint=f"'covey setting history {key}' shows who set it, and for which devices",
         )
     return write(device, manifest, SettingOrder(wanted, key, value)), len(members)
 
@@ -140,7 +140,7 @@ def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, 
         raise SettingError(f"only a program's own setting can be secret, not {key}", ONLY_OPEN, hint="app.NAME")
     check_setting(key, secret)
     if not secret:
-        raise SettingError("an empty value is no secret", "setting_value", hint="'covey setting unset' takes it away")
+        raise SettingError("a secret must not be empty", "setting_value", hint="to remove it: covey setting unset")
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     members = selected(manifest, wanted)
@@ -151,11 +151,13 @@ def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, 
     sealed = seal_value(secret, recipients, manifest.group_id, author, key, wanted, os.urandom)
     order = SettingOrder(wanted, key, sealed=sealed)
     if len(order.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
-        raise SettingError("too many devices are named one by one for a secret as long", "setting_value", hint=_FEWER)
+        raise SettingError(
+            "too many devices are named individually for a secret of this length", "setting_value", hint=_FEWER
+        )
     return write(device, manifest, order), len(members)
 
 
-_FEWER = "--for all, or --for label:NAME"
+_FEWER = "use --for all, or --for label:NAME"
 
 
 def _check_kind(members: list[Member], key: str) -> None:
@@ -164,7 +166,7 @@ def _check_kind(members: list[Member], key: str) -> None:
     if wrong:
         name = printable(wrong[0].label or device_name(wrong[0].keys.signing_public))
         what = f"{name} is a board, which has {', '.join(BOARD_KEYS)}" if wrong[0].is_board else f"{name} is no board"
-        raise SettingError(f"{key}: {what}", "setting_unknown", hint="--for BOARD, by its label")
+        raise SettingError(f"{key}: {what}", "setting_unknown", hint="name boards by label: --for BOARD")
 
 
 def _check_open(held: Iterable[Mapping[str, GivenOrder]], key: str) -> None:
@@ -172,9 +174,9 @@ def _check_open(held: Iterable[Mapping[str, GivenOrder]], key: str) -> None:
     for orders in held:
         if key in orders and orders[key].order.sealed is not None:
             raise SettingError(
-                f"{key} is a secret so far, and this value all members could read",
+                f"{key} is a secret, and all members could read this value",
                 "setting_secret",
-                hint="--secret seals it; after 'covey setting unset' it can be an open one",
+                hint="add --secret to seal it; to make it open, run 'covey setting unset' first",
             )
 
 

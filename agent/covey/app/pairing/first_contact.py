@@ -94,4 +94,4 @@ class RelayPatience:
         else:
             if now - self._began >= _REFUSED_S:
                 hint = OLD_SERVER_HINT if NO_MQTT_5 in noted else CREDENTIAL_HINT
-                raise RelayError(f"the relay does not let this device in: {noted}", hint=hint)
+                raise RelayError(f"the relay refuses this device: {noted}", hint=hint)

@@ -85,16 +85,16 @@ def parse_invite_file(raw: bytes, where: str) -> InviteFile:
     try:
         content = tomllib.loads(raw[: _MAXIMUM_BYTES + 1].decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise LocalError(f"{printable(where)} is no invite's file, or was cut off", hint=_HINT) from error
+        raise LocalError(f"{printable(where)} is not an invite file, or is incomplete", hint=_HINT) from error
     texts = {name: content.get(name, "") for name in (*_TEXTS, "invite")}
     sound = all(isinstance(value, str) for value in texts.values()) and len(raw) <= _MAXIMUM_BYTES
     if not sound or any(len(texts[name].encode()) > most for name, most in _TEXTS.items()):
-        raise LocalError(f"{printable(where)} is no invite's file: a field is too long, or no text", hint=_HINT)
+        raise LocalError(f"{printable(where)} is not an invite file: a field is too long or not text", hint=_HINT)
     obeys, commands = content.get("obeys", False), content.get("commands", [])
     named = isinstance(commands, list) and all(isinstance(each, str) and is_action_name(each) for each in commands)
     if not isinstance(obeys, bool) or not named or len(commands) > MAXIMUM_ACTIONS:
         raise LocalError(
-            f"{printable(where)} is no invite's file: obeys is true or false, commands are names", hint=_HINT
+            f"{printable(where)} is not an invite file: obeys must be true or false, commands must be names", hint=_HINT
         )
     invite = Invite.from_uri(texts["invite"])
     return InviteFile(texts["label"], invite, texts["certificates"], texts["credential"], obeys, tuple(commands))

@@ -160,9 +160,9 @@ def check_room(device: Device, group: GroupManifest, newcomers: int = 1) -> None
     size = device.store.groups.largest_manifest(group.group_id) + newcomers * _MEMBER_BYTES
     if payloads and payload_bytes([size]) > max(payloads.values()):
         raise LocalError(
-            f"with {len(group.members) + newcomers} members the group's manifest is larger than what "
-            f"{'the relay takes' if len(payloads) == 1 else 'any relay takes'}: {max(payloads.values())} bytes",
-            hint="have the relay take larger messages (mosquitto: max_packet_size), or make another group",
+            f"with {len(group.members) + newcomers} members the group's manifest is larger than "
+            f"{'the relay accepts' if len(payloads) == 1 else 'any relay accepts'}: {max(payloads.values())} bytes",
+            hint="raise the relay's message limit (mosquitto: max_packet_size), or create another group",
         )
 
 
@@ -234,8 +234,8 @@ def named_keys(device: Device, manifest: GroupManifest, names: Sequence[str] | N
         found = {_operator_key(manifest, each) for each in names}
     if len(found) > NAMED_OPERATORS:
         raise LocalError(
-            f"an invite names at most {NAMED_OPERATORS} operators, and not {len(found)}",
-            hint="--operator NAME says whom; what these add, the new device obeys as well",
+            f"an invite can name at most {NAMED_OPERATORS} operators, not {len(found)}",
+            hint="choose them: --operator NAME; the new device also obeys operators that these add later",
         )
     return tuple(sorted(found))
 
@@ -246,7 +246,7 @@ def _operator_key(manifest: GroupManifest, name: str) -> DeviceKey:
     try:
         return DeviceKey(key_from_text("sign", name))
     except MalformedError as error:
-        raise LocalError(str(error), hint="a signing key as 'covey key show' prints it") from error
+        raise LocalError(str(error), hint="give a signing key as 'covey key show' prints it") from error
 
 
 def named_operators(device: Device, group_id: GroupId, keys: Sequence[DeviceKey]) -> tuple[PreviewedMember, ...]:
@@ -307,8 +307,8 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
     }
     if len(found) != 1:
         raise UsageError(
-            f"{len(found)} devices of our groups are called '{printable(name)}'",
-            hint="'covey group members' has the names",
+            f"{len(found)} devices in this device's groups are called '{printable(name)}'",
+            hint="'covey group members' lists names and fingerprints",
         )
     ((key, member),) = found.items()
     with device.store.transaction():

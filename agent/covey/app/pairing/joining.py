@@ -157,7 +157,7 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
         LocalError: the text is neither code nor invite.
         PairingError: the ceremony ended otherwise; nothing was kept.
         RelayError: the relay lets nobody in without an account.
-        ConfigurationError: no relay is named, a package for pairing is missing, or the relay's settings are no use.
+        ConfigurationError: no relay is given, a package for pairing is missing, or the relay's settings are no use.
     """
     if text.startswith(GROUP_URI_PREFIX):
         return _ask_members(device, GroupUri.from_uri(text), witness)
@@ -167,8 +167,8 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
         used_for = device.store.conditions.values().get(code, ("", 0))[0]
         if used_for and any(group.group_id.hex() == used_for for group in device.node.groups.joined()):
             raise LocalError(
-                f"this device has used that code already, and is in its group {used_for[:8]}",
-                hint="'covey group show' shows it; each device needs a code of its own",
+                f"this device has already used that code and is in its group {used_for[:8]}",
+                hint="'covey group show' shows the group; each device needs its own code",
             )
         witness.looking()
         invite, inviter = meet(device, meeting, terms, witness)
@@ -285,7 +285,7 @@ def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invi
 
 def _named_relay(url: str) -> str:
     if not url:
-        raise ConfigurationError("no relay is named", hint="covey join CODE --relay mqtts://HOST")
+        raise ConfigurationError("no relay is given", hint="covey join CODE --relay mqtts://HOST")
     return url
 
 
@@ -357,14 +357,14 @@ def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tu
             if meeting.account is None:
                 raise
             raise RelayError(
-                "the relay does not take this file's account: the file has been used, taken back, or is too old",
-                hint="'covey invite --list' on the device that wrote it says which; ask for a new one",
+                "the relay refuses this file's account: the file was used, cancelled or has expired",
+                hint="ask for a new file; 'covey invite --list' on the inviting device shows what happened to this one",
             ) from error
     if stopping and not kept:
         raise KeyboardInterrupt
     if not kept:
         if machine.ending is Ending.CANCELLED and machine.left:
-            raise LocalError("this device is in that group already", hint="'covey group show' shows it")
+            raise LocalError("this device is already in that group", hint="'covey group show' shows it")
         assert machine.ending is not None
         raise pairing_error(machine.ending)
     return kept[0].invite, inviters[0]

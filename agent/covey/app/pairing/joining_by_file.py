@@ -41,7 +41,7 @@ def ask_by_file(
     terms = replace(terms, commands=file.commands)
     invite = replace(file.invite, relay_url=terms.relay_url or file.invite.relay_url)
     if any(group.group_id == invite.group_id for group in device.node.groups.joined()):
-        raise LocalError("this device is in that group already", hint="'covey group show' shows it")
+        raise LocalError("this device is already in that group", hint="'covey group show' shows it")
     authorities = Path(terms.ca_file) if terms.ca_file else None
     if authorities is None and file.certificates:
         authorities = device.folder.path / _INVITE_CA

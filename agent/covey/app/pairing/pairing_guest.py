@@ -117,14 +117,14 @@ def _check_hope(event: RelayDown, refusals: int, *, over: bool) -> None:
         raise RelayError(f"this relay cannot be used: {event.reason}", hint=OLD_SERVER_HINT)
     if refusals > 1:  # one may be another joiner, who was quicker
         raise RelayError(
-            f"the relay does not take the enrolment account: {event.reason}",
-            hint="type the whole code as 'covey invite' shows it, with what follows its words; "
-            "else --enrolment-password-file FILE",
+            f"the relay refuses the enrolment account: {event.reason}",
+            hint="type the whole code as 'covey invite' shows it, including the part after its words; "
+            "or give --enrolment-password-file FILE",
         )
     if over:
         raise RelayError(
             f"this relay cannot be used: {event.reason}",
-            hint="check the URL: mqtts:// where the relay has TLS, and the port",
+            hint="check the port and the scheme of the URL: mqtts:// for TLS, mqtt:// without",
         )
 
 

@@ -68,17 +68,19 @@ def prepare(
     """
     for name in commands:
         if not is_action_name(name):
-            raise UsageError(f"'{printable(name)}' is no action's name", hint="small letters, digits, - and _")
+            raise UsageError(
+                f"'{printable(name)}' is not an action name", hint="use lower-case letters, digits, - and _"
+            )
     require_relay(device)
     manifest = device.pick_group(group)
     if len(manifest.members) + len(labels) > MAXIMUM_MEMBERS:
-        raise LocalError(f"the group has {len(manifest.members)} members of {MAXIMUM_MEMBERS}: too little room")
+        raise LocalError(f"the group has {len(manifest.members)} of at most {MAXIMUM_MEMBERS} members: not enough room")
     check_room(device, manifest, len(labels))
     paths = _paths(labels, folder)
     private_folder(folder)
     named = named_keys(device, manifest, operators)
     if commands and not named:
-        raise UsageError("nobody is to order these actions", hint="--operator NAME says who may")
+        raise UsageError("no operator is named for these actions", hint="add --operator NAME")
     obeys = operators is not None and bool(named)
     files = [
         replace(each, obeys=obeys, commands=commands)
@@ -106,14 +108,16 @@ def _paths(labels: Sequence[str], folder: Path) -> list[Path]:
         UsageError: a label is empty or too long, two have one file, or it is there.
     """
     if not labels or len(labels) > MAXIMUM_PREPARED_INVITES:
-        raise UsageError(f"1 to {MAXIMUM_PREPARED_INVITES} files at a time")
+        raise UsageError(f"a batch must have 1 to {MAXIMUM_PREPARED_INVITES} files")
     paths: list[Path] = []
     for label in labels:
         path = folder / (re.sub(r"[^\w.-]+", "-", label).lstrip(".") + SUFFIX)
         if not label.strip() or label != printable(label) or len(label.encode()) > MAXIMUM_LABEL_BYTES:
-            raise UsageError(f"'{printable(label)}' is no label: 1 to {MAXIMUM_LABEL_BYTES} bytes of text")
+            raise UsageError(
+                f"'{printable(label)}' is not a label: a label has 1 to {MAXIMUM_LABEL_BYTES} bytes of text"
+            )
         if path in paths or path.exists():
-            raise UsageError(f"{path} is there already", hint="each label has a file of its own; name another folder")
+            raise UsageError(f"{path} already exists", hint="choose another folder with -o")
         paths.append(path)
     return paths
 

@@ -52,8 +52,9 @@ class NamedAuthority:
         if self.password_file:
             if not makes and not Path(self.password_file).is_file():
                 raise ConfigurationError(
-                    f"{self.password_file} is no file",
-                    hint=f"name the one that the broker reads, or: covey broker init --password-file "
+                    f"{self.password_file} is not a file",
+                    hint="name the password file that the broker reads, or create one: covey broker init "
+                    "--password-file "
                     f"{self.password_file}",
                 )
             return PasswordAuthority(Path(self.password_file), Path(self.pid_file) if self.pid_file else None)
@@ -62,8 +63,8 @@ class NamedAuthority:
         )
         if configured is None:
             raise UsageError(
-                "no authority over a broker is named",
-                hint="--password-file FILE or --ca DIR; or covey config set broker.password_file FILE",
+                "no password file or CA of a broker is given",
+                hint="give --password-file FILE or --ca DIR; or: covey config set broker.password_file FILE",
             )
         return configured
 
@@ -74,7 +75,7 @@ class NamedAuthority:
             UsageError: they are.
         """
         if self.ca and self.password_file:
-            raise UsageError("--password-file and --ca are two authorities", hint="name one")
+            raise UsageError("--password-file and --ca exclude each other", hint="give one of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def prepare_authority(
     """Make what credentials come from: a CA, or the account that joiners share; what is there stays.
 
     Raises:
-        UsageError: as `NamedAuthority.open`; or the shared password is empty.
+        UsageError: as `NamedAuthority.open`; or the enrolment password is empty.
         ConfigurationError: it is not usable.
     """
     if named.ca:
@@ -133,7 +134,7 @@ def prepare_authority(
         return PreparedCa(str(ca.folder / "ca.crt"), str(ca.folder / "revoked.crl"))
     held = named.open(folder, makes=True)
     if not isinstance(held, PasswordAuthority):
-        raise UsageError("the configured authority is a fleet CA", hint="name it: covey broker init --ca DIR")
+        raise UsageError("a fleet CA is configured", hint="covey broker init --ca DIR")
     if shared_password is not None or held.shared() is None:
         held.share(draw_enrolment_password() if shared_password is None else _shared(shared_password))
     return PreparedPasswords(str(held.password_file), ENROLMENT_ACCOUNT)
@@ -148,7 +149,7 @@ def renew_shared_password(folder: StateFolder, named: NamedAuthority) -> Prepare
     """
     held = named.open(folder)
     if not isinstance(held, PasswordAuthority):
-        raise UsageError("a fleet CA has no account that joiners share")
+        raise UsageError("a fleet CA has no shared enrolment account")
     held.share(draw_enrolment_password())
     return PreparedPasswords(str(held.password_file), ENROLMENT_ACCOUNT)
 
@@ -204,12 +205,13 @@ def examine_broker(
 
     if len(identities) != 2:
         raise UsageError(
-            "two identities are needed, which no device uses",
-            hint="covey broker enrol $(openssl rand -hex 32) --json --output FILE, twice; then --identity FILE, twice",
+            "the check needs two identities that no device uses",
+            hint="run twice: covey broker enrol $(openssl rand -hex 32) --json --output FILE; then give "
+            "--identity FILE twice",
         )
     one, two = (_identity(Path(name)) for name in identities)
     if one.user_name == two.user_name:
-        raise UsageError("both identities are the same", hint="enrol another")
+        raise UsageError("both identities are the same", hint="enrol a second one")
     relay = folder.configuration.config().relay if folder.configuration.path.exists() else RelayConfig()
     ca_file = ca_file or (relay.ca_file if not url else "")
     if shared_password is None and folder.configuration.path.exists():
@@ -246,7 +248,7 @@ def _identity(path: Path) -> BrokerAccount:
         return BrokerAccount(content["user_name"], content.get("password", ""), content.get("certificate", ""))
     except (ValueError, KeyError, TypeError, UsageError) as error:
         raise ConfigurationError(
-            f"{path} is no identity", hint="covey broker enrol NAME --json --output FILE writes one"
+            f"{path} is not an identity file", hint="covey broker enrol NAME --json --output FILE writes one"
         ) from error
 
 
@@ -255,7 +257,7 @@ def _shared(password: str | None) -> str:
     if password is None:
         return ENROLMENT_ACCOUNT
     if not password:
-        raise UsageError("the shared password is empty")
+        raise UsageError("the enrolment password is empty")
     return password
 
 

@@ -74,7 +74,7 @@ def _recipients(device: Device, wanted: str | None) -> list[DeviceKey]:
     found = [each for each in known if each.hex().startswith(wanted or "")]
     if wanted and len(found) != 1:
         names = ", ".join(device_name(each) for each in known)
-        raise LocalError(f"which device? {len(found)} match '{wanted}'", hint=f"--to with one of: {names}")
+        raise LocalError(f"{len(found)} devices match '{wanted}'", hint=f"give --to with one of: {names}")
     return found
 
 
@@ -130,7 +130,7 @@ def _import_file(device: Device, path: Path) -> Imported:
         with path.open("rb") as source:
             raw = source.read(_FILE_BYTES + 1)
         if len(raw) > _FILE_BYTES:
-            raise UsageError(f"{path} is longer than an export's file can be")
+            raise UsageError(f"{path} is too long to be an export file")
         file = read_export(raw)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

@@ -58,7 +58,7 @@ def kept_for(device: Device, named: str | None) -> list[DeviceKey]:
     chosen = chosen or [each for each in inboxes if named and each.hex().startswith(named.lower())]
     if len(chosen) != 1:
         what = f"{len(chosen)} devices are called" if chosen else "nothing is kept for"
-        raise LocalError(f"{what} '{named[:64]}'", hint="covey mailbox status lists for whom there is")
+        raise LocalError(f"{what} '{named[:64]}'", hint="'covey mailbox status' lists the devices with messages")
     return chosen
 
 
@@ -85,13 +85,13 @@ def hand_over(device: Device, named: str | None, seconds: float) -> HandedOver:
         return bool(named) and (labels.label(key) == named or key.hex().startswith(named.lower()))
 
     if not any(is_meant(member.keys.signing_public) for group in groups.joined() for member in group.members):
-        raise LocalError(f"no member is called '{named}'"[:100], hint="covey group members")
+        raise LocalError(f"no member is called '{named}'"[:100], hint="'covey group members' lists them")
     chosen = [each.recipient for each in device.store.outbox.queues() if each.queued and is_meant(each.recipient)]
     inboxes = [routes.inbox(groups, own, each) for each in chosen]
     if chosen and not any(mailboxes_of(groups.joined(), own.signing_public, each) for each in inboxes):
         raise LocalError(
-            "no group names a mailbox for them",
-            hint="give a member that is always there the capability: covey group profile DEVICE --capability mailbox",
+            "no group of this device has a mailbox",
+            hint="give a member that is always online the capability: covey group profile DEVICE --capability mailbox",
         )
     with device.store.transaction():
         places = {each: device.store.mailbox.hand_over(each) for each in chosen}

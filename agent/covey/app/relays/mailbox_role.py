@@ -114,5 +114,5 @@ def _hook(text: str) -> WakeHook:
     if text in _BY_NAME:
         return WakeHook(_BY_NAME[text], text)
     if not text.startswith("https://") or len(text.encode()) > MAXIMUM_HOOK_BYTES:
-        raise ConfigurationError(f"mailbox.wake: '{text}' is neither mqtt, program nor an address of https://")
+        raise ConfigurationError(f"mailbox.wake: '{text}' must be mqtt, program or an https:// address")
     return WakeHook(Hook.WEBHOOK, text)

@@ -55,11 +55,11 @@ def serve_relay(folder: StateFolder) -> None:
     """
     place, supervisor = served(folder), Systemd()
     if not place.exists:
-        raise ConfigurationError("no relay was made here", hint="covey relay serve makes one")
+        raise ConfigurationError("this device serves no relay", hint="'covey relay serve' sets one up")
     program = find_mosquitto()
     lock = folder.locks.served_relay()
     if lock is None:
-        raise LocalError("this relay is served already", hint="systemctl status covey-relay")
+        raise LocalError("another process already serves this relay", hint="systemctl status covey-relay")
     try:
         with stop_signals() as stopping:
             _serve_with_restarts(folder, place, program, supervisor, stopping)

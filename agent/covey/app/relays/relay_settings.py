@@ -101,7 +101,7 @@ def _certificate_settings(named: NamedAccess) -> dict[str, str]:
     if named.certificate is None and named.key is None:
         return {}
     if named.certificate is None or (named.certificate == "-" and named.key is not None):
-        raise UsageError("--key belongs to a --certificate FILE", hint="covey relay set --certificate FILE --key FILE")
+        raise UsageError("--key needs --certificate FILE", hint="covey relay set --certificate FILE --key FILE")
     if named.certificate == "-":
         return {}
     from covey.adapters.mqtt.settings import ClientCertificate, tls_context
@@ -119,7 +119,7 @@ def _bundle(named: NamedAccess) -> str | None:
 
     bundle = named.read("-")
     if not is_certificate(bundle):
-        raise UsageError("stdin holds no PEM", hint="covey broker enrol NAME --ca DIR makes what is wanted")
+        raise UsageError("stdin contains no PEM", hint="'covey broker enrol NAME --ca DIR' writes it")
     return bundle
 
 
@@ -137,13 +137,15 @@ def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
     name = place(url)
     also = [each for each in relay.also if place(each) != name]
     if not relay.url:
-        raise UsageError("there is no first relay yet", hint=f"covey relay set {url}")
+        raise UsageError("this device has no first relay yet", hint=f"covey relay set {url}")
     if name == place(relay.url):
-        raise UsageError(f"{name} is the first relay already", hint="covey relay set changes it")
+        raise UsageError(f"{name} is already the first relay", hint="'covey relay set URL' changes it")
     if len(also) + 2 > MAXIMUM_RELAYS:
-        raise UsageError(f"a device has at most {MAXIMUM_RELAYS} relays", hint="covey relay remove URL")
+        raise UsageError(
+            f"a device can have at most {MAXIMUM_RELAYS} relays", hint="remove one first: covey relay remove URL"
+        )
     if named.password_file is not None and named.certificate is not None:
-        raise UsageError("a password or a certificate, not both")
+        raise UsageError("give a password or a certificate, not both")
     source = named.certificate or named.password_file
     credential = named.read(source).strip() if source is not None else ""
     if named.key is not None:
@@ -166,9 +168,9 @@ def remove_relay(folder: StateFolder, url: str) -> None:
     relay = folder.configuration.config().relay
     name = place(url)
     if relay.url and name == place(relay.url):
-        raise UsageError(f"{name} is the first relay", hint="covey relay set sets another one in its place")
+        raise UsageError(f"{name} is the first relay", hint="replace it: covey relay set URL")
     also = tuple(each for each in relay.also if place(each) != name)
     if also == relay.also:
-        raise UsageError(f"{name} is no relay of this device", hint="covey relay list")
+        raise UsageError(f"{name} is not a relay of this device", hint="'covey relay list' shows them")
     folder.configuration.change({"relay.also": also or None})
     forget_further(folder, url)

@@ -57,13 +57,11 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
         create_device(folder, label or socket.gethostname(), with_passphrase=False)
     config, place = folder.configuration.config(), served(folder)
     if config.broker.ca_folder or config.broker.password_file not in {"", _PASSWORDS}:
-        raise ConfigurationError(
-            "this device has authority over another broker", hint="covey config unset broker.password_file"
-        )
+        raise ConfigurationError("this device manages another broker", hint="covey config unset broker.password_file")
     if config.relay.url and not config.broker.password_file:
         raise ConfigurationError(
-            f"this device uses the relay {config.relay.url}, and keeps it",
-            hint="covey config unset relay.url, where one of its own is to take its place",
+            f"this device already uses the relay {config.relay.url}",
+            hint="to replace it by a relay of its own: covey config unset relay.url, then covey relay serve",
         )
     url = _url(config.relay.url, names, port)
     if names:

@@ -54,8 +54,8 @@ _TRIES = 3
 
 def _rival() -> StorageError:
     return StorageError(
-        "somebody else lands in the vault with this collector's identity",
-        hint="one of the two must go: give it an identity of its own with covey init",
+        "another collector writes to the vault with this collector's identity",
+        hint="stop one of the two and give it its own identity: covey init",
     )
 
 
@@ -202,7 +202,7 @@ class Collector:
                 more = False
                 for recipient, place, message in own:
                     if not self._store.landing.land_queued(recipient, place, message, now.wall_us):
-                        raise StorageError("too much waits for the vault", hint="covey vault status")
+                        raise StorageError("too much data is waiting for the vault", hint="see 'covey vault status'")
                     staged += 1
                     if self._store.landing.size() >= SEGMENT_BYTES:
                         more = True
@@ -215,7 +215,7 @@ class Collector:
     def _land_everything(self, node: Node, now: Now) -> None:
         while self._store.landing.size():
             if self._land(node, now) is not None:
-                raise StorageError("devices are being removed one after the other", hint="try again in a minute")
+                raise StorageError("other devices are being removed", hint="try again in a minute")
 
     def _land(self, node: Node, now: Now) -> int | None:
         """Land what fits one segment; or return until when nothing may be sealed, in monotonic microseconds."""

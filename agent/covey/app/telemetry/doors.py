@@ -190,7 +190,7 @@ def try_doors(folder: StateFolder, name: str | None) -> list[DoorTrial]:
     entries = _entries(folder)
     if name is not None and name not in {each.name for each in entries}:
         known = ", ".join(each.name for each in entries)
-        raise UsageError(f"the configuration names no door {name}", hint=f"known: {known}")
+        raise UsageError(f"the configuration has no door {name}", hint=f"known: {known}")
     with open_device(folder) as device:
         own = device.node.identity.signing_public
     now_us = time.time_ns() // 1_000
@@ -231,7 +231,7 @@ def _entries(folder: StateFolder) -> tuple[DoorEntry, ...]:
     found = folder.configuration.doors()
     if not found:
         raise ConfigurationError(
-            "the configuration names no [[door]]",
+            "the configuration has no [[door]]",
             hint="docs/how-to/collect.md has an example of each kind: Send readings on",
         )
     return found
@@ -249,12 +249,12 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
     doors = [(each, open_door(each, folder.path)) for each in entries]
     if not folder.vault_key.exists():
         raise ConfigurationError(
-            "this device has no vault: nothing lands here that could be sent on",
-            hint="doors stand where the collector is: covey collect",
+            "this device has no vault, so it has no readings to send on",
+            hint="use doors on the collector, the device that runs 'covey collect'",
         )
     lock = folder.locks.doors()
     if lock is None:
-        raise LocalError("readings are sent on already", hint="covey door status")
+        raise LocalError("another process already sends readings on", hint="covey door status")
     try:
         aside = set_aside(folder.path / FILE)
         if aside is not None:
@@ -271,7 +271,9 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
                 stop.wait(_SETTLED_S)
         finally:
             stop.set()
-        raise LocalError("a door has ended, which is a defect of Covey", hint="the lines before this one say where")
+        raise LocalError(
+            "a door stopped because of a defect in Covey", hint="the lines above say where; please report them"
+        )
     finally:
         os.close(lock)
 

@@ -128,7 +128,7 @@ class Eraser:
             assert manifest is not None
             erasures = erasing.with_erasure(manifest.erasures, erasure)
             if len(erasures) > MAXIMUM_VAULT_ERASURES:
-                raise LimitError(f"data of more than {MAXIMUM_VAULT_ERASURES} devices was erased from this node's part")
+                raise LimitError(f"this node has erased data of {MAXIMUM_VAULT_ERASURES} devices, the maximum")
             return self._node.following(now_us=now_us, erasures=erasures)
 
         self._node.publish(following)
@@ -253,13 +253,13 @@ def due_of_author(device: Device, beginning: str) -> ErasureDue:
         if len(beginning) == 2 * KEY_BYTES:
             return ErasureDue(DeviceKey(from_hex(beginning, KEY_BYTES)), until_us)
     except MalformedError:
-        raise UsageError("not a device's key", hint="64 hex digits") from None
+        raise UsageError("not a device key", hint="a device key has 64 hex digits") from None
     members = {member.keys.signing_public for group in device.node.groups.joined() for member in group.members}
     found = [key for key in members if key.hex().startswith(beginning)]
     if len(found) != 1:
         raise UsageError(
-            f"{len(found)} members of this device's groups have a key that begins with {beginning[:64]!r}",
-            hint="give the whole key: 'author' in 'covey vault readings --json'",
+            f"{len(found)} members have a key that begins with {beginning[:64]!r}",
+            hint="give the whole key: field 'author' of 'covey vault readings --json'",
         )
     return ErasureDue(found[0], until_us)
 

@@ -115,8 +115,8 @@ class NodeKeys:
                 return held  # another process was quicker
             if len(held.keys) >= MAXIMUM_VAULT_KEYS:
                 raise StorageError(
-                    f"the vault has {len(held.keys)} keys, the most that there may be",
-                    hint="who removes devices all the time? then begin a new vault",
+                    f"the vault has {len(held.keys)} keys, the maximum",
+                    hint="each removal of a device makes a key: find out what removes so many, then start a new vault",
                 )
             key = VaultKey(held.vault_id, self._rng(KEY_BYTES), now.wall_us)
             rotated = KeyFile(
@@ -180,7 +180,7 @@ class NodeKeys:
                     continue
             self._published = _version(held)
             return
-        raise StorageError("another process of this device keeps publishing its vault keys")
+        raise StorageError("another process of this device publishes vault keys at the same time")
 
     def _says(self, content: bytes, held: KeyFile) -> bool:
         try:

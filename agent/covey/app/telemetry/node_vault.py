@@ -72,7 +72,7 @@ class NodeVault:
         elif floor:
             raise StorageError(
                 f"the vault has lost this device's manifest {floor}",
-                hint="restore the vault, or name an empty one and a new vault.key",
+                hint="restore the vault from a backup, or use an empty vault with a new vault.key",
             )
         self._sealed, self.manifest, self._known = content, manifest, True
 

@@ -63,7 +63,7 @@ def readings_of(source: BinaryIO, form: str) -> Iterator[Reading | None]:
         return
     content = source.read(_MAXIMUM_PACK_BYTES + 1)
     if len(content) > _MAXIMUM_PACK_BYTES:
-        raise ReadingError("a SenML pack has at most 64 MiB", hint="use one record a line: --format ndjson")
+        raise ReadingError("a SenML pack must have at most 64 MiB", hint="write one record per line: --format ndjson")
     yield from readings_from_json(content, None) if form == "senml" else readings_from_cbor(content, None)
 
 
@@ -113,7 +113,7 @@ def _lines(source: BinaryIO) -> Iterator[bytes | None]:
             break
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > MAXIMUM_MESSAGE_BYTES:
-            raise ReadingError("a line longer than 1 MB", hint="one SenML record or pack in each line")
+            raise ReadingError("the line is longer than 1 MB", hint="write one SenML record or pack per line")
         yield from lines
     if rest:
         yield rest

@@ -88,7 +88,8 @@ class NodeRewriting:
             entries = self.reader.range_entries(self.name, named)
             if isinstance(entries, Trouble):
                 raise StorageError(
-                    f"a range of older segments cannot be read ({entries.code})", hint="covey vault verify"
+                    f"a range of older segments cannot be read ({entries.code})",
+                    hint="'covey vault verify' checks the vault",
                 )
             ranges.append((named, entries))
         return Listing(manifest, tuple(ranges))
@@ -112,7 +113,10 @@ class NodeRewriting:
         listing = self.listing()
         assert listing is not None
         if not set(old) <= set(listing.entries):
-            raise LocalError("another compaction or erasure of this node is at work", hint="let it end, then try again")
+            raise LocalError(
+                "another compaction or erasure of this node is running",
+                hint="wait until it has finished, then try again",
+            )
         layout = merging.layout(listing.ranges, listing.manifest.segments, new)
         ranges = tuple([self._named(self.vault.newest_key, each) for each in layout.ranges])
         return Substitution(ranges, layout.listed, Replaced(old, layout.dropped))
@@ -155,7 +159,9 @@ class NodeRewriting:
         """
         found = self.reader.tombstone(self.name, named)
         if isinstance(found, Trouble):
-            raise StorageError(f"a tombstone of this node cannot be read ({found.code})", hint="covey vault verify")
+            raise StorageError(
+                f"a tombstone of this node cannot be read ({found.code})", hint="'covey vault verify' checks the vault"
+            )
         return found
 
     def objects_of(self, replaced: Replaced) -> list[str]:

@@ -65,7 +65,7 @@ def entry_named(folder: StateFolder, name: str) -> SensorEntry:
     entries = {each.name: each for each in folder.configuration.sensors()}
     if name not in entries:
         known = f"known: {', '.join(entries)}" if entries else "docs/how-to/sensors.md shows how one is written"
-        raise LocalError(f"the configuration names no sensor {name}", hint=known)
+        raise LocalError(f"the configuration has no sensor {name}", hint=known)
     return entries[name]
 
 
@@ -83,7 +83,9 @@ def tried(entry: SensorEntry, seconds: float) -> Measurement:
         with closing(open_sensor(entry, clock, trial=True)) as sensor:
             while not ((found := read_once(entry.name, sensor, clock)).readings or found.failure):
                 if time.monotonic() >= until:
-                    raise SensorError(f"{entry.name} said nothing in {seconds:g} s", hint="--seconds waits longer")
+                    raise SensorError(
+                        f"{entry.name} gave no reading within {seconds:g} s", hint="wait longer with --seconds N"
+                    )
     except (OSError, ValueError, ImportError) as error:
         raise SensorError(f"{entry.name}: {error}") from error
     return found

@@ -246,7 +246,10 @@ def alone(device: Device) -> Iterator[None]:
     """
     descriptor = device.folder.locks.vault()
     if descriptor is None:
-        raise LocalError("another command compacts or erases this device's segments", hint="let it end, try again")
+        raise LocalError(
+            "another command compacts or erases this device's segments",
+            hint="wait until it has finished, then try again",
+        )
     try:
         yield
     finally:
@@ -335,7 +338,7 @@ def export_vault_keys(device: Device, target: Path) -> VaultKeys:
 
     _require_keys(device)
     if target.exists():
-        raise UsageError(f"{target} is there already", hint="name another file, or remove it")
+        raise UsageError(f"{target} already exists", hint="name another file, or remove it")
     content = device.folder.vault_key.read()
     VaultKeyFile(target).write(content.copy())
     return _vault_keys(content)
@@ -389,7 +392,7 @@ def change_readers(device: Device, location: str | None, public: str, *, add: bo
         content = device.folder.vault_key.read()
         others = tuple([each for each in content.readers if each.public != reader.public])
         if not add and len(others) == len(content.readers):
-            raise UsageError("no reader of this device's", hint="covey vault readers")
+            raise UsageError("this device has no such reader", hint="'covey vault readers' lists them")
         device.folder.vault_key.write(replace(content, readers=(reader, *others) if add else others))
     if not add:
         keys.rotate(groups, now)
@@ -413,7 +416,7 @@ def _reader_key(text: str) -> NoisePublic:
         public = NoisePublic(from_hex(text, KEY_BYTES))
         check_noise_key(public)
     except MalformedError:
-        raise UsageError("not a reader's key", hint="it is what 'covey vault new-reader FILE' prints") from None
+        raise UsageError("not a reader's key", hint="give the key that 'covey vault new-reader FILE' prints") from None
     return public
 
 
@@ -430,5 +433,5 @@ def _node_keys(device: Device, objects: ObjectStore) -> NodeKeys:
 def _require_keys(device: Device) -> None:
     if not device.folder.vault_key.exists():
         raise LocalError(
-            "this device has no vault key", hint="covey vault init, or put the collector's vault.key in its place"
+            "this device has no vault key", hint="create it: covey vault init; or copy the collector's vault.key here"
         )

@@ -250,6 +250,6 @@ class VaultSurvey:
         if content is None:
             yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
         elif not documents.is_segment(entry, content):
-            yield VaultFinding(node, entry.number, "decryption", "the segment is not the one that the manifest lists")
+            yield VaultFinding(node, entry.number, "decryption", "the segment does not match the manifest")
         else:
             mirror.put(key, content)

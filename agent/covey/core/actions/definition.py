@@ -167,7 +167,7 @@ class ActionDefinition:
         argv = tuple(_filled(word, given) for word in self.argv)
         stdin = _filled(self.stdin, every).encode()
         if len(stdin) > MAXIMUM_ACTION_INPUT_BYTES:
-            raise ActionError(f"{self.name} reads at most {MAXIMUM_ACTION_INPUT_BYTES:,} bytes", ARGUMENTS)
+            raise ActionError(f"{self.name} reads at most {MAXIMUM_ACTION_INPUT_BYTES:,} bytes of input", ARGUMENTS)
         return Invocation(self.name, given, argv, self.bounds, self.rights, self.ends, stdin, secrets)
 
     def _check(self, every: Mapping[str, str], twice: Collection[str], secrets: Collection[str]) -> None:
@@ -177,13 +177,15 @@ class ActionDefinition:
             which = f"needs {missing[0]}" if missing else f"takes no {further}"
             raise ActionError(f"{self.name} {which}", ARGUMENTS, hint=f"its arguments: {self._takes()}")
         if secrets and self.trial_us is not None:
-            raise ActionError(f"{self.name} takes no secret argument", ARGUMENTS)
+            raise ActionError(f"{self.name} does not accept secret arguments", ARGUMENTS)
         if twice:
-            raise ActionError(f"{self.name}: {min(twice)} is given openly and as a secret", ARGUMENTS)
+            raise ActionError(f"{self.name}: {min(twice)} is given both openly and as a secret", ARGUMENTS)
         for name in sorted(secrets):
             if any(f"{{{name}}}" in word for word in self.argv):
                 shown = f"{name} stands on its command line, which others on the device can read, so it is no secret"
-                raise ActionError(f"{self.name}: {shown}", NOT_SECRET, hint="`input` of its definition takes secrets")
+                raise ActionError(
+                    f"{self.name}: {shown}", NOT_SECRET, hint="only the `input` of its definition can be secret"
+                )
         for name, value in every.items():
             if why := self.arguments[name].objection(value):
                 raise ActionError(f"{self.name}: {name} {why}", ARGUMENTS)

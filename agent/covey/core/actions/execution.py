@@ -193,7 +193,7 @@ class Execution:
         try:
             return command.sealed.open(self._keys)
         except RemoteError as error:
-            raise ActionError("its arguments are sealed, and not for this device to open", results.SEALED) from error
+            raise ActionError("its arguments are sealed for other devices", results.SEALED) from error
 
     def _begun(self) -> list[CommandRecord]:
         installed = {each.operation for each in self.installing.under_way()}
@@ -239,15 +239,15 @@ def _awaits_clock(command: GivenCommand, moment: Moment) -> bool:
 
 def _check_goes_on(command: GivenCommand, halted: Halted) -> None:
     if (command.group_id, command.once) in halted.aborted:
-        raise ActionError("its release was aborted before it began", results.WITHDRAWN)
+        raise ActionError("its release was aborted before it started", results.WITHDRAWN)
 
 
 def _check(command: GivenCommand, moment: Moment, *, counts: bool) -> None:
     if not counts:
-        raise ActionError("whoever ordered it is no operator any more, or no member", results.REVOKED)
+        raise ActionError("its author is no longer an operator or no longer a member", results.REVOKED)
     if command.deadline_us is None:
         return
     if not moment.synchronised:
-        raise ActionError("it has a deadline, and this device does not know what time it is", results.CLOCK)
+        raise ActionError("it has a deadline, and this device does not know the time", results.CLOCK)
     if moment.wall_us > command.deadline_us:
-        raise ActionError("its deadline had passed when its turn came", results.LATE)
+        raise ActionError("its deadline passed before it could start", results.LATE)

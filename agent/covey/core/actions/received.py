@@ -51,14 +51,14 @@ class ReceivedResults:
         raw = self._records.operations.raw(group_id, result.order)
         member = group.member(device)
         if member is None or member.is_board:
-            raise NotAllowedError("a result by a device that obeys nobody")
+            raise NotAllowedError("the sender of a result obeys no operator")
         if result.board is not None:
             device = result.board
             member = group.member(device)
             if member is None or not member.is_board:
-                raise NotAMemberError("a result of what is no board of the group")
+                raise NotAMemberError("the result names a board that is not in the group")
         if raw is not None and device not in addressees(self._records.groups, group, read_operation(raw, verify=False)):
-            raise NotAllowedError("a result of what is no order for its author")
+            raise NotAllowedError("the result answers an operation that is not an order for its author")
         share = max(MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES // len(group.members))
         share = min(share, RESULT_OUTPUT_BYTES_OF_ONE)
         self._records.order_results.keep(group_id, device, result, now.wall_us, share, judged=raw is not None)

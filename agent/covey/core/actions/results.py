@@ -145,7 +145,7 @@ class OrderResult:
             cls._read(cbor.decode_growing(signed, MAXIMUM_BOARD_RESULT_BYTES)), board=board, signature=signature
         )
         if signature is None and result.state not in {CommandState.REFUSED, CommandState.UNKNOWN}:
-            raise MalformedError("of what a board did only the board speaks")
+            raise MalformedError("only a board may report its own result")
         return result
 
     @classmethod
@@ -175,11 +175,11 @@ class OrderResult:
             raise MalformedError("no exit code")
         done = state == CommandState.DONE
         if done != (exit_code is not None) or done == bool(code):
-            raise MalformedError("what is done has an exit code and no other one, and everything else the opposite")
+            raise MalformedError("a finished command must have only an exit code, any other must have none")
         if state in {CommandState.DONE, CommandState.STOPPED} and started_us is None:
-            raise MalformedError("what was done had a start")
+            raise MalformedError("a finished command must have a start time")
         if state == CommandState.REFUSED and (started_us is not None or output):
-            raise MalformedError("what was refused had no start")
+            raise MalformedError("a refused command must not have a start time")
         return cls(
             OperationId(order),
             CommandState(state),

@@ -141,7 +141,7 @@ class HistoryGraph:
         hashes = b"".join(map(part_digest, divided(self.remains)))
         start = self.first * DIGEST_BYTES
         if not hashes or self.hashes[start : start + len(hashes)] != hashes:
-            raise MalformedError("parts of a graph that its hashes do not name")
+            raise MalformedError("the graph's parts do not match its hashes")
 
 
 def _to_wire(it: Remains) -> list[object]:
@@ -179,6 +179,6 @@ def _check_target(it: Remains) -> None:
     """
     if it.kind not in TARGETED_KINDS:
         if it.target:
-            raise MalformedError("a target of what is no order")
+            raise MalformedError("an operation that is not an order has targets")
     elif (OrderTarget.from_wire(it.target).key is None) != (it.kind == OperationKind.COMMAND):
-        raise MalformedError("a setting without a key, or a command with one")
+        raise MalformedError("a setting must have a key, a command must not")

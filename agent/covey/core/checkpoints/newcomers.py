@@ -309,11 +309,11 @@ class Newcomers:
         """
         operations = [read_operation(raw) for raw in graph.proof]
         if any(each.group_id != group_id for each in operations):
-            raise MalformedError("a proof of another group")
+            raise MalformedError("the proof belongs to another group")
         parts = [each for each in operations if each.kind == OperationKind.CHECKPOINT]
         state = _state_of(parts)
         if state.graph != digest_of_parts(graph.hashes):
-            raise MalformedError("a graph that its checkpoint does not name")
+            raise MalformedError("the graph does not match its checkpoint")
         present, named = self._groups.group(group_id), self._manifest(group_id, parts[-1].manifest)
         if named is None:
             taken.missing_manifest = parts[-1].manifest
@@ -326,7 +326,7 @@ class Newcomers:
         else:
             electors = [set(self._pins(group_id).operators), state.operators.keys() & _writers(named)]
         if any(2 * len(signers & each) <= len(each) for each in electors):
-            raise NotAllowedError("a checkpoint by a minority, or by operators whom nobody has pinned here")
+            raise NotAllowedError("the checkpoint lacks a majority of admins, or of operators pinned on this device")
         return state
 
 
@@ -357,12 +357,12 @@ def _state_of(operations: list[Operation]) -> CheckpointState:
         follows = operation.parents == (operations[index - 1].id,) if index else len(operation.parents) == 1
         alike = (part.index, part.count, part.digest) == (index, len(parts), parts[0].digest)
         if not (alike and follows and operation.author == operations[0].author):
-            raise MalformedError("a proof whose parts do not follow one another")
+            raise MalformedError("the proof's parts do not follow each other")
     if not parts or state_digest(raw) != parts[0].digest:
-        raise MalformedError("a proof without a checkpoint")
+        raise MalformedError("the proof contains no checkpoint")
     state = CheckpointState.from_wire(raw)
     if operations[0].parents != (state.covers,):
-        raise MalformedError("a checkpoint of something else than it follows")
+        raise MalformedError("the checkpoint does not cover the operations that it follows")
     return state
 
 

@@ -121,10 +121,10 @@ class CheckpointState:
                 for key, kept in settings
             }
         except IndexError as error:
-            raise MalformedError("a state that names an author which it does not list") from error
+            raise MalformedError("the state names an author that it does not list") from error
         found = cls(covers, Pins(frozenset(pinned), threshold), dict(operators), profile, orders, graph)
         if found.to_wire() != state:
-            raise MalformedError("a state in an order of its own")
+            raise MalformedError("the state's entries are out of order")
         return found
 
 
@@ -219,5 +219,5 @@ _EVERYBODY = Selector(SelectorKind.ALL)
 def _operation(records: OperationRecords, group_id: GroupId, operation_id: OperationId) -> Operation:
     raw = records.raw(group_id, operation_id)
     if raw is None:
-        raise LocalError("what a checkpoint is made of was forgotten here")
+        raise LocalError("this device has deleted history that a new checkpoint needs")
     return read_operation(raw, verify=False)

@@ -205,7 +205,7 @@ class ContentExchange:
             RemoteError: a rule is broken, or it is not of the file.
         """
         if not self._is_member(message.author, message.group_id):
-            raise NotAMemberError(f"a {message.type.name} by somebody who is no member of its group")
+            raise NotAMemberError(f"a {message.type.name} by a device that is not a member of its group")
         if message.type is MessageType.CONTENT_PULL:
             self._owe(message, ContentPull.from_wire(message.body))
             return []
@@ -215,10 +215,10 @@ class ContentExchange:
         served = self._served.get(message.author)
         if served is None:
             if len(self._served) >= SERVED_MEMBERS:
-                raise RateError("more members ask for files than are served at once")
+                raise RateError("too many members request files at the same time")
             served = self._served[message.author] = _Served()
         if len(served.portions) >= _PORTIONS:
-            raise RateError("a member asks for more than it is owed at once")
+            raise RateError("the member requests more than its share at once")
         end = pull.position + pull.size
         served.portions.append(_Portion(message.group_id, pull.hash, pull.position, end))
 
@@ -265,5 +265,5 @@ class ContentExchange:
         """
         content = ContentAcknowledgement.from_wire(message.body).hash
         if not self._is_member(message.author, message.group_id):
-            raise NotAMemberError("a CONTENT_ACK by somebody who is no member of its group")
+            raise NotAMemberError("a CONTENT_ACK by a device that is not a member of its group")
         self._records.note_holder(message.group_id, content, message.author)

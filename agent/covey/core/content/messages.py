@@ -37,7 +37,7 @@ class ContentPull:
         readers = cbor.octets(HASH_BYTES), cbor.uint(_SEALED_BYTES), cbor.uint(CONTENT_PULL_BYTES)
         pull = cls(*cbor.record(cbor.decode_growing(body, _PULL_BODY_BYTES), "content pull", *readers))
         if not pull.size:
-            raise MalformedError("a content pull of nothing")
+            raise MalformedError("the content pull requests nothing")
         return pull
 
 

@@ -95,7 +95,7 @@ class FileProgress:
             return self._keep_index(b"".join(pieces))
         for chunk, its_hash in self._chunks(pieces):
             if not same(its_hash, self._hash_at(self.position)):
-                raise WrongContentError("a part of a file that is not of it")
+                raise WrongContentError("the part does not belong to the file")
             if not self._keep_chunk(chunk, now_us):
                 return False
         return True
@@ -126,7 +126,7 @@ class FileProgress:
 
     def _keep_index(self, index: bytes) -> bool:
         if len(index) != self.end or not same(blake3_hash(index), self.wanted.index):
-            raise WrongContentError("an index of a file that is not its index")
+            raise WrongContentError("the index does not belong to the file")
         if not self._records.save_index(self.wanted, index):
             return False
         self._index = index

@@ -67,7 +67,7 @@ class SecretProgress:
         del now_us
         secret = b"".join(pieces)
         if secret_id(secret) != self.wanted.epoch_id:
-            raise WrongContentError("a secret of another epoch than the one that was asked for")
+            raise WrongContentError("the secret belongs to another epoch than requested")
         self.secret = secret
         return True
 

@@ -47,17 +47,20 @@ class EphemeralMessages:
             UnknownGroupError: this device is not in the group.
         """
         if len(content) > MAXIMUM_EPHEMERAL_BYTES:
-            raise LocalError(f"an ephemeral message has at most {MAXIMUM_EPHEMERAL_BYTES} bytes")
+            raise LocalError(f"an ephemeral message must have at most {MAXIMUM_EPHEMERAL_BYTES} bytes")
         others = (each for each in self._groups.group(group_id).members if not each.is_board)
         members = deque(key for each in others if (key := each.keys.signing_public) != self._own)
         if not self._windows.is_connected:
-            raise RelayError("no relay is reached; nothing was sent", hint="an ephemeral message does not wait for one")
+            raise RelayError(
+                "no relay is reached; nothing was sent",
+                hint="try again when a relay is up, or send without --ephemeral: then the message waits",
+            )
         if not self._state.own.is_recent(now):
             self._state.own = Author()
         said_at_us = max(now.wall_us, self._state.own.last_us + 1)
         if self._state.own.wait_us(said_at_us):
             raise TransientError(
-                "too many ephemeral messages in a short time", hint=f"{EPHEMERAL_PER_SECOND} a second go on for ever"
+                "too many ephemeral messages at once", hint=f"send at most {EPHEMERAL_PER_SECOND} per second"
             )
         self._state.own.said(said_at_us)
         body = Ephemeral(said_at_us, content).to_wire()
@@ -96,15 +99,15 @@ class EphemeralMessages:
         """
         member = self._groups.group(message.group_id).member(message.author)
         if member is None or member.is_board:
-            raise NotAMemberError("an EPHEMERAL by somebody who is no member of its group")
+            raise NotAMemberError("an EPHEMERAL by a device that is not a member of its group")
         said = Ephemeral.from_wire(message.body)
         if abs(said.said_at_us - now.wall_us) > EPHEMERAL_US:
-            raise RollbackError("an EPHEMERAL of another time")
+            raise RollbackError("an EPHEMERAL with a time too far from now")
         author = self._author(message.author, now)
         if said.said_at_us <= author.last_us:
-            raise RollbackError("an EPHEMERAL that is no later than one before")
+            raise RollbackError("an EPHEMERAL that is not newer than the last one")
         if author.wait_us(said.said_at_us):
-            raise RateError("more EPHEMERALs than one device may send in this time")
+            raise RateError("the author sends EPHEMERALs too fast")
         author.said(said.said_at_us)
         self._state.received.append(ReceivedEphemeral(message.group_id, message.author, said.said_at_us, said.content))
 

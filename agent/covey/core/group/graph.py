@@ -166,7 +166,7 @@ def meeting_of(held: Iterable[HeldManifest]) -> HeldManifest:
             return each
         later |= each.bit
         common &= each.past
-    raise AssertionError("what is held begins with one manifest that all others follow")
+    raise AssertionError("the held manifests must start with one that all others follow")
 
 
 def tips_of(held: Sequence[HeldManifest]) -> list[HeldManifest]:

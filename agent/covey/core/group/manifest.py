@@ -157,7 +157,7 @@ class Member:
             fields, "member", *_MEMBER_READERS
         )
         if name != device_name(signing_public):
-            raise MalformedError("a member's name is not the one its key gives")
+            raise MalformedError("a member's name does not match its key")
         crypto.check_noise_key(noise_public)
         if list(capabilities) != sorted(set(capabilities)):
             raise MalformedError("capabilities must be sorted and distinct")
@@ -266,10 +266,10 @@ class GroupManifest:
                 would be longer than anybody accepts.
         """
         if len(self.members) >= MAXIMUM_MEMBERS:
-            raise LocalError(f"the group has {MAXIMUM_MEMBERS} members, the most that a manifest holds")
+            raise LocalError(f"the group has {MAXIMUM_MEMBERS} members, the maximum")
         for present in self.members:
             if present.keys.signing_public == member.keys.signing_public:
-                raise LocalError(f"device {member.name} is a member already")
+                raise LocalError(f"device {member.name} is already a member")
             if present.keys.noise_public == member.keys.noise_public:
                 raise LocalError(f"device {member.name} uses the noise key of member {present.name}")
         if self.ban(member.keys.signing_public):
@@ -300,9 +300,11 @@ class GroupManifest:
             LocalError: it is banned already, or a manifest holds no more bans.
         """
         if self.ban(signing_public):
-            raise LocalError(f"{device_name(signing_public)} is banned already")
+            raise LocalError(f"{device_name(signing_public)} is already banned")
         if len(self.banned) >= MAXIMUM_MEMBERS:
-            raise LocalError(f"a manifest holds {MAXIMUM_MEMBERS} bans", hint="covey group unban ends one")
+            raise LocalError(
+                f"the group has {MAXIMUM_MEMBERS} bans, the maximum", hint="lift one: covey group unban DEVICE"
+            )
         draft = self.draft()
         if draft.member(signing_public) is not None:
             draft = self.removing(signing_public, epoch_id)
@@ -472,23 +474,23 @@ _READERS = (
 def _check_lists(manifest: GroupManifest) -> None:
     """Rules 2, 3 and 6."""
     if manifest.version == 0 or (manifest.version == 1) != (not manifest.prev):
-        raise MalformedError("only version 1 follows nothing")
+        raise MalformedError("only version 1 may have no predecessor")
     if list(manifest.prev) != sorted(set(manifest.prev)):
-        raise MalformedError("the hashes of the manifests before must be sorted and distinct")
+        raise MalformedError("the predecessors' hashes must be sorted and distinct")
     signing = [member.keys.signing_public for member in manifest.members]
     noise = {member.keys.noise_public for member in manifest.members}
     if signing != sorted(set(signing)) or len(noise) != len(signing):
-        raise MalformedError("members must be sorted, and no key may stand twice")
+        raise MalformedError("members must be sorted and their keys distinct")
     banned = [ban.signing_public for ban in manifest.banned]
     if banned != sorted(set(banned)):
         raise MalformedError("banned keys must be sorted and distinct")
     if not set(banned).isdisjoint(signing):
-        raise MalformedError("nobody is both a member and banned")
+        raise MalformedError("a device must not be both a member and banned")
     if not signing:
-        raise LimitError("a group has at least one member")
+        raise LimitError("a group must have at least one member")
     since = [member.since for member in manifest.members] + [ban.since for ban in manifest.banned]
     if not 1 <= min(since) <= max(since) <= manifest.version:
-        raise MalformedError("a member or ban is younger than the manifest")
+        raise MalformedError("a member or ban is newer than the manifest")
     if list(manifest.votes) != sorted(set(manifest.votes)):
         raise MalformedError("votes must be sorted and distinct")
 
@@ -496,13 +498,13 @@ def _check_lists(manifest: GroupManifest) -> None:
 def _check_genesis(manifest: GroupManifest) -> None:
     """Rules 5 and 7."""
     if (manifest.mode is Mode.ONE_TO_ONE) != (manifest.invited is not None):
-        raise MalformedError("one-to-one groups, and no others, name the device that they are for")
+        raise MalformedError("exactly the one-to-one groups must name their other device")
     if manifest.version > 1:
         return
     if [member.keys.signing_public for member in manifest.members] != [manifest.issuer]:
-        raise MalformedError("a genesis lists its issuer alone")
+        raise MalformedError("a genesis must list only its issuer")
     admin = manifest.members[0].role is Role.ADMIN
     if manifest.banned or manifest.votes or manifest.epoch != 1 or admin != (manifest.mode not in EQUAL_MODES):
-        raise MalformedError("a genesis bans nobody, begins epoch 1, and makes its creator what the mode knows")
+        raise MalformedError("a genesis must have no bans, epoch 1, and the creator's role in its mode")
     if manifest.invited == manifest.issuer:
-        raise MalformedError("a one-to-one group is for two devices")
+        raise MalformedError("a one-to-one group must be for two devices")

@@ -149,11 +149,11 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change, *, re
     if any(member.since != manifest.version for member in change.added.values()) or any(
         since != manifest.version for since in change.banned.values()
     ):
-        raise MalformedError("what a version adds is as old as that version")
+        raise MalformedError("additions must carry the version that adds them")
     if set(change.noise) - {issuer}:
-        raise NotAllowedError("a noise key is changed by its owner alone")
+        raise NotAllowedError("only a noise key's owner may change it")
     if set(change.extensions) - {issuer}:
-        raise NotAllowedError("what a device announces is changed by its owner alone")
+        raise NotAllowedError("only a device may change what it announces")
     if renews and not may_renew(manifest.mode, before, issuer):
         raise NotAllowedError("only an admin may begin an epoch in this mode")
     if issuer in change.removed:
@@ -161,7 +161,7 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change, *, re
         return
     if manifest.mode in EQUAL_MODES:
         if change.roles or any(member.role is not Role.MEMBER for member in change.added.values()):
-            raise NotAllowedError("every member is equal in this mode")
+            raise NotAllowedError("this mode has no admins")
     elif manifest.mode is Mode.ONE_TO_ONE:
         _check_one_to_one(manifest, change)
     else:
@@ -172,28 +172,28 @@ def _check_stranger(manifest: GroupManifest, before: GroupState, change: Change)
     """Rule 1."""
     joins_alone = set(change.added) == {manifest.issuer} and not change.removed | change.touched and not change.unbanned
     if manifest.mode is not Mode.PUBLIC or not joins_alone or change.banned:
-        raise UnknownIssuerError("the issuer is not a member of the manifest before")
+        raise UnknownIssuerError("the issuer is not a member of the preceding manifest")
     added = change.added[manifest.issuer]
     if added.role is not Role.MEMBER or added.capabilities or added.since != manifest.version:
-        raise NotAllowedError("whoever lets itself in is a plain member")
+        raise NotAllowedError("a device that adds itself must be a plain member")
     if len(before.members) >= SELF_JOINED_MEMBERS:
-        raise LimitError("the rest of a public group's room is the admins' to give")
+        raise LimitError("only admins may fill the rest of a public group")
 
 
 def _check_leave(issuer: DeviceKey, change: Change) -> None:
     """Rule 2."""
     if change.removed != {issuer} or change.added or change.touched or change.banned or change.unbanned:
-        raise NotAllowedError("who leaves changes nothing else")
+        raise NotAllowedError("a member that leaves must change nothing else")
 
 
 def _check_one_to_one(manifest: GroupManifest, change: Change) -> None:
     """Rule 5."""
     if set(change.added) - {manifest.invited}:
-        raise NotAllowedError("this group is for one other device")
+        raise NotAllowedError("this group is for another device")
     if change.removed or change.banned or change.unbanned or change.roles:
-        raise NotAllowedError("in a one-to-one group one may only leave")
+        raise NotAllowedError("in a one-to-one group a member can only leave")
     if set(change.labels) - {manifest.issuer} or set(change.capabilities) - {manifest.issuer}:
-        raise NotAllowedError("a member's record is its own in this mode")
+        raise NotAllowedError("in this mode a member may change only its own record")
 
 
 def _check_admin_modes(manifest: GroupManifest, before: GroupState, change: Change) -> None:
@@ -204,19 +204,19 @@ def _check_admin_modes(manifest: GroupManifest, before: GroupState, change: Chan
         if change.added or others or change.roles or change.capabilities or change.unbanned or change.removed:
             raise NotAllowedError("only an admin may do that in this mode")
     if any(role is not Role.ADMIN for role in change.roles.values()):
-        raise NotAllowedError("an admin is unmade only by a ban")
+        raise NotAllowedError("only a ban can remove an admin")
     if change.removed - set(change.banned):
-        raise NotAllowedError("nobody is removed here without a ban")
+        raise NotAllowedError("in this mode a member can be removed only by a ban")
     if not (change.banned or change.unbanned):
         return
     votes = [read_vote(raw) for raw in manifest.votes]
     if any(vote.voter == vote.target for vote in votes):
-        raise VoteError("nobody votes about itself")
+        raise VoteError("a device must not vote on itself")
     if any(vote.voter not in admins(before) for vote in votes):
-        raise VoteError("a vote by a device that is no admin")
+        raise VoteError("the voter is not an admin")
     wanted = [(Action.BAN if key in before.members else Action.KEEP_OUT, key) for key in change.banned]
     wanted += [(Action.UNBAN, key) for key in change.unbanned]
     for action, target in wanted:
         voters = voted_for(before, manifest.epoch - 1, manifest.group_id, action, target, votes)
         if issuer not in voters or len(voters) < majority(before):
-            raise VoteError(f"{len(voters)} votes of {majority(before)} that are needed")
+            raise VoteError(f"{len(voters)} of {majority(before)} required votes")

@@ -88,11 +88,11 @@ def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> Non
     """
     concerned = own in revoke.targets or manifest.member(own) is not None
     if revoke.group_id != manifest.group_id or not concerned:
-        raise NotForUsError("a Revoke of another group or for other devices")
+        raise NotForUsError("the Revoke is for another group or other devices")
     if revoke.epoch > manifest.epoch:
-        raise AheadError(f"a Revoke of epoch {revoke.epoch}, held {manifest.epoch}")
+        raise AheadError(f"the Revoke is for epoch {revoke.epoch}; this device holds {manifest.epoch}")
     issuer = manifest.member(revoke.issuer)
     if issuer is None:
         raise UnknownIssuerError("the issuer of the Revoke is not a member")
     if revoke.version < issuer.since:
-        raise RollbackError(f"a Revoke of version {revoke.version}, by a member since {issuer.since}")
+        raise RollbackError(f"the Revoke is for version {revoke.version}; its issuer is a member since {issuer.since}")

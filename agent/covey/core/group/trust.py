@@ -206,7 +206,7 @@ class GroupTrust:
             GenesisError: no manifest is held.
         """
         if self.current is None:
-            raise GenesisError("no manifest of this group is held")
+            raise GenesisError("this device holds no manifest of the group")
         if len(self._graph.heads) == 1:
             return self.current.draft()
 
@@ -260,7 +260,7 @@ class GroupTrust:
             GenesisError: not a genesis, or the group exists here already.
         """
         if self._graph or genesis.version != 1 or genesis.group_id != self.group_id:
-            raise GenesisError("a group is created once")
+            raise GenesisError("the group already has a genesis")
         self._begin(genesis)
         return Verdict.ACCEPTED
 
@@ -280,7 +280,7 @@ class GroupTrust:
             if manifest.issuer == inviter and (listed := manifest.member(own)) and holds(listed.keys.noise_public):
                 self._begin(manifest)
                 return Verdict.ACCEPTED
-        raise InviteError("no manifest by the device that invited us lists us with a noise key of ours")
+        raise InviteError("no manifest by the inviter lists this device with one of its noise keys")
 
     def visit(self, raws: Sequence[bytes], host: DeviceKey) -> GroupManifest:
         """Begin with the manifest of a public group that a member sends whom this device asked (rule 4).
@@ -289,10 +289,10 @@ class GroupTrust:
             RemoteError: it is no such manifest; nothing is held then.
         """
         if not raws:
-            raise InviteError("no manifest")
+            raise InviteError("the answer contains no manifest")
         manifest = self.read(raws[-1])
         if manifest.mode is not Mode.PUBLIC or manifest.member(host) is None:
-            raise InviteError("not a public group's manifest, or not one that lists the member who was asked")
+            raise InviteError("the manifest is not a public group's, or does not list the member that was asked")
         self._begin(manifest)
         return manifest
 
@@ -313,11 +313,11 @@ class GroupTrust:
             RemoteError: the rule that failed; nothing changed.
         """
         if not self._graph:
-            raise GenesisError("a manifest of a group that nobody here asked to join")
+            raise GenesisError("the manifest belongs to a group that this device did not ask to join")
         if manifest.hash in self._graph:
             return Verdict.UNCHANGED
         if manifest.version == 1:
-            raise GenesisError("another genesis of this group")
+            raise GenesisError("the group has another genesis")
         parents = self._parents(manifest)
         replaced = [] if wanted else self._in_place_of(manifest, past_of(parents))
         before = self._graph.state_after(parents)
@@ -330,7 +330,7 @@ class GroupTrust:
         if any(member.since != before.members[member.keys.signing_public].since for member in kept) or any(
             before.banned.get(key, since) != since for key, since in state.banned.items()
         ):
-            raise MalformedError("the age of a member or ban never changes")
+            raise MalformedError("the version of a member or ban must not change")
         renews = change.empty and len(parents) == 1 and manifest.epoch > parents[0].manifest.epoch
         self._graph.rules_after(parents).authorise(manifest, before, change, renews=renews)
         self._graph.drop(manifest.issuer, replaced)
@@ -375,7 +375,7 @@ class GroupTrust:
             last = max(ends, key=lambda tip: (tip.manifest.version, tip.hash), default=None)
             is_full = self._graph.dropped + len(gone) == RIVALS_REPLACED
             if last is None or is_full or (last.manifest.version, last.hash) < (manifest.version, manifest.hash):
-                raise LimitError(f"more than {RIVALS_OF_ONE} manifests by one issuer that know nothing of each other")
+                raise LimitError(f"more than {RIVALS_OF_ONE} conflicting manifests by one issuer")
             gone.append(last)
             own = [each for each in kept if each.manifest.issuer == manifest.issuer and each is not last]
             tips = [each for each in tips_of(own) if not each.bit & past]
@@ -384,23 +384,23 @@ class GroupTrust:
     def _check_room(self, manifest: GroupManifest, *, removes: bool) -> None:
         """Rule 10, for all issuers together."""
         if len(manifest.prev) == 1 and len(manifest.raw) > MAXIMUM_LISTED_BYTES:
-            raise LimitError("a manifest that leaves no room for one that ends a conflict")
+            raise LimitError("the manifest leaves no room for one that ends a conflict")
         share = 4 if removes or len(manifest.prev) > 1 else 1
         full = len(self._graph) >= share * MAXIMUM_OPEN_MANIFESTS or self._graph.bytes >= share * MAXIMUM_OPEN_BYTES
         if full and not self._graph.leaves_fewer_heads(manifest):
-            raise LimitError("too many versions of this group await an end of their conflict")
+            raise LimitError("too many conflicting versions of this group")
 
     def _parents(self, manifest: GroupManifest) -> list[HeldManifest]:
         """Rules 5 and 6."""
         parents = [self._graph[each] for each in manifest.prev if each in self._graph]
         if len(parents) < len(manifest.prev):
             if manifest.version <= self.root.version:
-                raise RollbackError(f"version {manifest.version} follows what is not held")
-            raise VersionGapError(f"version {manifest.version} follows a manifest that is not held")
+                raise RollbackError(f"version {manifest.version} follows a manifest that this device does not hold")
+            raise VersionGapError(f"version {manifest.version} follows a manifest that this device does not hold")
         if manifest.version != max(parent.manifest.version for parent in parents) + 1:
-            raise VersionGapError(f"version {manifest.version} is not the one after those that it follows")
+            raise VersionGapError(f"version {manifest.version} is not one above those that it follows")
         if any(parent.bit & other.past for parent in parents for other in parents):
-            raise MalformedError("it follows a manifest and one before that")
+            raise MalformedError("the manifest follows another manifest and that one's predecessor")
         return parents
 
     def _check_constants(self, manifest: GroupManifest, parents: Sequence[HeldManifest], change: Change) -> None:
@@ -409,15 +409,17 @@ class GroupTrust:
             raise RollbackError(f"judging rules of version {manifest.rules}, after later ones")
         parent = parents[0].manifest
         if (manifest.mode, manifest.invited) != (parent.mode, parent.invited):
-            raise MalformedError("a group's mode never changes")
+            raise MalformedError("a group's mode must not change")
         epoch = max(each.manifest.epoch for each in parents)
         if manifest.epoch < epoch:
             raise RollbackError(f"epoch {manifest.epoch} after {epoch}")
         begins = bool(change.removed) or len(parents) > 1
         if manifest.epoch != epoch + begins and not (change.empty and manifest.epoch == epoch + 1):
-            raise MalformedError("a new epoch begins with a removal, a ban, the end of a conflict, or nothing else")
+            raise MalformedError(
+                "a new epoch must come with a removal, a ban, the end of a conflict, or no other change"
+            )
         if (manifest.epoch > epoch) == any(manifest.epoch_id == each.manifest.epoch_id for each in parents):
-            raise MalformedError("a new epoch has a new secret, and only a new one")
+            raise MalformedError("a new epoch, and only that, must have a new secret")
 
     def read(self, raw: bytes) -> GroupManifest:
         """Read a manifest of this group (rules 1, 2 and 11).
@@ -427,6 +429,6 @@ class GroupTrust:
         """
         manifest = read_manifest(raw)
         if manifest.group_id != self.group_id:
-            raise GenesisError("a manifest of another group")
+            raise GenesisError("the manifest belongs to another group")
         judging(manifest.rules)
         return manifest

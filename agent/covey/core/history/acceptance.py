@@ -157,17 +157,17 @@ class Acceptance:
             return Waits(missing, manifest is None)
         held = [found for each, found in rests_on.items() if found is not None and each in operation.parents]
         if operation.height != 1 + max((each.height for each in held), default=0):
-            raise MalformedError("an operation is one higher than the highest that it follows")
+            raise MalformedError("an operation's height must be one above its highest parent")
         if operation.author not in manifest.authors:
-            raise NotAMemberError("the manifest that an operation names does not let its author write")
+            raise NotAMemberError("the operation's manifest does not allow its author to write")
         if any(each.manifest_version > manifest.version for each in held):
-            raise RollbackError("an operation names a manifest before the one that it follows")
+            raise RollbackError("the operation names an older manifest than its parents")
         for previous in (rests_on[each] for each in before):
             assert previous is not None, "nothing is missing"
             if (previous.log, previous.number + 1) != (operation.log, operation.number):
-                raise MalformedError("what an operation names as the one before it in its log is another one")
+                raise MalformedError("the operation does not name its predecessor in its log")
             if previous.height >= operation.height:
-                raise MalformedError("an operation is higher than the one before it in its log")
+                raise MalformedError("an operation must be higher than its predecessor in its log")
         lift = self._lift(operation, manifest, payers) if bounded else None
         if operation.kind >= FIRST_UNJUDGED:
             return Accepted(manifest.version, lift)
@@ -175,7 +175,7 @@ class Acceptance:
         kind = OperationKind(operation.kind)
         traits = KINDS[kind]
         if traits.by_admins and operation.author not in manifest.describers:
-            raise NotAllowedError(f"a {kind.word} by a member that is no admin")
+            raise NotAllowedError(f"a {kind.word} by a member that is not an admin")
         if traits.place is (Place.SHARED if manifest.is_personal else Place.PERSONAL):
             raise NotAllowedError(f"a {kind.word} in a group of another mode")
         return Accepted(manifest.version, lift)
@@ -208,7 +208,7 @@ class Acceptance:
                 return Lift(payer, int(is_new), int(is_crowded), length)
         if is_crowded:
             raise LimitError(f"more than {FORKS_OF_ONE} operations under one number")
-        raise LimitError("its author's share of the group's history is full")
+        raise LimitError("the author's share of the group's history is full")
 
     def _has_room(self, group_id: GroupId, held: int, length: int) -> bool:
         """Say whether an author that has `held` bytes may add `length` more (rule 9)."""

@@ -84,7 +84,7 @@ class Note(OperationBody):
             cbor.optional(cbor.octets(ID_BYTES)),
         )
         if not is_mime_type(mime):
-            raise MalformedError("a note's MIME type is none")
+            raise MalformedError("the note's MIME type is invalid")
         return cls(mime, content, about, replaces)
 
     def shown(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class GroupProfile(OperationBody):
 def _picture(value: object) -> Picture:
     mime, content = cbor.record(value, "avatar", cbor.text(MAXIMUM_MIME_BYTES), cbor.octets_to(MAXIMUM_AVATAR_BYTES))
     if not is_mime_type(mime) or not mime.startswith("image/"):
-        raise MalformedError("an avatar is an image")
+        raise MalformedError("an avatar must be an image")
     return Picture(mime, content)
 
 
@@ -184,9 +184,9 @@ class Session(OperationBody):
             cbor.optional(cbor.octets(ID_BYTES)),
         )
         if (ended_at_us is None) != (begun is None):
-            raise MalformedError("a session ends by an operation that names how it began")
+            raise MalformedError("the end of a session must name its start")
         if ended_at_us is not None and ended_at_us < started_at_us:
-            raise MalformedError("a session that ends before it begins")
+            raise MalformedError("the session ends before it starts")
         return cls(uri, started_at_us, ended_at_us, begun)
 
     def shown(self) -> dict[str, Any]:

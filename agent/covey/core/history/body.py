@@ -49,4 +49,4 @@ class OperationBody(ABC):
 
         `value` is a value of JSON, `deadline` in microseconds since 1970; of sealed content only `secret` is told.
         """
-        raise NotImplementedError(f"{type(self).__name__} is no order")
+        raise NotImplementedError(f"{type(self).__name__} is not an order")

@@ -51,7 +51,7 @@ class CheckpointPart(OperationBody):
             )
         )
         if part.index >= part.count:
-            raise MalformedError("a part of a checkpoint beyond its last one")
+            raise MalformedError("the checkpoint's part has a number above its last")
         return part
 
     def shown(self) -> dict[str, Any]:
@@ -72,6 +72,6 @@ def divided(state: bytes) -> list[CheckpointPart]:
     """
     contents = [state[start : start + CHECKPOINT_PART_BYTES] for start in range(0, len(state), CHECKPOINT_PART_BYTES)]
     if len(contents) > CHECKPOINT_PARTS:
-        raise LimitError(f"a checkpoint of more than {CHECKPOINT_PARTS} parts")
+        raise LimitError(f"the checkpoint has more than {CHECKPOINT_PARTS} parts")
     digest = state_digest(state)
     return [CheckpointPart(index, len(contents), digest, content) for index, content in enumerate(contents)]

@@ -113,7 +113,7 @@ class FileOffer(OperationBody):
             readers.append(cbor.octets_to(MAXIMUM_SEALED_BYTES))
         name, file_id, epoch_id, content, *sealed = cbor.record(fields, "file", *readers)
         if not is_file_name(name):
-            raise MalformedError("a file of a name that is none")
+            raise MalformedError("the file's name is invalid")
         return cls(name, file_id, EpochId(epoch_id), content, *sealed)
 
     def shown(self) -> dict[str, Any]:

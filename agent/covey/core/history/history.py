@@ -200,12 +200,12 @@ class History:
         """
         size = len(body.to_wire())
         if size > MAXIMUM_OPERATION_BODY_BYTES:
-            raise LocalError(f"an operation holds at most {MAXIMUM_OPERATION_BODY_BYTES} bytes")
+            raise LocalError(f"an operation must have at most {MAXIMUM_OPERATION_BODY_BYTES} bytes")
         most = self.exchange.answering.largest_body()
         if size > most:
             raise LocalError(
-                f"no relay of this device carries {size} bytes, only {most} at once; nothing was written",
-                hint="what is longer goes as a file: covey file put FILE; or have the relay take larger messages",
+                f"no relay of this device accepts {size} bytes (at most {most}); nothing was written",
+                hint="send it as a file: covey file put FILE; or raise the relay's message limit",
             )
         newest = self._newest_manifest(group_id)
         return self._write(self._manifest_of_last(newest) or newest, newest, body, now)
@@ -353,7 +353,7 @@ class History:
         try:
             judged = self._acceptance.judge(operation)
         except LimitError as error:
-            raise LocalError(f"others keep no more of this device's history: {error}") from error
+            raise LocalError(f"members accept no more history from this device: {error}") from error
         except NotAllowedError as error:
             raise LocalError(str(error), hint="'covey group members' lists the admins") from error
         assert not isinstance(judged, Waits), "what we write rests on what we hold"
@@ -431,7 +431,7 @@ class History:
         if len(here) < len(held):
             return False
         if remains.height != 1 + max((each.height for each in here), default=0):
-            raise MalformedError("an operation is one higher than the highest that it follows")
+            raise MalformedError("an operation's height must be one above its highest parent")
         is_writer = remains.log.author in self._writers(group_id)
         records.places.remember(group_id, remains, manifest.version, late=not is_writer)
         self._note(group_id, remains, is_writer=is_writer)
@@ -448,7 +448,7 @@ class History:
         bounded: bool = True,
     ) -> None:
         if operation.group_id != group_id:
-            raise NotForUsError("an operation of another group")
+            raise NotForUsError("the operation belongs to another group")
         records = self._records.operations
         if records.held(group_id, operation.id) is not None:
             return

@@ -148,7 +148,7 @@ class HistoryPull:
         )
         logs = dict(ends)
         if len(logs) < len(ends):
-            raise MalformedError("a log stands twice")
+            raise MalformedError("a log is listed twice")
         return cls(logs, wanted)
 
 
@@ -164,10 +164,10 @@ def _with_tags(fields: list[object]) -> HistoryPull:
         cbor.many(cbor.octets(ID_BYTES), MAXIMUM_WANTED),
     )
     if least != 0 and 0 not in numbers:
-        raise MalformedError("numbers that count from less than the least of them")
+        raise MalformedError("the numbers start below their minimum")
     tags = [joined[start : start + LOG_TAG_BYTES] for start in range(0, len(joined), LOG_TAG_BYTES)]
     if len(joined) != LOG_TAG_BYTES * len(numbers) or tags != sorted(set(tags)):
-        raise MalformedError("tags of logs are ascending and distinct, as many as numbers")
+        raise MalformedError("the log tags must ascend, be distinct, and match the numbers in count")
     found = {tag: least + number for tag, number in zip(tags, numbers, strict=True)}
     return HistoryPull({}, wanted, TaggedEnds(salt, found), only)
 

@@ -176,11 +176,11 @@ def read_operation(raw: bytes, *, verify: bool = True) -> Operation:
     if verify:
         crypto.verify(_DOMAIN, document, signature, author)
     if list(parents) != sorted(set(parents)):
-        raise MalformedError("the parents of an operation are sorted and distinct")
+        raise MalformedError("an operation's parents must be sorted and distinct")
     if (height == 1) != (not parents) or height < 1:
-        raise MalformedError("an operation of height 1 follows nothing, and every other one something")
+        raise MalformedError("exactly the operations of height 1 must have no parents")
     if (number == 1) != (previous is None) or number < 1:
-        raise MalformedError("operations are numbered from 1, and name the one before")
+        raise MalformedError("operations must be numbered from 1 and name their predecessor")
     log = Log(author, incarnation)
     return Operation(group_id, log, number, previous, parents, height, manifest, made_at_us, kind, body, raw)
 

@@ -116,9 +116,9 @@ class SettingOrder(OperationBody):
             cbor.optional(cbor.octets_to(MAXIMUM_SEALED_BYTES)),
         )
         if not _KEY.fullmatch(key):
-            raise MalformedError("a setting's key is small letters, digits, _ and -, with dots between them")
+            raise MalformedError("a setting's key must be lower-case letters, digits, _ and -, separated by dots")
         if value is not None and sealed is not None:
-            raise MalformedError("a setting's value is either open or sealed")
+            raise MalformedError("a setting's value must be either open or sealed")
         return cls(selector, key, value, sealed)
 
     def shown(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class CommandOrder(OperationBody):
         )
         order = cls(*fields)
         if order.sealed is not None and order.roll_out is not None:
-            raise MalformedError("a command in waves has no sealed arguments")
+            raise MalformedError("a command in waves must not have sealed arguments")
         return order
 
     def shown(self) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _name(maximum: int) -> cbor.Read[str]:
     def read(value: object) -> str:
         name = read_text(value)
         if not _NAME.fullmatch(name):
-            raise MalformedError("a name is small letters and digits, with _ and - between them")
+            raise MalformedError("a name must be lower-case letters and digits, with _ and - between them")
         return name
 
     return read
@@ -260,7 +260,7 @@ def arguments_from_wire(value: object) -> dict[str, str]:
         RemoteError: malformed or beyond a bound.
     """
     if type(value) is not dict:
-        raise MalformedError("arguments are a map")
+        raise MalformedError("arguments must be a map")
     if len(value) > MAXIMUM_ARGUMENTS:
         raise LimitError(f"more than {MAXIMUM_ARGUMENTS} arguments")
     name, text = _name(MAXIMUM_ARGUMENT_NAME_BYTES), cbor.text(MAXIMUM_ARGUMENT_BYTES)

@@ -51,7 +51,7 @@ class OwnGroup(OperationBody):
             cbor.text(MAXIMUM_TITLE_BYTES),
         )
         if holding not in Holding.__members__.values():
-            raise MalformedError("a group that is neither held nor left nor erased: a newer Covey?")
+            raise MalformedError("unknown state of a group: a newer Covey?")
         return cls(GroupId(group_id), Holding(holding), title)
 
     def shown(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Preference(OperationBody):
             cbor.optional(cbor.text(MAXIMUM_PREFERENCE_VALUE_BYTES)),
         )
         if not key:
-            raise MalformedError("a preference has a key")
+            raise MalformedError("a preference must have a key")
         return cls(None if group_id is None else GroupId(group_id), key, value)
 
     def shown(self) -> dict[str, Any]:

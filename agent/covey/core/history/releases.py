@@ -66,9 +66,9 @@ class ReleaseChange(OperationBody):
             cbor.optional(cbor.uint(100)),
         )
         if list(accepted) != sorted(set(accepted)):
-            raise MalformedError("devices are ascending and distinct")
+            raise MalformedError("devices must ascend and be distinct")
         if state != ReleaseState.GOING and (accepted or stop_percent is not None):
-            raise MalformedError("a release that does not go on accepts nothing")
+            raise MalformedError("only a release that continues may accept failures")
         return cls(once, ReleaseState(state), why, tuple(map(DeviceKey, accepted)), stop_percent)
 
     def shown(self) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class ReceiveLink:
         if not overtakes and link_seq > self.received.upto + MAXIMUM_SEQUENCE_GAP:
             raise LimitError(f"link sequence {link_seq} is far beyond {self.received.upto}")
         if len(self.received.ranges) >= MAXIMUM_RECEIVED_RANGES and not self.received.continues(link_seq):
-            raise LimitError(f"link sequence {link_seq} lies beyond {MAXIMUM_RECEIVED_RANGES} holes")
+            raise LimitError(f"link sequence {link_seq} would make more than {MAXIMUM_RECEIVED_RANGES} gaps")
         return Arrival.NEW
 
     def take(self, link_seq: LinkSeq, *, lands_later: bool = False) -> None:
@@ -124,7 +124,7 @@ class ReceiveLink:
         """
         received = self.received.including(lost)
         if len(received.ranges) > max(MAXIMUM_RECEIVED_RANGES, len(self.received.ranges)):
-            raise LimitError(f"a loss record makes more than {MAXIMUM_RECEIVED_RANGES} ranges")
+            raise LimitError(f"the loss record would make more than {MAXIMUM_RECEIVED_RANGES} ranges")
         return received
 
     def resume(self, resumed: Sequence[Range]) -> None:
@@ -216,7 +216,7 @@ class ReceiveLinks:
         if link is None:
             received = self._records.received.of(author, incarnation)
             if received == SequenceSet() and self._records.received.count(author) >= INCARNATIONS:
-                raise LimitError(f"{INCARNATIONS} incarnations of one device are known already")
+                raise LimitError(f"this device already knows {INCARNATIONS} incarnations of the author, the maximum")
             link = self._links[key] = ReceiveLink(received, self._records.landing.unlanded(author, incarnation))
             self._touched[key] = link
             return link

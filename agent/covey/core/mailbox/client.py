@@ -342,11 +342,11 @@ class MailboxSession:
         last = response.blobs[-1].cursor if response.blobs else after
         lie: RemoteError | None = None
         if response.blobs and response.blobs[0].cursor <= after:
-            lie = MalformedError("a mailbox gives what was not asked for")
+            lie = MalformedError("the mailbox sent cursors that were not requested")
         elif last > after + MAXIMUM_CURSOR_GAP:
-            lie = LimitError(f"a mailbox gives cursors more than {MAXIMUM_CURSOR_GAP} beyond what was asked for")
+            lie = LimitError(f"the mailbox sent cursors more than {MAXIMUM_CURSOR_GAP} above the requested ones")
         elif last > max(after, response.max_cursor) or (response.has_more and last >= response.max_cursor):
-            lie = MalformedError("a mailbox gives cursors beyond its last one")
+            lie = MalformedError("the mailbox sent cursors above its last one")
         if lie is not None:
             self.end(now)
             raise lie

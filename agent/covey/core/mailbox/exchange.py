@@ -241,7 +241,7 @@ class MailboxExchange:
         try:
             member = self._groups.group(message.group_id).member(message.author)
             if member is None or member.is_board:
-                raise NotAMemberError("a MAILBOX by somebody who is no member of its group")
+                raise NotAMemberError("a MAILBOX by a device that is not a member of its group")
             said = read_mailbox_message(message.body)
             if self._service is not None and self._service.receive(message, said, now):
                 return True
@@ -260,7 +260,7 @@ class MailboxExchange:
             self._records.counters.count("mailbox_errors")
             return session is not None and self._receive_error(session, said, now)
         if session is None:
-            raise MailboxSessionError("a message of a mailbox by a device that is none")
+            raise MailboxSessionError("a mailbox's message by a device that is not a mailbox")
         if isinstance(said, MailboxWelcome):
             known = session.relay_id
             welcomed = session.receive_welcome(said, self._generation, now)
@@ -277,7 +277,7 @@ class MailboxExchange:
             return self._pushing.acknowledged(author, said, now)
         if isinstance(said, DeviceRevoked):
             return self._revoking.done(author, said.device)
-        raise MailboxSessionError("a message to a mailbox, which this device is not")
+        raise MailboxSessionError("a message to a mailbox, but this device is not one")
 
     def _receive_error(self, session: MailboxSession, error: Error, now: Now) -> bool:
         if error.code == MailboxSessionError.code:

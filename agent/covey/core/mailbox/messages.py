@@ -252,28 +252,28 @@ def _entry(value: object) -> BlobEntry:
         *cbor.record(value, "blob entry", _BLOB_ID, _CURSOR, _KEY, cbor.octets_to(MAXIMUM_ENVELOPE_BYTES), cbor.uint())
     )
     if not entry.cursor:
-        raise MalformedError("cursors begin at 1")
+        raise MalformedError("cursors must begin at 1")
     return entry
 
 
 def _entries(value: object) -> tuple[BlobEntry, ...]:
     entries = cbor.many(_entry, MAXIMUM_PULL_BLOBS)(value)
     if any(before.cursor >= after.cursor for before, after in pairwise(entries)):
-        raise MalformedError("blobs come in the order of their cursors")
+        raise MalformedError("blobs must be ordered by cursor")
     return entries
 
 
 def _range(value: object) -> Range:
     first, last = cbor.record(value, "range of cursors", _CURSOR, _CURSOR)
     if not 1 <= first <= last:
-        raise MalformedError("an empty range of cursors")
+        raise MalformedError("a range of cursors is empty")
     return first, last
 
 
 def _ranges(value: object) -> tuple[Range, ...]:
     ranges = cbor.many(_range, DELETED_RANGES)(value)
     if not ranges or any(before[1] + 1 >= after[0] for before, after in pairwise(ranges)):
-        raise MalformedError("ranges of cursors ascend and do not touch")
+        raise MalformedError("ranges of cursors must ascend and not touch")
     return ranges
 
 
@@ -310,11 +310,11 @@ def read_mailbox_message(body: bytes) -> MailboxMessage:
     """
     fields = cbor.decode_growing(body, MAXIMUM_MESSAGE_BYTES)
     if not isinstance(fields, list) or not fields or type(fields[0]) is not int or fields[0] not in _NUMBERED:
-        raise MalformedError("a message to a mailbox of an unknown number: a newer Covey?")
+        raise MalformedError("unknown kind of mailbox message: a newer Covey?")
     make, readers = _NUMBERED[fields[0]]
     message = make(*cbor.record(fields[1:], Number(fields[0]).name, *readers))
     if isinstance(message, Hello | MailboxWelcome) and message.version != VERSION:
-        raise LimitError(f"version {message.version} of mailboxes: a newer Covey?")
+        raise LimitError(f"mailbox version {message.version}: a newer Covey?")
     return message
 
 

@@ -138,7 +138,7 @@ class MailboxRates:
             self.inboxes = {key: each for key, each in self.inboxes.items() if not each.is_full(now_us)}
             bucket = self.inboxes[recipient] = TokenBucket(INBOX_PUSHES_PER_SECOND, INBOX_PUSHES_SAVED)
         if self.all.wait_us(now_us) or bucket.wait_us(now_us):
-            raise RateError("more blobs than a mailbox takes in this time")
+            raise RateError("the sender stores blobs too fast")
         self.all.spend(1, now_us)
         bucket.spend(1, now_us)
 
@@ -191,7 +191,7 @@ class MailboxService:
             return False
         session = self._sessions.get(message.author)
         if session is None:
-            raise MailboxSessionError("a mailbox that was not greeted, or has forgotten it")
+            raise MailboxSessionError("the sender has no session with this mailbox")
         session.spoke_at_us, session.asked, session.notified_at_us = now.monotonic_us, True, None
         if isinstance(said, Push):
             self._push(message, said, now)
@@ -245,16 +245,16 @@ class MailboxService:
                 return
         device, session = next(iter(self._sessions.items()))
         if now.monotonic_us < session.spoke_at_us + HELLO_US:
-            raise LimitError(f"a mailbox speaks with {MAILBOX_SESSIONS} devices at once")
+            raise LimitError(f"the mailbox already has {MAILBOX_SESSIONS} sessions, the maximum")
         del self._sessions[device]
 
     def _push(self, message: Message, push: Push, now: Now) -> None:
         group = self._groups.group(message.group_id)
         member = group.member(push.recipient)
         if member is None or member.is_board or push.recipient == self._own:
-            raise NotAMemberError("a blob for nobody whom this mailbox keeps anything for")
+            raise NotAMemberError("this mailbox keeps nothing for the blob's recipient")
         if not fits_relay(len(push.payload), self._carriage.maximum_payload):
-            raise LimitError("a blob that no relay of this mailbox would carry on")
+            raise LimitError("the blob is larger than every relay of this mailbox accepts")
         senders = self._senders()
         self.rates.spend(message.author, push.recipient, senders, now.monotonic_us)
         ttl_us = min(push.ttl or BLOB_TTL_S, MAXIMUM_BLOB_TTL_S) * 1_000_000
@@ -277,7 +277,7 @@ class MailboxService:
     def _revoke(self, message: Message, said: RevokeDevice, now: Now) -> None:
         self._take_manifests(message, said.manifests, now)
         if self._groups.group(message.group_id).member(said.device) is not None:
-            raise NotAMemberError("a removal that the group's manifests do not show")
+            raise NotAMemberError("the group's manifests do not show this removal")
         self.forget_strangers()
         self._answer(message, DeviceRevoked(said.device))
 
@@ -287,7 +287,7 @@ class MailboxService:
             for each in [hook] if said.target else self._records.hooks(device):
                 self._records.remove_hook(device, each)
         elif not self._records.add_hook(device, hook):
-            raise LimitError("too many wake hooks of one device")
+            raise LimitError("the device has too many wake hooks")
 
     # -- what is due --------------------------------------------------------------------------------------------------
 

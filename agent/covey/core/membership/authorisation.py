@@ -42,7 +42,7 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
     elif message.type in _OF_LINKS or not (message.link_seq or message.type in UNANSWERED):
         stranger = not membership.groups.hears(message.author)
         if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
-            raise NotAMemberError(f"a {message.type.name} by a stranger")
+            raise NotAMemberError(f"a {message.type.name} by an unknown device")
     elif message.type in _OF_GROUPS:
         _check_member(membership, message)
     elif membership.groups.group(message.group_id).member(message.author) is None:
@@ -64,7 +64,7 @@ def _check_member(membership: Membership, message: Message) -> None:
         return
     current = membership.groups.trust(message.group_id).current
     if current is None:
-        raise UnknownGroupError("a group that this device does not hold")
+        raise UnknownGroupError("this device does not hold the group")
     if current.member(message.author) is not None:
         return
     if of_manifests:

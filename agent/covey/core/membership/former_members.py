@@ -77,7 +77,7 @@ class FormerMembers:
             RemoteError: malformed, it was never a member, or too many ask (`rate`).
         """
         if self._looks.wait_us(now.monotonic_us):
-            raise RateError("more reports by strangers than are looked at in this time")
+            raise RateError("too many reports by unknown devices")
         self._looks.spend(FORMER_LOOK_SECONDS, now.monotonic_us)
         device, sends, known = message.author, list[GroupSend](), False
         for head in HeadsReport.from_wire(message.body).heads:
@@ -88,7 +88,7 @@ class FormerMembers:
                 if sends:
                     self._groups.addresses.keep_notifying([notice.member])
         if not known:
-            raise NotAMemberError("a HEADS by a stranger")
+            raise NotAMemberError("a HEADS by an unknown device")
         if sends:
             self._groups.readdress()
         return sends

@@ -103,7 +103,7 @@ class Groups:
         """
         trust = self._groups.get(group_id)
         if trust is None:
-            raise UnknownGroupError("a group that this device does not hold")
+            raise UnknownGroupError("this device does not hold the group")
         return trust
 
     def trusts(self) -> list[GroupTrust]:
@@ -126,7 +126,7 @@ class Groups:
         """
         trust = self.trust(group_id)
         if trust.current is None or trust.current.member(self.own) is None or self.is_revoked(group_id):
-            raise UnknownGroupError("a group that this device is no member of")
+            raise UnknownGroupError("this device is not a member of the group")
         return trust, trust.current
 
     def removed_from(self) -> list[GroupManifest]:

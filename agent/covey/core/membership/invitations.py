@@ -60,7 +60,10 @@ class Invitations:
             alike = [each for each in alike if (each.bound_to is None) == (bound_to is None)]
             most = MAXIMUM_OPEN_INVITES if bound_to is None else MAXIMUM_GROUP_REQUESTS
         if len(alike) >= most:
-            raise LocalError(f"{most} invites are open already", hint="covey invite --cancel")
+            raise LocalError(
+                f"{most} invites are open, the maximum",
+                hint="cancel one: covey invite --list, then covey invite --cancel ID",
+            )
         secret = self._rng(SECRET_BYTES)
         invite = Invite(group_id, self._identity.keys, secret, now_us + lifetime_us, relay_url)
         self._records.invites.open(
@@ -90,7 +93,7 @@ class Invitations:
         if found.used_by not in {None, message.author}:
             raise InviteError("the invite has been used")
         if found.bound_to not in {None, message.author}:
-            raise InviteError("the invite is another device's")
+            raise InviteError("the invite belongs to another device")
         if found.used_by is None and now_us > found.expires_at_us:
             raise InviteError("the invite has expired")
         return found
@@ -121,9 +124,13 @@ class Invitations:
             LocalError: expired, or our own invite.
         """
         if now_us > invite.expires_at_us:
-            raise LocalError("this invite has expired", hint="ask for a new one; check both clocks if it is fresh")
+            raise LocalError(
+                "this invite has expired", hint="ask for a new invite; if this one is new, check both devices' clocks"
+            )
         if invite.inviter.signing_public == self._identity.signing_public:
-            raise LocalError("this invite was made by this device", hint="run 'covey join' on the device that joins")
+            raise LocalError(
+                "this device made the invite itself", hint="run 'covey join' on the device that should join"
+            )
         self._records.joins.begin(PendingJoin(invite.group_id, invite.inviter, invite.expires_at_us))
 
     def ask_members(self, uri: GroupUri, label: str, now_us: int) -> None:
@@ -133,7 +140,7 @@ class Invitations:
             LocalError: the URI names this device.
         """
         if any(each.signing_public == self._identity.signing_public for each in uri.contacts):
-            raise LocalError("this URI was made by this device", hint="run 'covey join' on the device that joins")
+            raise LocalError("this device made the URI itself", hint="run 'covey join' on the device that should join")
         for each in uri.contacts:
             self._records.joins.begin(PendingJoin(uri.group_id, each, now_us + PUBLIC_REQUEST_US, label))
 
@@ -160,15 +167,17 @@ def check_may_let_in(group: GroupManifest, own: DeviceKey, newcomer: DeviceKey |
     present = group.member(own)
     if group.mode in {Mode.ADMIN_INVITES, Mode.PUBLIC} and (present is None or present.role is not Role.ADMIN):
         admins = ", ".join(member.name for member in group.members if member.role is Role.ADMIN) or "nobody"
-        raise LocalError("only an admin may let others into this group", hint=f"ask an admin: {admins}"[:200])
+        raise LocalError("only an admin can let devices into this group", hint=f"ask an admin: {admins}"[:200])
     if group.invited is not None and group.member(group.invited) is not None:
-        raise LocalError("this group is for two devices, and both are in it", hint="covey group create makes another")
+        raise LocalError(
+            "this group is for two devices, and both are in it", hint="create another group: covey group create"
+        )
     if group.invited is not None and newcomer not in {None, group.invited}:
-        raise LocalError("this group is for two devices, and that is not the other one")
+        raise LocalError("this group is for one other device, and that is not it")
     if newcomer is not None and group.ban(newcomer) is not None:
-        raise LocalError("that device is banned from this group", hint="covey group unban")
+        raise LocalError("that device is banned from this group", hint="lift the ban: covey group unban DEVICE")
     if len(group.members) >= MAXIMUM_MEMBERS:
-        raise LocalError(f"this group has {MAXIMUM_MEMBERS} members, and no room for another")
+        raise LocalError(f"this group has {MAXIMUM_MEMBERS} members, the maximum")
 
 
 def check_capabilities(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -181,5 +190,7 @@ def check_capabilities(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(distinct) > MAXIMUM_CAPABILITIES or any(
         not 0 < len(name.encode()) <= MAXIMUM_CAPABILITY_BYTES for name in distinct
     ):
-        raise LocalError(f"at most {MAXIMUM_CAPABILITIES} capabilities of 1 to {MAXIMUM_CAPABILITY_BYTES} bytes each")
+        raise LocalError(
+            f"a device can have at most {MAXIMUM_CAPABILITIES} capabilities of 1 to {MAXIMUM_CAPABILITY_BYTES} bytes"
+        )
     return distinct

@@ -68,7 +68,7 @@ class Joining:
             UnknownGroupError: this device is not in the group.
         """
         if self._groups.group(group_id).member(newcomer.keys.signing_public) is not None:
-            raise LocalError(f"device {newcomer.name} is a member already")
+            raise LocalError(f"device {newcomer.name} is already a member")
         check_may_let_in(self._groups.group(group_id), self._own, newcomer.keys.signing_public)
         invite = self._invitations.open(group_id, newcomer.capabilities, relay_url, now_us, ADMISSION_US)
         opened = OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, newcomer.capabilities, None)
@@ -84,7 +84,7 @@ class Joining:
             LocalError: expired, our own invite, or a group that this device is in.
         """
         if any(group.group_id == invite.group_id for group in self._groups.joined()):
-            raise LocalError("this device is in that group already")
+            raise LocalError("this device is already in that group")
         self._invitations.ask(invite, now_us)
         self._groups.readdress()
 
@@ -95,7 +95,7 @@ class Joining:
             LocalError: the URI names this device, or it is in the group.
         """
         if any(group.group_id == uri.group_id for group in self._groups.joined()):
-            raise LocalError("this device is in that group already")
+            raise LocalError("this device is already in that group")
         self._invitations.ask_members(uri, label, now_us)
         self._groups.readdress()
 
@@ -129,7 +129,7 @@ class Joining:
         try:
             if self._groups.group(group_id).member(joiner) is None:
                 if invite.used_by is not None:
-                    raise InviteError("the invite has been used, and its device is a member no more")
+                    raise InviteError("the invite was used, and its device is no longer a member")
                 if self._groups.group(group_id).ban(DeviceKey(invite.secret_hash)) is not None:
                     raise InviteError("the group has banned the invite")
                 member = replace(newcomer, capabilities=invite.capabilities)

@@ -105,7 +105,7 @@ class Membership:
             LocalError: too many groups or capabilities.
         """
         if len(self.groups) >= MAXIMUM_GROUPS:
-            raise LocalError(f"this device is in {MAXIMUM_GROUPS} groups already")
+            raise LocalError(f"this device is in {MAXIMUM_GROUPS} groups, the maximum")
         creator = Member(
             self._identity.keys,
             label,
@@ -141,7 +141,9 @@ class Membership:
         group_id, secret = trust.group_id, self._rng(SECRET_BYTES)
         unsigned = trust.finish(edit(trust.draft(secret_id(secret), self._own), secret_id(secret)), secret_id(secret))
         if not unsigned.members:
-            raise LocalError("nobody would be left", hint="'covey group leave' lets the last member go")
+            raise LocalError(
+                "the group would have no members left", hint="as the last member, leave it: covey group leave"
+            )
         manifest = sign_manifest(unsigned, self._identity)
         everybody = [member for each in (*trust.heads(), before) for member in each.members]
         audience = {member.keys.signing_public: member for member in everybody if not member.is_board}
@@ -151,7 +153,7 @@ class Membership:
         try:
             trust.offer(read_manifest(manifest.raw))
         except RemoteError as error:
-            raise LocalError(f"this group does not let this device do that: {error}") from error
+            raise LocalError(f"this device is not allowed to do that in this group: {error}") from error
         if manifest.epoch_id == secret_id(secret):
             self._records.groups.save_secret(group_id, manifest.epoch_id, secret, now_us)
         news = trust.news_of(manifest)
@@ -195,7 +197,7 @@ class Membership:
             return []
         revoke = read_revoke(message.body)
         if not self.groups.is_in(message.group_id):  # whom it does not name, its issuer did not know to be in
-            raise AheadError("a Revoke for members, of which this device is none yet")
+            raise AheadError("the Revoke is for members, and this device is not a member yet")
         check_revoke(revoke, self.groups.group(message.group_id), self._own)
         sends = self._revoke(revoke, now_us)
         return [each for each in sends if each.recipient not in {message.author, revoke.issuer}]
@@ -273,7 +275,7 @@ class Membership:
         visited = trust.visit(bundle.manifests, pending.inviter.signing_public)
         present = visited.member(self._own)
         if present is not None and not self._identity.noise.holds(present.keys.noise_public):
-            raise InviteError("it lists this device with a noise key that it does not hold")
+            raise InviteError("the manifest lists this device with a noise key that it does not have")
         self._begin(trust, now_us)
         try:
             if present is None:

@@ -99,13 +99,13 @@ def check_visit(group: GroupManifest, author: DeviceKey, request: JoinRequest) -
         InviteError: it may not.
     """
     if group.mode is not Mode.PUBLIC:
-        raise InviteError("a request without an invite, to a group that is not public")
+        raise InviteError("the request has no invite, and the group is not public")
     if group.ban(author) is not None:
-        raise InviteError("a banned device")
+        raise InviteError("the device is banned")
     if group.member(author) is None and len(group.members) >= SELF_JOINED_MEMBERS:
-        raise InviteError("the rest of the group's room is the admins' to give")
+        raise InviteError("only admins may fill the rest of the group")
     if any(
         member.keys.noise_public == request.noise_public and member.keys.signing_public != author
         for member in group.members
     ):
-        raise InviteError("its noise key is another member's")
+        raise InviteError("another member uses its noise key")

@@ -75,7 +75,7 @@ def may_invite(groups: Groups, author: DeviceKey) -> None:
         NotAMemberError: it shares no group with this device.
     """
     if groups.shares_nothing_with(author):
-        raise NotAMemberError("an invitation by a stranger")
+        raise NotAMemberError("the invitation comes from an unknown device")
 
 
 def invite_member(
@@ -100,12 +100,14 @@ def invite_member(
     """
     known = [found for group in groups.joined() if (found := group.member(member)) is not None]
     if not known:
-        raise LocalError("that device is in no group with this one", hint="'covey invite' lets strangers in")
+        raise LocalError(
+            "that device shares no group with this one", hint="use 'covey invite' to let in an unknown device"
+        )
     if known[0].is_board:
-        raise LocalError("a board is let in by its gateway", hint="covey mcu enrol")
+        raise LocalError("only a board's gateway can add it", hint="on the gateway: covey mcu enrol")
     manifest = groups.group(group_id)
     if manifest.member(member) is not None and not may_be_member:
-        raise LocalError("that device is in that group already")
+        raise LocalError("that device is already in that group")
     invite = joining.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
     shown = preview_of(manifest, title)
     return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us, shown)
@@ -143,7 +145,7 @@ def receive_group_invite(groups: Groups, records: RequestRecords, message: Messa
         MAXIMUM_GROUP_REQUESTS_OF_ONE if len(waiting) < MAXIMUM_GROUP_REQUESTS else 1
     )  # one is there for every member
     if waiting.count(message.author) >= most:
-        raise LimitError("too many invitations wait for a person")
+        raise LimitError("too many invitations are waiting")
     inviter = DeviceKeys(message.author, found.noise_public)
     expires_at_us = min(found.expires_at_us, now_us + GROUP_REQUEST_US)
     request = GroupRequest(message.group_id, inviter, found.secret, expires_at_us, now_us, found.preview)

@@ -67,12 +67,12 @@ def vote(
     state, group_id, own = GroupState.of(manifest), manifest.group_id, identity.signing_public
     epoch = membership.groups.trust(group_id).epoch
     if own not in admins(state):
-        raise LocalError("only an admin may vote in this group")
+        raise LocalError("only an admin can vote in this group")
     if own == target:
-        raise LocalError("nobody votes about itself", hint="covey group leave")
+        raise LocalError("a device cannot vote on itself", hint="to leave the group: covey group leave")
     since = target_since(state, epoch, action, target)
     if since is None:
-        raise LocalError("there is no such member, or no such ban")
+        raise LocalError("the group has no such member or ban")
     ours = sign_vote(group_id, action, target, since, identity)
     kept = {
         each.voter: each
@@ -109,15 +109,15 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
     cast = read_vote(message.body)
     manifest = groups.group(message.group_id)
     if manifest.mode not in VOTING_MODES or cast.group_id != message.group_id or cast.voter == cast.target:
-        raise VoteError("a vote that does not count here")
+        raise VoteError("the vote does not count in this group")
     state, epoch = GroupState.of(manifest), groups.trust(message.group_id).epoch
     about = message.group_id, cast.action, cast.target
     if not voted_for(state, epoch, *about, [cast]):
         since = target_since(state, epoch, cast.action, cast.target)
         newest = epoch if cast.action is Action.KEEP_OUT else manifest.version
         if cast.since > newest or (cast.since == since and cast.voter not in admins(state)):
-            raise AheadError("a vote for which a manifest is missing")
-        raise VoteError("a vote that does not count here")
+            raise AheadError("the vote depends on a manifest that has not arrived")
+        raise VoteError("the vote does not count in this group")
     records.save(message.group_id, cast.raw)
     alike = voted_for(state, epoch, *about, list(map(read_vote, records.of_group(message.group_id))))
     return VoteCast(message.group_id, cast.action, cast.target, cast.voter, len(alike), majority(state))

@@ -49,7 +49,7 @@ class Wave:
         else:
             wave = cls(devices=cbor.uint(MAXIMUM_SELECTED_DEVICES)(value))
         if not wave.devices and not wave.percent:
-            raise MalformedError("a wave of nobody")
+            raise MalformedError("a wave must have devices")
         return wave
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class RollOut:
             *([cbor.uint()] if says_when_seen else []),
         )
         if not waves:
-            raise MalformedError("a roll-out of no wave")
+            raise MalformedError("a roll-out must have a wave")
         return cls(selector, tuple(waves), *numbers)
 
     def next_wave(self, given: Collection[DeviceKey], others: Sequence[DeviceKey]) -> tuple[DeviceKey, ...]:

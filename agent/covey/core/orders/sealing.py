@@ -38,11 +38,11 @@ def seal(plain: bytes, recipients: Collection[NoisePublic], binding: bytes, rng:
         LocalError: it is longer than the largest bucket, or there is nobody to read it.
     """
     if not recipients:
-        raise LocalError("there is nobody who could read it")
+        raise LocalError("no device could read it")
     content = plain + _END
     bucket = next((each for each in _BUCKETS_BYTES if len(content) <= each), None)
     if bucket is None:
-        raise LocalError(f"a secret has at most {MAXIMUM_SECRET_BYTES - 4:,} bytes")
+        raise LocalError(f"a secret must have at most {MAXIMUM_SECRET_BYTES - 4:,} bytes")
     ephemeral_secret, content_key = rng(KEY_BYTES), rng(_CONTENT_KEY_BYTES)
     ephemeral = crypto.scalar_base(ephemeral_secret)
     nonce = _nonce(ephemeral, binding)
@@ -68,7 +68,7 @@ def open_sealed(sealed: bytes, binding: bytes, keys: NoiseKeys) -> bytes:
             except DecryptionError:
                 continue
             return _unpadded(crypto.aead_open(ciphertext, binding, nonce, content_key))
-    raise DecryptionError("sealed, and not for this device")
+    raise DecryptionError("the value is sealed for other devices")
 
 
 def _nonce(ephemeral: bytes, binding: bytes) -> bytes:
@@ -88,18 +88,18 @@ def _read(sealed: bytes) -> tuple[bytes, bytes, bytes]:
     if version != _VERSION:
         raise MalformedError(f"a sealed value of version {version}: a newer Covey?")
     if not boxes or len(boxes) % _BOX_BYTES:
-        raise MalformedError("the boxes of a sealed value are 48 bytes each, one at least")
+        raise MalformedError("a sealed value must have boxes of 48 bytes, at least one")
     if len(boxes) > MAXIMUM_MEMBERS * _BOX_BYTES:
         raise LimitError(f"a value sealed for more than {MAXIMUM_MEMBERS} devices")
     if len(ciphertext) - crypto.SEAL_BYTES not in _BUCKETS_BYTES:
-        raise MalformedError("a sealed value of no known size")
+        raise MalformedError("the sealed value has an unknown size")
     return ephemeral, boxes, ciphertext
 
 
 def _unpadded(content: bytes) -> bytes:
     plain = content.rstrip(b"\0")
     if not plain.endswith(_END):
-        raise MalformedError("a sealed value without an end")
+        raise MalformedError("the sealed value has no end")
     return plain[: -len(_END)]
 
 
@@ -128,7 +128,7 @@ def open_file_secret(sealed: bytes, group_id: GroupId, author: DeviceKey, file_i
     """
     secret = open_sealed(sealed, _binding(group_id, author, file_id), keys)
     if len(secret) != FILE_SECRET_BYTES:
-        raise MalformedError("a file's secret of another length")
+        raise MalformedError("the file's secret has another length")
     return secret
 
 

@@ -60,17 +60,17 @@ class Selector:
         """
         number = value[0] if isinstance(value, list) and value else None
         if type(number) is not int or not (number == SelectorKind.ALL or number in _READERS):
-            raise MalformedError("a selector of no known kind")
+            raise MalformedError("unknown kind of selector")
         if number == SelectorKind.ALL:
             cbor.record(value, "selector", cbor.uint(255))
             return EVERYBODY
         _, selected = cbor.record(value, "selector", cbor.uint(255), _READERS[number])
         if number != SelectorKind.DEVICES:
             if not selected:
-                raise MalformedError("a selector of no name")
+                raise MalformedError("the selector has no name")
             return cls(SelectorKind(number), name=selected)
         if not selected or list(selected) != sorted(set(selected)):
-            raise MalformedError("selected devices are ascending and distinct, one at least")
+            raise MalformedError("selected devices must ascend and be distinct, at least one")
         return cls(SelectorKind.DEVICES, devices=selected)
 
     def in_tables(self) -> str:
@@ -130,11 +130,11 @@ def _device(text: str, members: Iterable[Member]) -> DeviceKey:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(f"'{text[:70]}' is no device of the group", hint=_MEMBERS)
+        raise UsageError(f"'{text[:70]}' is not a device of the group", hint=_MEMBERS)
     raise UsageError(
-        f"'{text[:70]}' is the name of several devices",
-        hint=f"name one by its fingerprint; or all of them: label:{text[:64]}",
+        f"several devices are called '{text[:70]}'",
+        hint=f"give one device's fingerprint; or all of them: label:{text[:64]}",
     )
 
 
-_MEMBERS = "all, label:NAME, capability:NAME, or devices by name; 'covey group members' shows them"
+_MEMBERS = "give all, label:NAME, capability:NAME, or names from 'covey group members'"

@@ -67,5 +67,5 @@ def target_of_node(records: OrderRecords, group_id: GroupId, node: OrderNode) ->
     raw = None if node.target else records.raw(group_id, node.id)
     target = node.target if raw is None else target_of(read_operation(raw, verify=False))
     if not target:
-        raise LocalError("what an order was for was forgotten here")
+        raise LocalError("this device has deleted the order's targets")
     return OrderTarget.from_wire(target)

@@ -65,7 +65,7 @@ class Invite:
             LocalError: the relay's URL is too long to be read back.
         """
         if len(self.relay_url.encode()) > MAXIMUM_RELAY_URL_BYTES:
-            raise LocalError(f"the relay's URL has more than {MAXIMUM_RELAY_URL_BYTES} bytes")
+            raise LocalError(f"the relay's URL must have at most {MAXIMUM_RELAY_URL_BYTES} bytes")
         return write_uri(_PREFIX, self.to_wire())
 
     def to_wire(self) -> bytes:
@@ -89,7 +89,7 @@ class Invite:
         try:
             return cls.from_wire(raw)
         except RemoteError as error:
-            raise LocalError("this is a Covey invite that is damaged, or of a newer Covey", hint=hint) from error
+            raise LocalError("this invite is damaged, or a newer Covey made it", hint=hint) from error
 
     @classmethod
     def from_wire(cls, raw: bytes) -> Invite:
@@ -116,9 +116,9 @@ class Invite:
             *place,
         )
         if version != 1 or meeting[:1] == [0] or meeting[1:] == [""]:
-            raise MalformedError("an invite of another version, or a rendezvous without a number or a password")
+            raise MalformedError("the invite has another version, or a rendezvous without a number or a password")
         if meeting[:1] == [None] and meeting[1] is not None:
-            raise MalformedError("a password without a rendezvous")
+            raise MalformedError("the invite has a password but no rendezvous")
         return cls(group_id, DeviceKeys(signing, noise), secret, expires, relay_url, *meeting)
 
 
@@ -152,7 +152,7 @@ class Code:
         number = int(parts[0]) if parts and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 10 else 0
         if len(parts) not in {_CODE_PARTS, _CODE_PARTS + 1} or not 1 <= number <= RENDEZVOUS_NUMBERS:
             raise LocalError(
-                "this is neither an invite's URI nor its code", hint="a code looks like 42-apple-river-zoo"
+                "this is neither an invite URI nor an invite code", hint="a code looks like 42-apple-river-zoo"
             )
         return cls(number, tuple(parts[1:_CODE_PARTS]), parts[_CODE_PARTS] if len(parts) > _CODE_PARTS else None)
 

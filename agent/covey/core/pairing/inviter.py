@@ -201,7 +201,7 @@ class Inviter:
         elif isinstance(message, Proof) and isinstance(state, Waiting):
             self._receive_proof(state, message, now_us)
         elif isinstance(state, Waiting) or message.session != state.proof.session:
-            raise InviteError("another device's ceremony")
+            raise InviteError("the message belongs to another device's session")
         elif isinstance(message, Proof):
             self._repeat_replies(state, message, now_us)
         elif isinstance(message, Farewell):
@@ -209,17 +209,17 @@ class Inviter:
             paired = parting is Parting.STORED and isinstance(state, Admitting)
             self._move(Event.FAREWELL, Over(Ending.PAIRED if paired else Ending.LEFT, state))
         else:
-            raise MalformedError("a message that an inviter sends")
+            raise MalformedError("the message is one that an inviter sends")
 
     def _receive_offer(self, state: Waiting | Comparing | Admitting, offer: Offer) -> None:
         if isinstance(state, Waiting):
             if offer.password not in self._passwords:
                 self._out.append(Refusal(offer.session, Reason.WRONG_CODE))
-                raise InviteError("a secret that was not given out")
+                raise InviteError("the secret was not given out")
             self._out.append(self._exchange(offer.session, offer.password)[1])
         elif offer.session != state.proof.session:
             self._out.append(Refusal(offer.session, Reason.TAKEN))
-            raise InviteError("another device has the code already")
+            raise InviteError("another device already has the code")
         self._move(Event.OFFER, state)
 
     def _exchange(self, session: bytes, password: Password) -> tuple[Pake, Answer]:
@@ -234,7 +234,7 @@ class Inviter:
     def _receive_proof(self, state: Waiting, proof: Proof, now_us: int) -> None:
         if proof in state.failed:
             self._out.append(Refusal(proof.session, Reason.WRONG_CODE))
-            raise InviteError("a proof that has failed")
+            raise InviteError("the proof has already failed")
         if Password.URI in self._passwords:  # which nobody guesses
             try:
                 self._claim(self._believe(proof, Password.URI), now_us)
@@ -248,7 +248,7 @@ class Inviter:
                 return
         if proof not in state.line:
             if len(state.line) >= PAIRING_LINE:
-                raise LimitError("too many proofs wait for their try")
+                raise LimitError("too many proofs are waiting")
             self._exchange(proof.session, Password.CODE)[0].finish(proof.element)  # what is no element is no guess
             self._move(Event.WAITING_PROOF, replace(state, line=(*state.line, proof)))
         if (error := self._try_next(now_us).get(proof)) is not None:
@@ -283,7 +283,7 @@ class Inviter:
 
     def _repeat_replies(self, state: Comparing | Admitting, proof: Proof, now_us: int) -> None:
         if proof != state.proof:
-            raise InviteError("a second proof")
+            raise InviteError("the device already sent a proof")
         self._move(Event.PROOF, state)
         self._received_at_us = now_us
         self._out.extend(state.replies)
@@ -303,7 +303,7 @@ class Inviter:
         joiner = JoinerIntroduction.from_wire(introduction)
         keys.check(Side.JOINER, introduction, signature, joiner.keys)
         if joiner_commitment(proof.element, joiner.keys) != proof.session:
-            raise InviteError("keys other than the ones it was bound to")
+            raise InviteError("the keys differ from those the code was bound to")
         sealed = keys.introduce(Side.INVITER, Welcome.KIND, self._own.to_wire(), self._identity)
         welcome = Welcome(proof.session, keys.confirmation(Side.INVITER), sealed)
         met = JoinerMet(joiner, keys.verifier(self._own.keys, joiner.keys))
@@ -319,7 +319,7 @@ class Inviter:
         """
         state = self._state
         if not isinstance(state, Comparing):
-            raise LocalError("nobody waits to be accepted")
+            raise LocalError("no device is waiting to be accepted")
         outcome = _outcome(state.keys, admission.to_wire())
         replies = (*state.replies, outcome)
         self._move(Event.ACCEPT, Admitting(state.password, state.proof, state.keys, state.met, replies))

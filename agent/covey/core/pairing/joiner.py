@@ -224,7 +224,7 @@ class Joiner:
         if isinstance(state, Over):
             return
         if message.session != self._session:
-            raise InviteError("another device's ceremony")
+            raise InviteError("the message belongs to another device's session")
         if isinstance(message, Answer):
             self._receive_answer(state, message, now_us)
         elif isinstance(message, Welcome):
@@ -234,7 +234,7 @@ class Joiner:
         elif isinstance(message, Refusal):
             self._receive_refusal(state, message)
         else:
-            raise MalformedError("a message that a joiner sends")
+            raise MalformedError("the message is one that a joiner sends")
 
     def _receive_refusal(self, state: Seeking | Proving | Comparing | Storing, refusal: Refusal) -> None:
         """Note what somebody says who has proved nothing: it names the ending if nobody proves more in time."""
@@ -246,7 +246,7 @@ class Joiner:
     def _receive_answer(self, state: Seeking | Proving | Comparing | Storing, answer: Answer, now_us: int) -> None:
         if isinstance(state, Comparing | Storing):
             if answer != state.answer:
-                raise InviteError("a second answer")
+                raise InviteError("the inviter already answered")
             self._move(Event.ANSWER, state)
             return
         answered = state.answered if isinstance(state, Proving) else ()
@@ -254,7 +254,7 @@ class Joiner:
             if not answered:
                 self._answered_at_us, self._tries = now_us, 0
             if self._tries >= tries_until(self._answered_at_us, now_us):
-                raise LimitError("more answers than guesses that others may make of us")
+                raise LimitError("too many answers")
             answered = (*answered, self._answer(state, answer))[-PAIRING_LINE:]  # the inviter answers again
             self._tries += 1
             self._send_at_us = now_us
@@ -273,7 +273,7 @@ class Joiner:
 
     def _receive_welcome(self, state: Seeking | Proving | Comparing | Storing, welcome: Welcome, now_us: int) -> None:
         if isinstance(state, Seeking):
-            raise InviteError("a welcome before the proof")
+            raise InviteError("the welcome came before the proof")
         if isinstance(state, Proving):
             try:
                 found, inviter = self._believe(state, welcome)
@@ -301,21 +301,21 @@ class Joiner:
         inviter = InviterIntroduction.from_wire(introduction)
         keys.check(Side.INVITER, introduction, signature, inviter.keys)
         if inviter_commitment(self._session, found.answer.element, inviter.keys) != found.answer.commitment:
-            raise InviteError("keys other than the ones it was bound to")
+            raise InviteError("the keys differ from those the code was bound to")
         if self._pinned is not None and inviter.keys != self._pinned:
-            raise InviteError("keys other than the invite's")
+            raise InviteError("the keys differ from the invite's")
         return found, inviter
 
     def _receive_outcome(self, state: Seeking | Proving | Comparing | Storing, outcome: Outcome, now_us: int) -> None:
         if isinstance(state, Seeking | Proving):
-            raise InviteError("an outcome before the welcome")  # it comes again, after that
+            raise InviteError("the outcome came before the welcome")  # it comes again, after that
         found = read_outcome(state.keys.open(Side.INVITER, Outcome.KIND, outcome.sealed))
         self._received_at_us = now_us
         if isinstance(found, Reason):
             self._move(Event.DECLINE, Over(ENDINGS[found]))
             return
         if found.invite.inviter != state.inviter.keys or found.invite.group_id != state.inviter.group_id:
-            raise InviteError("an invite that is not the inviter's own")
+            raise InviteError("the invite is not the inviter's own")
         if isinstance(state, Comparing):
             self._events.append(Admitted(found))
         self._move(Event.ADMISSION, Storing(state.messages, state.answer, state.keys, state.inviter))
@@ -334,7 +334,7 @@ class Joiner:
         """
         state = self._state
         if not isinstance(state, Storing):
-            raise LocalError("there was nothing to store")
+            raise LocalError("nothing has been received that could be stored")
         self._part(Event.STORED, Over(Ending.PAIRED, (_farewell(state.keys, Parting.STORED),)))
 
     def leave(self) -> None:

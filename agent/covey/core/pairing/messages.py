@@ -175,7 +175,7 @@ def from_wire(raw: bytes) -> RendezvousMessage:
     """
     item = cbor.decode_growing(raw, MAXIMUM_RENDEZVOUS_BYTES)
     if not isinstance(item, list) or len(item) < 2 or item[0] != _VERSION or type(item[1]) is not int:
-        raise MalformedError("no rendezvous message of this version")
+        raise MalformedError("not a rendezvous message of this version")
     if item[1] not in _SHAPES:
         raise MalformedError(f"rendezvous message {item[1]}")
     kind, readers = _SHAPES[item[1]]

@@ -54,7 +54,7 @@ def read_operators(value: object) -> tuple[DeviceKey, ...]:
     """
     found = cbor.many(cbor.octets(KEY_BYTES), NAMED_OPERATORS)(value)
     if not found or any(before >= after for before, after in pairwise(found)):
-        raise MalformedError("operators are ascending and distinct, one at least")
+        raise MalformedError("operators must ascend and be distinct, at least one")
     return tuple(map(DeviceKey, found))
 
 

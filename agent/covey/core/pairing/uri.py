@@ -38,7 +38,7 @@ def read_uri(prefix: str, uri: str, what: str, hint: str) -> bytes:
     try:
         raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise LocalError(f"this is {what} that is damaged, or of a newer Covey", hint=hint) from error
+        raise LocalError(f"this is {what} that is damaged, or that a newer Covey made", hint=hint) from error
     if write_uri(prefix, raw) != uri:
         raise LocalError(f"this is {what} that is damaged", hint=hint)
     return raw
@@ -72,7 +72,7 @@ class GroupUri:
         try:
             return cls._from_wire(raw)
         except RemoteError as error:
-            raise LocalError(f"this is {_WHAT} that is damaged, or of a newer Covey", hint=_HINT) from error
+            raise LocalError(f"this is {_WHAT} that is damaged, or that a newer Covey made", hint=_HINT) from error
 
     @classmethod
     def _from_wire(cls, raw: bytes) -> GroupUri:
@@ -85,9 +85,9 @@ class GroupUri:
             cbor.many(_contact, MAXIMUM_CONTACTS),
         )
         if version != 1:
-            raise MalformedError("a group URI of another version")
+            raise MalformedError("the group URI has another version")
         if not contacts or len({each.signing_public for each in contacts}) < len(contacts):
-            raise LimitError("a group URI names one member at least, and each once")
+            raise LimitError("a group URI must name at least one member, and each once")
         return cls(group_id, tuple(contacts), relay_url)
 
 

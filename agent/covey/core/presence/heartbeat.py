@@ -142,7 +142,7 @@ class Heartbeat:
             RemoteError: of a stranger or a removed member, or malformed.
         """
         if groups.shares_nothing_with(message.author):
-            raise NotAMemberError("a PRESENCE by a stranger")
+            raise NotAMemberError("a PRESENCE by an unknown device")
         presence = Presence.from_wire(message.body)
         before = self._presence.peers.get(message.author) or self._records.of_peer(message.author)
         if before is not None:

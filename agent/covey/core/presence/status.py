@@ -63,9 +63,9 @@ class Presence:
             cbor.many(cbor.uint(), MAXIMUM_RELAYS),
         )
         if list(connections) != sorted(set(connections)) or bool(connections) != (state == State.HERE):
-            raise MalformedError("a presence names the connections that are up, in order, and no others")
+            raise MalformedError("a presence must list exactly the connections that are up, in order")
         if interval_s == 0 or (connections and connections[-1] >= counter):
-            raise MalformedError("a presence without an interval, or older than its connections")
+            raise MalformedError("the presence has no interval, or is older than its connections")
         return cls(counter, State(state), interval_s, connections)
 
 

@@ -71,11 +71,11 @@ class TelemetryLanding:
         message = delivery.message
         loss = Loss.from_wire(message.body)
         if loss.incarnation == message.incarnation:
-            raise MalformedError("a loss record names its own incarnation")
+            raise MalformedError("a loss record must name its own incarnation")
         if loss.incarnation is None and loss.last >= message.link_seq:
-            raise LimitError("a loss record speaks of messages before it")
+            raise LimitError("a loss record must cover only earlier messages")
         if loss.last >= message.seq:  # which counts all of its author's messages, of every incarnation
-            raise LimitError("a loss record speaks of more than its author has ever sent")
+            raise LimitError("the loss record covers more than its author has sent")
         incarnation = loss.incarnation or message.incarnation
         link = delivery.link if loss.incarnation is None else self._links.of(message.author, incarnation)
         received = link.without(loss.places)

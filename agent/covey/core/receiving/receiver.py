@@ -177,7 +177,7 @@ class Receiver:
         def admit(author: DeviceKey) -> None:
             # Before the signature: verifying is the dearest step, and whoever floods would have it for nothing.
             if self._rates.exhausted(author, now.monotonic_us):
-                raise RateError("more than one device may send in this time")
+                raise RateError("the author sends too fast")
 
         message = read_message(opened.message, admit=admit)
         opened.check_author(message)
@@ -255,5 +255,5 @@ class Receiver:
     def _forward(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         forward = Forward.from_wire(delivery.message.body)
         if forward.to != self._identity.signing_public:
-            raise NotForUsError("a forwarded envelope for another device")
+            raise NotForUsError("the forwarded envelope is for another device")
         return HandlerOutcome(taken=self.receive_from(delivery.message.author, forward.envelope, now))

@@ -158,7 +158,7 @@ class SequencedMessages:
         self._distrust_link_key(delivery)
         link.refuse(message.link_seq, imprint_of(message.raw))
         link.answer_soon(now.monotonic_us, message.link_seq)
-        self._drops.note(RollbackError("another life of its author has used this number"), message.author)
+        self._drops.note(RollbackError("another incarnation of the author has used this number"), message.author)
         return Reception(seen=Seen(message.author, news=False))
 
     def _handle_or_quarantine(self, delivery: Delivery, now: Now) -> HandlerOutcome:

@@ -119,7 +119,7 @@ class UnsequencedMessages:
     def _mailbox_message(self, message: Message, now: Now, _kept: bool) -> Reception:
         mailboxes = self._mailboxes.exchange
         if mailboxes is None:
-            raise NotAMemberError("a MAILBOX in a group that names none")
+            raise NotAMemberError("a MAILBOX in a group that has no mailbox")
         return Reception(useful=mailboxes.receive(message, now))
 
     def _content_message(self, message: Message, now: Now, _kept: bool) -> Reception:

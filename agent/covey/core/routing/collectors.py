@@ -152,7 +152,7 @@ def read_redirected(message: Message) -> bytes:
     """
     inner = read_message(message.body)
     if inner.type is not MessageType.TELEMETRY or (inner.author, inner.group_id) != (message.author, message.group_id):
-        raise MalformedError("only telemetry of the same author and group is redirected")
+        raise MalformedError("only telemetry of the same author and group may be redirected")
     return inner.raw
 
 

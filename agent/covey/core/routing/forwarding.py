@@ -149,10 +149,10 @@ def blob_recipients(group: GroupManifest, own: DeviceKey, to: DeviceKey | None) 
         return [member for member in others if not member.is_board]
     named = [member for member in others if member.keys.signing_public == to]
     if not named:
-        raise LocalError("that is no other member of the group", hint="covey group members")
+        raise LocalError("that is not another member of the group", hint="'covey group members' lists them")
     sender = group.member(own)
     if named[0].is_board and (sender is None or COLLECTOR not in sender.capabilities):
-        raise LocalError("a board listens to its collector alone", hint="send it from there")
+        raise LocalError("a board accepts messages only from its collector", hint="send it from the collector")
     return named
 
 
@@ -175,12 +175,15 @@ def check_forward(groups: Groups, board: DeviceKey, recipient: DeviceKey, envelo
     """
     found = board_member(groups, board)
     if found is None:
-        raise LocalError("this board is in no group of ours", hint="covey mcu enrol")
+        raise LocalError("this board is in no group of this device", hint="add it: covey mcu enrol")
     member = found[0].member(recipient)
     if member is None or COLLECTOR not in member.capabilities:
-        raise LocalError("the board's recipient is no collector of its group", hint="covey mcu reset --forget")
+        raise LocalError(
+            "the board sends to a device that is not a collector of its group",
+            hint="make it choose again: covey mcu reset --forget",
+        )
     if len(envelope) > MAXIMUM_BOARD_MESSAGE_BYTES:
-        raise LocalError(f"a board's envelope has at most {MAXIMUM_BOARD_MESSAGE_BYTES} bytes")
+        raise LocalError(f"a board's envelope must have at most {MAXIMUM_BOARD_MESSAGE_BYTES} bytes")
     return found[0]
 
 
@@ -191,9 +194,9 @@ def check_forwarded(groups: Groups, message: Message, carrier: DeviceKey) -> Non
         RemoteError: it does not belong there.
     """
     if message.type not in _OF_BOARDS:
-        raise MalformedError(f"a forwarded {message.type.name}")
+        raise MalformedError(f"a {message.type.name} must not be forwarded")
     if board_member(groups, message.author) is None or board_member(groups, carrier) is not None:
-        raise NotAMemberError("only who is no board carries, and only for boards")
+        raise NotAMemberError("only gateways may forward, and only for boards")
 
 
 def read_downward(groups: Groups, message: Message) -> Forward:
@@ -205,5 +208,5 @@ def read_downward(groups: Groups, message: Message) -> Forward:
     forward = Forward.from_wire(message.body)
     found = board_member(groups, forward.to)
     if found is None or found[0].member(message.author) is None:
-        raise NotAMemberError("an envelope for a board that its author shares no group with")
+        raise NotAMemberError("the envelope's author shares no group with the board")
     return forward

@@ -152,7 +152,7 @@ class Obedience:
         except LocalError as error:
             return None, Objection(error.code, str(error))
         except RemoteError:
-            return None, Objection(SEALED, "its value is sealed, and not for this device to open")
+            return None, Objection(SEALED, "its value is sealed for other devices")
         if value is None:
             return None, None
         return HeldValue(value, desired.author, secret=desired.sealed is not None), None
@@ -165,7 +165,7 @@ class Obedience:
             RemoteError: it cannot be opened.
         """
         if self._owner.effect(desired.key) is not Effect.BY_A_PROGRAM:
-            raise SettingError("only a program's own setting, app.…, can be secret", ONLY_OPEN)
+            raise SettingError("only a program's own setting (app.…) can be secret", ONLY_OPEN)
         if given is not None and given.operation == desired.operation and given.held is not None and given.taken_up:
             return given.held.value
         return sealed.open(self._keys)

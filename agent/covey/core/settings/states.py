@@ -78,7 +78,7 @@ class SettingReport:
         """
         found = cbor.many(_reported, MAXIMUM_REPORTED_SETTINGS)(cbor.decode_growing(body, _REPORT_BYTES))
         if any(before.key >= after.key for before, after in pairwise(found)):
-            raise MalformedError("the keys of a report ascend, each of them once")
+            raise MalformedError("a report's keys must ascend and be distinct")
         return cls(found)
 
 
@@ -106,11 +106,11 @@ def scalar(value: object) -> Scalar:
         RemoteError: something else, or longer than may be reported.
     """
     if not isinstance(value, str | bool | int):
-        raise MalformedError("not a text, a truth value or a whole number")
+        raise MalformedError("not a text, boolean or integer")
     if isinstance(value, int) and not -MAXIMUM_COUNTER - 1 <= value <= MAXIMUM_COUNTER:
-        raise LimitError("a number beyond 64 bits")
+        raise LimitError("a number exceeds 64 bits")
     if isinstance(value, str) and len(value.encode()) > MAXIMUM_REPORTED_VALUE_BYTES:
-        raise LimitError(f"a reported value longer than {MAXIMUM_REPORTED_VALUE_BYTES} bytes")
+        raise LimitError(f"a reported value has more than {MAXIMUM_REPORTED_VALUE_BYTES} bytes")
     return value
 
 

@@ -148,7 +148,7 @@ class Batch:
         doubles = array("d", columns.join_planes(self.floats, 8))
         columns.little_endian(doubles)
         if not all(map(isfinite, doubles)):
-            raise MalformedError("a float that is not finite")
+            raise MalformedError("a float is not finite")
         floats = iter(doubles)
         texts = iter(self.texts)
         times = iter(self.times_us())
@@ -216,7 +216,7 @@ class BatchBuilder:
         elif kind is not Kind.BOOLEAN:
             self._count_bytes(name, value)
         if not 0 <= time_us < _LATEST_US:
-            raise ReadingError(f"{name}: a time must lie between 1970 and the year 20000")
+            raise ReadingError(f"{name}: the time must be between the years 1970 and 20000")
         series.times.append(time_us)
         series.values.append(value)
         self.count += 1
@@ -246,14 +246,14 @@ class BatchBuilder:
         if not name or _utf8_bytes(name) > MAXIMUM_NAME_BYTES:
             raise ReadingError(f"a name must have 1 to {MAXIMUM_NAME_BYTES} bytes")
         if _utf8_bytes(unit) > MAXIMUM_UNIT_BYTES:
-            raise ReadingError(f"{name}: a unit has at most {MAXIMUM_UNIT_BYTES} bytes")
+            raise ReadingError(f"{name}: a unit must have at most {MAXIMUM_UNIT_BYTES} bytes")
         return self._series.setdefault(key, _Collected(name, unit))
 
     def _count_bytes(self, name: str, value: Value) -> None:
         assert isinstance(value, str | bytes)
         size = _utf8_bytes(value) if isinstance(value, str) else len(value)
         if size > MAXIMUM_TEXT_VALUE_BYTES:
-            raise ReadingError(f"{name}: a text or data value has at most {MAXIMUM_TEXT_VALUE_BYTES} bytes")
+            raise ReadingError(f"{name}: a text or data value must have at most {MAXIMUM_TEXT_VALUE_BYTES} bytes")
         self._variable_bytes += size + 8
 
 
@@ -282,7 +282,7 @@ def split_number(body: bytes) -> tuple[BatchNumber, bytes]:
     head = body[1] if len(body) > 1 and body[:1] == _PAIR else 0xFF
     end = 2 + _LONG_NUMBERS.get(head, 0)
     if head > max(_LONG_NUMBERS) or not end < len(body):
-        raise MalformedError("a batch without a number")
+        raise MalformedError("the batch has no number")
     return BatchNumber(int.from_bytes(body[2:end]) if end > 2 else head), body[end:]
 
 

@@ -88,7 +88,7 @@ def read_telemetry(body: bytes, known: KnownLayouts | None = None) -> tuple[int,
             return uint(number), _unpack(reading, count, codec, inflated, packed, known)
     number, value = cbor.record(cbor.decode_growing(body, MAXIMUM_MESSAGE_BYTES), "telemetry", cbor.uint(), _as_it_is)
     if not number:
-        raise MalformedError("telemetry: numbers begin at 1")
+        raise MalformedError("telemetry: numbers must begin at 1")
     return number, _checked_batch(value, known)
 
 
@@ -123,7 +123,7 @@ def _checked_batch(value: object, known: KnownLayouts) -> Batch:
 def _unpack(clock: ClockReading, count: int, codec: int, inflated: int, packed: bytes, known: KnownLayouts) -> Batch:
     columns = inflate(packed, inflated, "telemetry") if codec == DEFLATE else packed
     if len(columns) != inflated:
-        raise MalformedError("telemetry: a lying length")
+        raise MalformedError("telemetry: a length is wrong")
     found = known.find(columns) if columns[:1] == _FIVE else None
     if found is not None and count == found.readings == found.numbers + found.float_bytes // 8:
         numeric = _read_numeric(columns, found)
@@ -180,9 +180,9 @@ def _layout(series: tuple[Series, ...]) -> Layout:
 def _read_series(value: object) -> Series:
     name, unit, kind, scale, count = cbor.record(value, "series", *_SERIES_READERS)
     if not name or not count:
-        raise MalformedError("a series has a name and at least one reading")
+        raise MalformedError("a series must have a name and at least one reading")
     if scale and kind != Kind.DECIMAL:
-        raise MalformedError("only decimals have a scale")
+        raise MalformedError("only decimals may have a scale")
     return Series(name, unit, Kind(kind), scale, count)
 
 

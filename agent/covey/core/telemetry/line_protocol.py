@@ -115,7 +115,7 @@ def _line(text: str, at: int, precision: str) -> tuple[_Point, int]:
         value, at = _token(_key, text, _after(text, at, "=", "the key of a tag"), "the value of a tag")
         tags.append((_unescape_key(r"\1", key), _unescape_key(r"\1", value)))
     if len({key for key, _ in tags}) < len(tags):
-        raise ReadingError("two tags have one key")
+        raise ReadingError("two tags have the same key")
     at = _past_spaces(text, _after(text, at, " ", "the tags" if tags else "the measurement"))
     fields, at = _fields(text, at)
     at_us = None
@@ -125,7 +125,7 @@ def _line(text: str, at: int, precision: str) -> tuple[_Point, int]:
         at = _past_spaces(text, found.end())
         ended = _line_end(text, at)
     if not ended:
-        raise ReadingError("behind the fields a whole number may follow, the time, and nothing else")
+        raise ReadingError("only a timestamp (an integer) may follow the fields")
     return _Point(_unescape_measurement(r"\1", measurement), sorted(tags), fields, at_us), ended.end()
 
 
@@ -151,7 +151,7 @@ def _fields(text: str, at: int) -> tuple[list[tuple[str, Value]], int]:
         if text.startswith('"', at):
             quoted = _text(text, at)
             if quoted is None:
-                raise ReadingError("a text has no closing quote")
+                raise ReadingError("a text lacks its closing quote")
             value, at = _text_value(quoted[1]), quoted.end()
         else:
             found = _plain_value(text, at)
@@ -162,7 +162,7 @@ def _fields(text: str, at: int) -> tuple[list[tuple[str, Value]], int]:
             break
         at += 1
     if at < len(text) and text[at] not in " \r\n":
-        raise ReadingError("a field ends with a comma or a space")
+        raise ReadingError("a field must end with a comma or a space")
     return fields, _past_spaces(text, at)
 
 
@@ -186,7 +186,7 @@ def _token(match: _Match, text: str, at: int, what: str) -> tuple[str, int]:
 
 def _after(text: str, at: int, wanted: str, what: str) -> int:
     if not text.startswith(wanted, at):
-        raise ReadingError(f"{'a space' if wanted == ' ' else wanted} is missing behind {what}")
+        raise ReadingError(f"{'a space' if wanted == ' ' else wanted} is missing after {what}")
     return at + 1
 
 
@@ -203,7 +203,7 @@ def _text_value(quoted: str) -> str:
     except UnicodeEncodeError:
         raise ReadingError("a text is not UTF-8") from None
     if size > MAXIMUM_TEXT_VALUE_BYTES:
-        raise ReadingError(f"a text value has at most {MAXIMUM_TEXT_VALUE_BYTES} bytes")
+        raise ReadingError(f"a text value must have at most {MAXIMUM_TEXT_VALUE_BYTES} bytes")
     return text
 
 
@@ -213,8 +213,8 @@ def _value(text: str) -> Value:
     if whole := _is_integer(text):
         number = int(whole[1] or whole[2])
         if not (-(2**63) <= number < 2**63 if whole[1] else number < 2**64):
-            raise ReadingError("an integer has 64 bits")
+            raise ReadingError("an integer must fit into 64 bits")
         return number if EXACT <= abs(number) < WHOLE else float(number)
     if _is_float(text) and (decimal := float(text)) - decimal == 0:
         return decimal
-    raise ReadingError("a field is a number, a boolean, or a text in quotes")
+    raise ReadingError("a field must be a number, a boolean, or a text in quotes")

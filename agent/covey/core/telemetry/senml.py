@@ -71,7 +71,7 @@ def readings_from_json(text: str | bytes, now_us: int | None) -> list[Reading]:
     """
     pack = _parse(text)
     if type(pack) is not list:
-        raise ReadingError("not a SenML pack: no array", hint='write [{"n":"temperature","u":"Cel","v":21.5}]')
+        raise ReadingError("not a SenML pack: not an array", hint='write [{"n":"temperature","u":"Cel","v":21.5}]')
     return _resolve(pack, now_us)
 
 
@@ -93,12 +93,12 @@ def readings_from_cbor(raw: bytes, now_us: int | None) -> list[Reading]:
     if stream.tell() != len(raw):
         raise ReadingError("bytes after the CBOR item")
     if type(pack) is not list:
-        raise ReadingError("not a SenML pack: no array")
+        raise ReadingError("not a SenML pack: not an array")
     return _resolve(pack, now_us, labels_of=_from_cbor_labels)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ReadingError(f"{name} is not a JSON number", hint="leave a missing value's record out")
+    raise ReadingError(f"{name} is not a JSON number", hint="leave out the record of a missing value")
 
 
 _from_json = json.JSONDecoder(parse_constant=_refuse_constant).decode
@@ -138,15 +138,17 @@ class _Bases:
             elif label == "bv":
                 self.value = _number(value, "the base value (bv)")
             elif label in {"s", "bs"}:
-                raise ReadingError(f"sums ({label}) are not carried", hint="send the sum as a value of its own name")
+                raise ReadingError(
+                    f"sums ({label}) are not supported", hint="send the sum as a value with its own name"
+                )
             elif label.endswith("_"):
-                raise ReadingError(f"the field {label!r:.40} must be understood (RFC 8428 section 4.4), and is not")
+                raise ReadingError(f"the field {label!r:.40} is mandatory (RFC 8428 section 4.4) and not supported")
 
     def _take_version(self, version: object) -> None:
         if type(version) is not int or not 0 < version <= _VERSION:
             raise ReadingError(f"the SenML version (bver) is not an integer from 1 to {_VERSION}")
         if self.version not in {None, version}:
-            raise ReadingError("a pack has one version (bver), which its first record sets")
+            raise ReadingError("only a pack's first record may set its version (bver)")
         self.version = version
 
 
@@ -194,7 +196,9 @@ def _absolute(since_us: int, now_us: int | None) -> int | None:
         if now_us is None:
             if since_us == 0:
                 return None
-            raise ReadingError("the time counts from now, and nobody knows the time", hint="give Unix seconds")
+            raise ReadingError(
+                "the time is relative, and this device does not know the time", hint="give the time in Unix seconds"
+            )
         since_us += now_us
     return since_us if 0 <= since_us < _END_US else UNUSABLE_US
 
@@ -222,7 +226,7 @@ def _value(record: _Record, base: float | None) -> Value:
     """Read the one value (rule 5)."""
     values = _VALUES & record.keys()
     if len(values) != 1:
-        raise ReadingError(f"{len(values)} values where one is needed", hint="give one of v, vs, vb and vd")
+        raise ReadingError(f"the record has {len(values)} values instead of one", hint="give one of v, vs, vb and vd")
     (label,) = values
     value = record[label]
     if label == "v":
@@ -243,15 +247,15 @@ def _value(record: _Record, base: float | None) -> Value:
 def _number(value: object, what: str) -> float:
     if type(value) is not float:
         if type(value) is not int and not isinstance(value, Decimal):
-            raise ReadingError(f"{what} is not a number", hint="vs holds text, vb a truth value, vd bytes")
+            raise ReadingError(f"{what} is not a number", hint="use vs for text, vb for a boolean, vd for bytes")
         if _is_whole(value):
             return int(value)
         try:
             value = float(value)
         except OverflowError:
-            raise ReadingError(f"{what} is beyond a double") from None
+            raise ReadingError(f"{what} does not fit into a double") from None
     if not -_GREATEST <= value <= _GREATEST:
-        raise ReadingError(f"{what} is not finite", hint="leave a missing value's record out")
+        raise ReadingError(f"{what} is not finite", hint="leave out the record of a missing value")
     return value
 
 
@@ -265,7 +269,8 @@ def _is_whole(value: int | Decimal) -> bool:
 def _check_length(content: bytes) -> None:
     if len(content) > MAXIMUM_TEXT_VALUE_BYTES:
         raise ReadingError(
-            f"the value is longer than {MAXIMUM_TEXT_VALUE_BYTES} bytes", hint="'covey message send' carries content"
+            f"the value is longer than {MAXIMUM_TEXT_VALUE_BYTES} bytes",
+            hint="send longer content with 'covey message send'",
         )
 
 
@@ -279,13 +284,13 @@ def _utf_8(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ReadingError(f"{what} holds half a character (a lone surrogate)") from None
+        raise ReadingError(f"{what} contains a lone surrogate") from None
 
 
 def _unit(value: object) -> str:
     unit = _text(value, "the unit")
     if not unit.isprintable():
-        raise ReadingError("the unit holds control characters", hint="RFC 8428 section 12.1 lists units")
+        raise ReadingError("the unit contains control characters", hint="RFC 8428 section 12.1 lists units")
     if len(unit.encode()) > MAXIMUM_UNIT_BYTES:
         raise ReadingError(f"the unit is longer than {MAXIMUM_UNIT_BYTES} bytes")
     return unit
@@ -293,12 +298,12 @@ def _unit(value: object) -> str:
 
 def _check_name(name: str) -> None:
     if not name:
-        raise ReadingError("no name", hint="give n, or bn in this or an earlier record of the pack")
+        raise ReadingError("the record has no name", hint="give n, or bn in this or an earlier record of the pack")
     if len(name) > MAXIMUM_NAME_BYTES:
         raise ReadingError(f"the name is longer than {MAXIMUM_NAME_BYTES} bytes")
     if not _is_name(name):
         raise ReadingError(
-            f"{name!r} is not a SenML name", hint="letters, digits and - : . / _, a letter or digit first"
+            f"{name!r} is not a SenML name", hint="use letters, digits and - : . / _, starting with a letter or digit"
         )
 
 
@@ -321,7 +326,7 @@ def _from_cbor_labels(record: object) -> _Record:
     for key, value in record.items():
         label = key if type(key) is str else _LABELS_OF_CBOR.get(key) if type(key) is int else None
         if label is None or key in _CBOR_LABELS:
-            raise ReadingError("a label is not one of RFC 8428 section 6", hint="extensions alone have labels of text")
+            raise ReadingError("a label is not in RFC 8428 section 6", hint="only extensions have text labels")
         if label == "vd" and type(value) is not bytes:
             raise ReadingError("vd is not a byte string")
         named[label] = value

@@ -217,10 +217,10 @@ def open_vault_manifest(key: VaultKey, node: NodeId, content: bytes, floor: int 
     if version != 1:
         raise MalformedError(f"vault manifest version {version}: a newer Covey?")
     if vault_id != key.vault_id or named_node != node or node_id(signing_public) != node:
-        raise WrongVaultError("the manifest belongs under another key")
+        raise WrongVaultError("the manifest's ids do not match its key")
     crypto.verify(_MANIFEST_DOMAIN, document, signature, signing_public)
     if manifest_seq < max(floor, 1):
-        raise RollbackError(f"manifest_seq {manifest_seq} where {floor} was seen")
+        raise RollbackError(f"manifest_seq {manifest_seq} is below {floor}, which this reader has seen")
     manifest = VaultManifest(
         vault_id,
         signing_public,
@@ -248,18 +248,18 @@ def _check_numbers(manifest: VaultManifest) -> None:
         expected = each.last + 1
     _check_run(manifest.segments, expected)
     if any(not 1 <= each.first <= each.last <= manifest.last_number for each in manifest.tombstones):
-        raise MalformedError("a tombstone of positions that nobody has")
+        raise MalformedError("the tombstone covers unknown positions")
 
 
 def _check_erasures(manifest: VaultManifest) -> None:
     """Apply rule 6."""
     names = [each.author or b"" for each in manifest.erasures]
     if any(before >= after for before, after in pairwise(names)):
-        raise MalformedError("erasures must ascend by author, and the one of all comes first")
+        raise MalformedError("erasures must ascend by author, with the one for all authors first")
     if manifest.erased_upto > manifest.last_number:
-        raise MalformedError("an erasure of positions that nobody has")
+        raise MalformedError("the erasure covers unknown positions")
     if any(entry.is_thinned and entry.number > manifest.erased_upto for entry in manifest.segments):
-        raise MalformedError("a thinned segment that no erasure reaches")
+        raise MalformedError("no erasure applies to a thinned segment")
 
 
 def _check_run(entries: tuple[SegmentEntry, ...], expected: int) -> None:
@@ -286,7 +286,7 @@ def open_range(key: VaultKey, node: NodeId, named: SegmentRange, content: bytes)
         RemoteError: another range's bytes, tampered with, or malformed.
     """
     if len(content) != named.size or not crypto.same(crypto.digest(b"covey/1 range", content), named.hash):
-        raise DecryptionError("the range is not the one that the manifest names")
+        raise DecryptionError("the range does not match the manifest")
     binding = _range_binding(key.vault_id, node, named.first, named.last)
     plaintext = open_object(_RANGE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
     entries = cbor.many(SegmentEntry.from_wire, MAXIMUM_VAULT_SEGMENTS)(
@@ -294,13 +294,13 @@ def open_range(key: VaultKey, node: NodeId, named: SegmentRange, content: bytes)
     )
     _check_run(entries, named.first)
     if not entries or entries[-1].number != named.last:
-        raise MalformedError("the range does not hold the segments that it is named after")
+        raise MalformedError("the range does not contain the segments in its name")
     return entries
 
 
 def _read_capabilities(value: object) -> dict[str, object]:
     if not isinstance(value, dict) or set(value) != {"format_version", "supports"}:
-        raise MalformedError("capabilities")
+        raise MalformedError("the capabilities are malformed")
     version = cbor.uint()(value["format_version"])
     if version != 0:
         raise MalformedError(f"vault format {version}: a newer Covey?")

@@ -104,7 +104,7 @@ class SegmentEntry:
             )
         )
         if not 1 <= entry.covers <= (entry.number if entry.is_thinned else min(entry.number, MAXIMUM_SEGMENT_PARTS)):
-            raise MalformedError("segment entry: positions that it cannot stand for")
+            raise MalformedError("segment entry: it covers impossible positions")
         return entry
 
 

@@ -145,5 +145,5 @@ def _reader(entry: dict[str, str]) -> VaultKeyReader:
 def _bad_key_file() -> ConfigurationError:
     return ConfigurationError(
         "not a vault key file",
-        hint="take a fresh copy of vault.key from the collector that owns the vault",
+        hint="copy vault.key again from the collector that owns the vault",
     )

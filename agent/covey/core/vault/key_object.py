@@ -99,7 +99,7 @@ class KeyObject:
         found = cbor.many(_read_key, MAXIMUM_VAULT_KEYS)(value)
         keys = tuple([VaultKey(self.vault_id, key, since_us) for key, since_us in found])
         if not keys or keys[0] != newest:
-            raise MalformedError("a key object that holds other keys than it names")
+            raise MalformedError("the key object contains other keys than it names")
         return keys
 
     def _unsealed(self, reader_secret: bytes | None) -> VaultKey:
@@ -110,7 +110,7 @@ class KeyObject:
             raise UnknownVaultKeyError
         key = VaultKey(self.vault_id, crypto.box_open(sealed, self.nonce, self.ephemeral_public, reader_secret))
         if key.key_id != self.key_id:
-            raise DecryptionError("another key than the object names")
+            raise DecryptionError("the key is not the one that the object names")
         return key
 
 
@@ -170,7 +170,7 @@ def read_key_object(vault_id: VaultId, node: NodeId, content: bytes) -> KeyObjec
     if version != 1:
         raise MalformedError(f"key object version {version}: a newer Covey?")
     if named_vault != vault_id or named_node != node or node_id(signing_public) != node:
-        raise WrongVaultError("the key object belongs under another key")
+        raise WrongVaultError("the key object's ids do not match its key")
     crypto.verify(_DOMAIN, document, signature, signing_public)
     crypto.check_noise_key(reader)
     return KeyObject(vault_id, signing_public, reader, key_id, ephemeral, nonce, dict(sealed), keys)

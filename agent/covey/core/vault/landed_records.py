@@ -66,5 +66,5 @@ def read_landed_manifest(raw: bytes, *, verify: bool = True) -> GroupManifest:
         cbor.decode(raw, _MOST_BYTES), "landed manifest", cbor.uint(255), cbor.octets_to(MAXIMUM_MANIFEST_BYTES)
     )
     if kind != _MANIFEST:
-        raise MalformedError("landed manifest: of another kind")
+        raise MalformedError("landed manifest: another kind of object")
     return read_manifest(content, verify=verify)

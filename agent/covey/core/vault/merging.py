@@ -100,7 +100,7 @@ def open_tombstone(key: VaultKey, node: NodeId, named: Tombstone, content: bytes
         RemoteError: another one's bytes, tampered with, or malformed.
     """
     if len(content) != named.size or not crypto.same(crypto.digest(_TOMBSTONE_DOMAIN, content), named.hash):
-        raise DecryptionError("the tombstone is not the one that the manifest names")
+        raise DecryptionError("the tombstone does not match the manifest")
     binding = _tombstone_binding(key.vault_id, node, named.first, named.last)
     plaintext = open_object(_TOMBSTONE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)
     segments, ranges = cbor.record(

@@ -66,7 +66,7 @@ def unpack(inflated: int, packed: bytes, *others: cbor.Read[Any]) -> tuple[list[
         raise MalformedError("packed segment: columns of the wrong length")
     times = received.values()
     if min(times, default=0) < 0:
-        raise MalformedError("packed segment: a negative time")
+        raise MalformedError("packed segment: negative time")
     landed = list(zip(times, messages, strict=True))
     return found, tuple(
         [
@@ -93,16 +93,16 @@ def _author(raw: bytes) -> bytes:
 def _cut(lengths: Column, joined: bytes) -> list[bytes]:
     sizes = lengths.values()
     if max(sizes, default=0) > MAXIMUM_MESSAGE_BYTES:
-        raise LimitError(f"packed segment: a message longer than {MAXIMUM_MESSAGE_BYTES} bytes")
+        raise LimitError(f"packed segment: message longer than {MAXIMUM_MESSAGE_BYTES} bytes")
     if min(sizes, default=0) < 0 or sum(sizes) != len(joined):
-        raise MalformedError("packed segment: messages of other lengths")
+        raise MalformedError("packed segment: messages have other lengths")
     return [joined[first:last] for first, last in pairwise(accumulate(sizes, initial=0))]
 
 
 def _in_places(places: list[int], messages: list[bytes]) -> list[bytes]:
     """Return messages in the order in which they came."""
     if sorted(places) != list(range(len(messages))):
-        raise MalformedError("packed segment: places that are missing, or taken twice")
+        raise MalformedError("packed segment: positions are missing or duplicated")
     landed = [b""] * len(messages)
     for place, message in zip(places, messages, strict=True):
         landed[place] = message

@@ -298,9 +298,9 @@ def _check_descent(manifest: VaultManifest, floor: Floor, before: VaultManifest 
     following = manifest.manifest_seq == floor.manifest_seq + 1 and floor.manifest_seq > 0
     named = manifest.hash if same else manifest.prev
     if (same or following) and not named.hex().startswith(floor.hash):
-        raise RollbackError("a fork: another manifest than the one that was followed")
+        raise RollbackError("the vault has forked: this manifest is not the one that was followed")
     if manifest.last_number < floor.last_number or (before and not _lists_all_of(manifest, before)):
-        raise RollbackError("the manifest takes back segments that it listed before")
+        raise RollbackError("the manifest no longer lists segments that it listed before")
 
 
 def _lists_all_of(manifest: VaultManifest, before: VaultManifest) -> bool:

@@ -28,12 +28,12 @@ def open_object(magic: bytes, key: VaultKey, binding: bytes, content: bytes, max
         RemoteError: too long, of another kind, or sealed with another key or for another place.
     """
     if len(content) > maximum:
-        raise LimitError(f"a vault object longer than {maximum} bytes")
+        raise LimitError(f"the vault object has more than {maximum} bytes")
     header, nonce = content[:_HEADER_BYTES], content[_HEADER_BYTES : _HEADER_BYTES + crypto.NONCE_BYTES]
     if len(nonce) != crypto.NONCE_BYTES or not header.startswith(magic):
         raise MalformedError("not a vault object of this kind")
     if header != magic + key.key_id:
-        raise DecryptionError("sealed with another vault key")
+        raise DecryptionError("the object is sealed with another vault key")
     return crypto.aead_open(content[_HEADER_BYTES + crypto.NONCE_BYTES :], header + binding, nonce, key.key)
 
 

@@ -63,7 +63,7 @@ class ErasedNumbers:
         found = cls(*cbor.record(value, "erased", cbor.octets(KEY_BYTES), cbor.octets(INCARNATION_BYTES), spans))
         edges = [-1, *(edge for first, last in found.numbers for edge in (first - 1, last))]
         if not found.numbers or not all(before < after for before, after in pairwise(edges)):
-            raise MalformedError("erased: the ranges ascend and do not touch")
+            raise MalformedError("erased: ranges must ascend and not touch")
         return found
 
 
@@ -194,12 +194,12 @@ def open_whole(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes)
         RemoteError: another segment's bytes, tampered with, or malformed.
     """
     if not is_segment(entry, content):
-        raise DecryptionError("the segment is not the one that the manifest lists")
+        raise DecryptionError("the segment does not match the manifest")
     plaintext = open_object(SEGMENT_MAGIC, key, _binding(key.vault_id, node, entry), content, MAXIMUM_SEGMENT_BYTES)
     value = cbor.decode_growing(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS)
     opened = _read_thinned(entry, value) if entry.is_thinned else OpenedSegment(_read_whole(entry, value))
     if sum(len(part.records) for part in opened.parts) != entry.records:
-        raise MalformedError("segment: a lying number of records")
+        raise MalformedError("segment: the number of records is wrong")
     return opened
 
 
@@ -238,9 +238,9 @@ def _read_packed(value: object) -> OpenedSegment:
 def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
     opened = _read_packed(value)
     if opened.erased_at_us or opened.erased:
-        raise MalformedError("a merged segment from which something was erased")
+        raise MalformedError("a merged segment must not have erasures")
     if [part.number for part in opened.parts] != list(range(entry.first, entry.number + 1)):
-        raise MalformedError("the merged segment does not hold the positions that it stands for")
+        raise MalformedError("the merged segment does not contain its positions")
     return opened.parts
 
 
@@ -249,12 +249,12 @@ def _read_thinned(entry: SegmentEntry, value: object) -> OpenedSegment:
     numbers = [entry.first - 1, *(part.number for part in opened.parts), entry.number + 1]
     ascending = all(before < after for before, after in pairwise(numbers))
     if not ascending or not all(part.records for part in opened.parts):
-        raise MalformedError("the thinned segment holds other positions than it stands for, or empty ones")
+        raise MalformedError("the thinned segment contains wrong or empty positions")
     erased = opened.erased
     if not all((one.author, one.incarnation) < (other.author, other.incarnation) for one, other in pairwise(erased)):
-        raise MalformedError("the thinned segment names what was erased out of order")
+        raise MalformedError("the thinned segment's erasures are out of order")
     if sum(len(each.numbers) for each in erased) > _MOST_RANGES:
-        raise LimitError(f"more than {_MOST_RANGES} ranges of numbers that were erased")
+        raise LimitError(f"more than {_MOST_RANGES} erased ranges")
     return opened
 
 

@@ -192,7 +192,7 @@ def _long_argument(raw: bytes, position: int, major: int, low: int) -> tuple[int
         raise MalformedError("truncated CBOR")
     argument = int.from_bytes(raw[position:end], "big")
     if argument > MAXIMUM_COUNTER and major < 2:
-        raise MalformedError("integer beyond 63 bits")
+        raise MalformedError("an integer exceeds 63 bits")
     return argument, end
 
 

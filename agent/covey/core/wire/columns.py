@@ -47,7 +47,7 @@ class Column:
         numbers_list[0] += self.first
         values = list(accumulate(numbers_list))
         if max(values) >= _BEYOND or min(values) <= -_BEYOND:
-            raise MalformedError("column: a sum beyond 62 bits")
+            raise MalformedError("column: a sum exceeds 62 bits")
         return values
 
 

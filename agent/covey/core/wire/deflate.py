@@ -28,9 +28,9 @@ def inflate(packed: bytes, size: int, what: str) -> bytes:
     except zlib.error as error:
         raise MalformedError(f"{what}: not a deflate stream") from error
     if len(content) > size:
-        raise LimitError(f"{what}: inflates to more than it says")
+        raise LimitError(f"{what}: inflates to more than its stated length")
     if not inflater.eof or inflater.unused_data:
         raise MalformedError(f"{what}: the deflate stream does not end where it should")
     if len(content) != size:
-        raise MalformedError(f"{what}: a lying length")
+        raise MalformedError(f"{what}: the stated length is wrong")
     return content

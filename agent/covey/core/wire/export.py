@@ -59,7 +59,7 @@ def read_export(raw: bytes) -> ExportFile:
         cbor.decode(header, 256), "export", cbor.text(64), cbor.octets(KEY_BYTES), cbor.uint()
     )
     if magic != _MAGIC:
-        raise MalformedError("not an export of Covey")
+        raise MalformedError("not a Covey export")
     found = ExportFile(author, written_at_us, [], 0)
     ended = False
     for item in _items(raw, position):
@@ -96,7 +96,7 @@ def _item(raw: bytes, position: int) -> tuple[int, bytes]:
     else:
         raise MalformedError("not a byte string")
     if length > _ITEM_BYTES or start + length > len(raw):
-        raise MalformedError("longer than what is there")
+        raise MalformedError("longer than the rest of the file")
     return start + length, raw[start : start + length]
 
 

@@ -103,7 +103,7 @@ class HeadsReport:
         fields, rest = _first(decoded, 2), decoded[2:] if isinstance(decoded, list) else []
         wants_answer, heads = cbor.record(fields, "heads", cbor.boolean, cbor.many(_head, MAXIMUM_GROUPS))
         if len({each.group_id for each in heads}) != len(heads):
-            raise MalformedError("heads that name a group twice")
+            raise MalformedError("the heads name a group twice")
         return cls(wants_answer, heads, bool(rest) and rest[0] is True)
 
 

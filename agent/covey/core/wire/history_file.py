@@ -96,7 +96,7 @@ def read_parts(read: Read, own: DeviceKey, noise: NoiseKeys) -> Iterator[Part]:
         cbor.many(_recipient, MAXIMUM_MEMBERS),
     )
     if magic != _MAGIC:
-        raise MalformedError("not a history of Covey")
+        raise MalformedError("not a Covey history file")
     key = _opened(dict(sealed).get(own), ephemeral_public, nonce, noise)
     number, last = 0, False
     while not last:
@@ -114,7 +114,7 @@ def _opened(sealed: bytes | None, ephemeral_public: bytes, nonce: bytes, noise: 
             return crypto.box_open(sealed or b"", nonce, ephemeral_public, each.secret.reveal())
         except DecryptionError:
             continue
-    raise NotForUsError("the file is sealed for others")
+    raise NotForUsError("the file is sealed for other devices")
 
 
 def _opened_part(item: bytes, number: int, key: bytes) -> Part:

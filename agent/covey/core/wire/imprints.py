@@ -59,7 +59,7 @@ def from_wire(value: object) -> dict[int, bytes]:
     for first, run in cbor.many(_run, MAXIMUM_IMPRINT_RUNS)(value):
         count, rest = divmod(len(run), IMPRINT_BYTES)
         if rest or not count or first <= highest or first + count - 1 > MAXIMUM_SEQUENCE:
-            raise MalformedError("runs of imprints are whole, and ascend")
+            raise MalformedError("runs of imprints must be complete and ascend")
         highest = first + count - 1
         if len(imprints) + count > MAXIMUM_IMPRINTS:
             raise LimitError(f"more than {MAXIMUM_IMPRINTS} imprints")

@@ -180,7 +180,7 @@ def read_message(
     either = bool(newer) or message_type in _EITHER
     unsequenced = link_seq == 0 if either else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
-        raise MalformedError(f"a {message_type.name} with the sequences of another type")
+        raise MalformedError(f"the {message_type.name} has the sequences of another type")
     if verify:
         admit(author)
         crypto.verify(_DOMAIN, signed, signature, author)
@@ -310,7 +310,7 @@ class Resumption:
 def _span(value: object) -> Range:
     first, last = cbor.record(value, "range", cbor.uint(MAXIMUM_SEQUENCE), cbor.uint(MAXIMUM_SEQUENCE))
     if not 1 <= first <= last:
-        raise MalformedError("an empty range")
+        raise MalformedError("a range is empty")
     return first, last
 
 
@@ -374,7 +374,7 @@ class Loss:
             fields, "loss", cbor.uint(_LAST_REASON), spans, spans, *earlier
         )
         if not places or not _apart(places) or not _apart(numbers):
-            raise MalformedError("the ranges of a loss record ascend and do not touch")
+            raise MalformedError("a loss record's ranges must ascend and not touch")
         try:
             return cls(LossReason(reason), places, numbers, *incarnation)
         except ValueError as error:

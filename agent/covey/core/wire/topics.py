@@ -14,7 +14,7 @@ _WAKE = "covey/1/wake/"
 def inbox_topic(signing_public: DeviceKey) -> str:
     """Return the topic of a recipient's inbox. It is the device's for life: its noise key may change (ADR 9)."""
     if len(signing_public) != KEY_BYTES:
-        raise MalformedError("an inbox belongs to a 32-byte key")
+        raise MalformedError("an inbox needs a 32-byte key")
     return _PREFIX + signing_public.hex()
 
 

@@ -57,7 +57,7 @@ def test_a_package_brings_a_kind(tmp_path: Path) -> None:
         ({"url": "void://here", "depth": 10}, "door away: depth must be between 1 and 9"),
         ({"url": "http://here"}, "url must begin with void://"),
         ({}, "url is missing"),
-        ({"url": "void://here", "deep": 1}, "deep is nothing that is known"),
+        ({"url": "void://here", "deep": 1}, "deep is unknown"),
     ],
 )
 def test_its_settings_are_checked_as_ours_are(tmp_path: Path, keys: dict[str, object], said: str) -> None:
@@ -68,8 +68,8 @@ def test_its_settings_are_checked_as_ours_are(tmp_path: Path, keys: dict[str, ob
 
 def test_what_is_no_kind_is_refused(tmp_path: Path) -> None:
     (entry,) = read_doors([("x", {"name": "away", "kind": "wrong"})])
-    with pytest.raises(TypeError, match="is no DoorKind"):
+    with pytest.raises(TypeError, match="is not a DoorKind"):
         open_door(entry, tmp_path)
-    with pytest.raises(ConfigurationError, match="kind must be one of webhook, home-assistant, otlp, or one of a"):
+    with pytest.raises(ConfigurationError, match="kind must be one of webhook, home-assistant, otlp, or one of an"):
         read_doors([("x", {"name": "away", "kind": "tides"})])
     assert set(KINDS) == {"webhook", "home-assistant", "otlp"}

@@ -76,7 +76,7 @@ def test_what_answers_byte_by_byte_has_not_taken_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: bytes
 ) -> None:
     monkeypatch.setattr("covey.adapters.doors.http_post.DOOR_SEND_SECONDS", 0.2)
-    with dripping_server(begins) as port, pytest.raises(DoorError, match="is not reached"):
+    with dripping_server(begins) as port, pytest.raises(DoorError, match="cannot be reached"):
         WebhookDoor(Webhook(url=f"http://127.0.0.1:{port}/"), "door cloud", tmp_path).send(_batch())
 
 
@@ -92,7 +92,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_once_more(web: Receive
 def test_what_answers_otherwise_has_not_taken_it(web: Receiver, tmp_path: Path, answer: int, *, refused: bool) -> None:
     web.answers = [answer]
     web.headers = {"Location": "/elsewhere"}
-    with pytest.raises(DoorError, match=f"^127.0.0.1 answers {answer}$") as caught:
+    with pytest.raises(DoorError, match=f"^127.0.0.1 answered with HTTP status {answer}$") as caught:
         WebhookDoor(Webhook(url=web.url), "door cloud", tmp_path).send(_batch())
     assert caught.value.refused is refused
     assert len(web.posts) == 1, "no redirection is followed"
@@ -100,15 +100,15 @@ def test_what_answers_otherwise_has_not_taken_it(web: Receiver, tmp_path: Path, 
 
 def test_what_cannot_be_used_is_said_before_anything_is_sent(web: Receiver, tmp_path: Path) -> None:
     for options, why in (
-        (Webhook(url="ftp://example.org/"), "no address of http"),
+        (Webhook(url="ftp://example.org/"), "must be a http"),
         (Webhook(url="https://user:word@example.org/"), "without a password"),
-        (Webhook(url="http://example.org/", token_file="t"), "https:// alone"),
+        (Webhook(url="http://example.org/", token_file="t"), "over https:// only"),
         (Webhook(url="https://example.org/", ca_file="no-such-file"), "holds no certificates"),
     ):
         with pytest.raises(ConfigurationError, match=why):
             WebhookDoor(options, "door cloud", tmp_path)
     for text, mode, why in (
-        ("a\nb", 0o600, "no secret"),
+        ("a\nb", 0o600, "must hold a secret"),
         ("whsec_!", 0o600, "base64"),
         ("abc", 0o644, "open to other users"),
     ):
@@ -119,6 +119,6 @@ def test_what_cannot_be_used_is_said_before_anything_is_sent(web: Receiver, tmp_
 
 
 def test_a_receiver_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DoorError, match=r"^127\.0\.0\.1 is not reached: Connection refused$") as caught:
+    with pytest.raises(DoorError, match=r"^127\.0\.0\.1 cannot be reached: Connection refused$") as caught:
         WebhookDoor(Webhook(url="http://127.0.0.1:1/"), "door cloud", tmp_path).send(_batch())
     assert not caught.value.refused

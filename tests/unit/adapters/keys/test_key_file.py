@@ -72,12 +72,30 @@ def test_a_secret_open_to_others_is_refused_with_the_remedy(tmp_path: Path, lax:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_somebody_elses_secret_is_refused(tmp_path: Path) -> None:
+def test_a_secret_that_somebody_else_put_into_our_folder_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "identity.key"
     write_secret(path, SECRET)
     os.chown(path, 12345, -1)
-    with pytest.raises(ConfigurationError, match="belongs to user 12345"):
+    with pytest.raises(ConfigurationError, match="belongs to user #12345") as refused:
         read_secret(path, 64)
+    assert refused.value.hint == f"sudo chown 0 {path}"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_secret_of_another_users_agent_keeps_its_owner(tmp_path: Path) -> None:
+    """Taking the file from its agent would stop that agent."""
+    folder = tmp_path / "theirs"
+    folder.mkdir(0o700)
+    path = folder / "identity.key"
+    write_secret(path, SECRET)
+    for each in (path, folder):
+        os.chown(each, 12345, -1)
+    with pytest.raises(ConfigurationError, match="belongs to user #12345") as refused:
+        read_secret(path, 64)
+    assert refused.value.hint == f"run the command as the user who owns {path}: sudo -u '#12345' covey …"
+    with pytest.raises(ConfigurationError, match="belongs to user #12345") as refused:
+        private_folder(folder)
+    assert refused.value.hint == f"run the command as the user who owns {folder}: sudo -u '#12345' covey …"
 
 
 def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
@@ -93,7 +111,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
 def test_missing_and_oversize_secrets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is missing") as refused:
         read_secret(tmp_path / "identity.key", 64)
-    assert "name a file that is there" in refused.value.hint  # it may be the certificate that somebody has named
+    assert "name an existing file" in refused.value.hint  # it may be the certificate that somebody has named
     assert "covey init" in refused.value.hint
     write_secret(tmp_path / "identity.key", SECRET + b"x")
     with pytest.raises(ConfigurationError, match="longer than 64 bytes"):

@@ -223,7 +223,7 @@ def test_a_connection_is_served_for_so_long_and_a_silent_one_ends(
 
 
 def test_an_address_that_is_none_is_said_so() -> None:
-    with pytest.raises(ConfigurationError, match=r"content\.lan_listen|cannot be given"):
+    with pytest.raises(ConfigurationError, match=r"content\.lan_listen|cannot listen"):
         LanServer("192.0.2.1", 1)
 
 

@@ -50,6 +50,6 @@ def test_it_checks_its_own_keys() -> None:
 
 
 def test_a_kind_that_nobody_brings_is_none() -> None:
-    with pytest.raises(SensorError, match=r"kind tides is none of exec, .*hwmon, .*moon") as refused:
+    with pytest.raises(SensorError, match=r"kind tides is unknown; known: exec, .*hwmon, .*moon") as refused:
         _opened({"name": "sea", "kind": "tides"})
     assert "install" in refused.value.hint

@@ -104,7 +104,7 @@ def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("secret\n")
     file.chmod(0o644)
-    with pytest.raises(SensorError, match="others may read") as refused:
+    with pytest.raises(SensorError, match="other users can read") as refused:
         open_mqtt("home", Mqtt(password_file=str(file), topics=(Topic("z"),)))
     assert "chmod 600" in refused.value.hint
     assert "secret" not in str(refused.value)

@@ -61,13 +61,19 @@ def test_one_that_is_run_for_each_measurement_prints_line_protocol() -> None:
 @pytest.mark.parametrize("runs_on", [True, False])
 def test_why_it_ended_is_said(runs_on: bool) -> None:
     code = "import sys\nprint('first', file=sys.stderr)\nsys.exit('no such port')"
-    with _program(code, runs_on=runs_on) as sensor, pytest.raises(SensorError, match="ended with 1: no such port"):
+    with (
+        _program(code, runs_on=runs_on) as sensor,
+        pytest.raises(SensorError, match="exited with code 1: no such port"),
+    ):
         _until(sensor, lambda _: False)
 
 
 def test_one_that_takes_too_long_prints_too_much_or_is_silent_has_failed() -> None:
     sleeps = "import time\ntime.sleep(600)"
-    with _program(sleeps, runs_on=False, timeout_seconds=0.2) as sensor, pytest.raises(SensorError, match="not ended"):
+    with (
+        _program(sleeps, runs_on=False, timeout_seconds=0.2) as sensor,
+        pytest.raises(SensorError, match="did not end"),
+    ):
         sensor.read()
     with (
         _program("while True: print('x' * 1000, end='')") as sensor,
@@ -98,5 +104,5 @@ def test_nothing_of_it_is_left_behind() -> None:
 
 def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
     for words in (("true",), (str(tmp_path / "none"),)):
-        with pytest.raises(SensorError, match="is no program"):
+        with pytest.raises(SensorError, match="is not an executable program"):
             ProgramSensor(Exec(command=words), SystemClock(), runs_on=True)

@@ -208,7 +208,7 @@ def test_one_that_fails_stops_no_other_and_is_told(tmp_path: Path) -> None:
 def test_nothing_to_read_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(SensorError, match="is the driver loaded"):
         open_one_wire(OneWire(folder=str(tmp_path / "none"))).read()
-    with pytest.raises(SensorError, match="no chip to read"):
+    with pytest.raises(SensorError, match="no readable chip"):
         open_hwmon(Hwmon(folder=str(tmp_path))).read()
     with pytest.raises(SensorError, match="nct6775: is not there"):
         open_hwmon(Hwmon(chips=("nct6775",), folder=str(tmp_path))).read()

@@ -263,7 +263,7 @@ def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("covey.adapters.sqlite.store._BUSY_MS", 10)
     store = SqliteStore(path, INCARNATION)
     other = SqliteStore(path, INCARNATION)
-    with other.transaction(), pytest.raises(StorageError, match="locked"), store.transaction():
+    with other.transaction(), pytest.raises(StorageError, match="locks the state"), store.transaction():
         pass
     assert store.outbox.totals() == (0, 0)
     store.close()

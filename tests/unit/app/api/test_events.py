@@ -133,7 +133,7 @@ def test_no_place_at_all(ann: Here, place: str) -> None:
 
 
 def test_no_such_type() -> None:
-    with pytest.raises(UsageError, match="no events of type b"):
+    with pytest.raises(UsageError, match="no event type is called b"):
         check_types("operation,b")
 
 
@@ -151,7 +151,7 @@ def test_pages_and_the_events_after_them_are_everything_once(ann: Here) -> None:
         assert _texts(list(Events(device, third.event, EVERYTHING).read())) == ["late"]
         assert [each.text for each in page(device, HistoryQuery(last=2)).entries] == ["4", "late"]
         assert page(device, HistoryQuery(kind="merge")).entries == ()
-        with pytest.raises(UsageError, match="no cursor"):
+        with pytest.raises(UsageError, match="not a page cursor"):
             page(device, HistoryQuery(), "x")
 
 

@@ -203,7 +203,7 @@ def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeyp
     assert (found["outcome"], found["code"], found["unsigned"]) == ("refused", "action_not_allowed", True)
     assert "its gateway says so" in site.ok("order", "show", order)
     hidden = ("do", "open-valve", "--secret", "amount", "--for", "orchard")
-    assert "takes no secrets" in site.fails(*hidden, feed="3\n", code=2)
+    assert "cannot receive secrets" in site.fails(*hidden, feed="3\n", code=2)
 
 
 def _installer(site: Site, word: str, content: bytes = b"", code: int = 0) -> str:
@@ -218,7 +218,7 @@ def test_an_installer_brings_boards_to_a_firmware_and_knows_when_all_run_it(site
     site.live(4)
     image = tmp_path / "board.image"
     assert site.json("mcu", "pack", str(image))["version"] == messages.SOFTWARE
-    assert "no firmware for boards" in _installer(site, "install", b"nonsense", 1)
+    assert "not board firmware" in _installer(site, "install", b"nonsense", 1)
     _installer(site, "install", image.read_bytes())
     assert _installer(site, "confirm", code=75) == ""
     while (came := site.board.came()) < 10_000:
@@ -265,4 +265,4 @@ def test_a_board_on_which_a_firmware_is_no_good_fails_the_release(site: Site, tm
     site.live(4)
     assert _installer(site, "confirm", code=1) == ""
     assert any("none of the operators" in line for line in site.lines), site.lines
-    assert "no 'z80'" in site.fails("mcu", "pack", str(image), "--architecture", "z80", code=2)
+    assert "'z80' is unknown" in site.fails("mcu", "pack", str(image), "--architecture", "z80", code=2)

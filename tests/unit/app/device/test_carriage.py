@@ -45,5 +45,5 @@ def test_nobody_is_invited_into_a_manifest_that_no_relay_carries(tmp_path: Path,
             group = device.node.membership.create("hub", (), 1)
             device.store.conditions.set("payload site.example:8883", str(payload), 1)
         check_room(device, group, room)
-        with pytest.raises(LocalError, match=f"what the relay takes: {payload} bytes"):
+        with pytest.raises(LocalError, match=f"than the relay accepts: {payload} bytes"):
             check_room(device, group, 2 * room + 2)

@@ -140,14 +140,14 @@ def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(  # accepts: 
     stick = tmp_path / "stick"
     ann.ok("history", "export", str(stick), "--for", "ann")
     said = ben.fails("history", "import", str(stick), code=1)
-    assert "sealed for others" in said
-    assert "asks for an invite" in said
+    assert "sealed for other devices" in said
+    assert "needs an invite" in said
     ann.ok("history", "export", str(stick))
     with open_device(find_state(str(ben.state))) as device, device.store.transaction():
         device.store.groups.forget(device.pick_group(None).group_id)
     complaint = ben.fails("history", "import", str(stick), code=1)
-    assert "this device is not in group" in complaint
-    assert "ask one of its members for an invite" in complaint
+    assert "this device is not a member of it" in complaint
+    assert "ask a member for an invite" in complaint
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ _WORSE: dict[str, tuple[Callable[[Operation, Identity], bytes], str]] = {
     ),
     "a height that lies": (
         lambda genuine, identity: _next(genuine, identity, height=7),
-        "1 operation refused: malformed: an operation is one higher than the highest that it follows",
+        "1 operation refused: malformed: an operation's height must be one above its highest parent",
     ),
     "64 KiB and one": (
         lambda genuine, identity: _next(genuine, identity, body=bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),

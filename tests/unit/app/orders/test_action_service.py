@@ -80,14 +80,14 @@ def test_roots_own_list_and_definitions_count(folder: Path) -> None:
     assert _refused(folder, "../note")[0] == NOT_ALLOWED
     assert _refused(folder, "gone")[0] == NOT_DEFINED
     assert _refused(folder, "note", line="abcd; ")[0] == ARGUMENTS
-    assert _refused(folder, "note", line="abc") == (NOT_STARTED, "/nowhere/note is no program that can be run")
+    assert _refused(folder, "note", line="abc") == (NOT_STARTED, "/nowhere/note is not an executable program")
     _write(folder / "operations.d" / "note.toml", "argv = 1")
     assert _refused(folder, "note", line="abc")[0] == NOT_DEFINED
 
 
 @pytest.mark.parametrize("action", ["restart-agent", "support-bundle"])
 def test_what_is_the_agents_own_root_does_not_do(folder: Path, action: str) -> None:
-    assert _refused(folder, action) == (NOT_STARTED, f"{action} is the agent's own to do")
+    assert _refused(folder, action) == (NOT_STARTED, f"only the agent itself does {action}")
 
 
 @pytest.mark.parametrize("name", ["", "conf.d", "conf.d/commands.toml"])
@@ -96,7 +96,7 @@ def test_what_others_may_write_allows_nothing(folder: Path, name: str) -> None:
     path.chmod(path.stat().st_mode | 0o020)
     code, why = _refused(folder, "note", line="abc")
     assert code == NOT_ALLOWED
-    assert "may be written by others" in why
+    assert "other users may write" in why
 
 
 def test_a_definition_that_others_may_write_is_none(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_last_list_counts_and_none_allows_nothing(folder: Path) -> None:
 
 def test_another_user_is_not_answered(folder: Path) -> None:
     if os.geteuid() == 0:
-        with pytest.raises(LocalError, match="user 0 is not the agent's"):
+        with pytest.raises(LocalError, match="user 0 is not the agent's user"):
             _served(folder, to_request("note", {"line": "abc"}, {}), owner=1)
 
 

@@ -139,7 +139,11 @@ def test_a_receiver_that_is_down_is_waited_for_longer_and_longer(site: _Site) ->
     assert waits == [2, 4, 8, 16]
     state = site.file.state("cloud")
     assert state is not None
-    assert (state.attempts, state.error, state.failing_since_us) == (4, "127.0.0.1 answers 401", NOW_US)
+    assert (state.attempts, state.error, state.failing_since_us) == (
+        4,
+        "127.0.0.1 answered with HTTP status 401",
+        NOW_US,
+    )
     assert state.behind == 3
     site.turns(3)
     state = site.file.state("cloud")
@@ -168,7 +172,7 @@ def test_a_permanently_refused_message_is_skipped_alone(site: _Site) -> None:
     assert [each for each in site.seqs() if each != 9] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13]
     (noted,) = site.file.gaps("cloud")
     assert (noted.gap.first, noted.gap.last) == (2, 2)
-    assert noted.gap.reason == "a message: 127.0.0.1 answers 400"
+    assert noted.gap.reason == "a message: 127.0.0.1 answered with HTTP status 400"
     taken = [each for each in site.web.posts if b"poison" not in each.body]
     assert len({each.headers["idempotency-key"] for each in taken}) == len(taken)
 

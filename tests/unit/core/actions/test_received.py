@@ -122,7 +122,7 @@ def test_no_board_reports_by_itself_and_no_gateway_for_what_is_no_board(fleet: F
     keep = ann.node.order_results.keep
     with ann.store.transaction():
         for device in (key, stranger):
-            with pytest.raises(NotAllowedError, match="obeys nobody"):
+            with pytest.raises(NotAllowedError, match="obeys no operator"):
                 keep(group_id, device, _result(order), ann.now)
         for other in (ann.key, stranger):
             with pytest.raises(NotAMemberError):

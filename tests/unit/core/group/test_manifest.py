@@ -99,7 +99,7 @@ def test_adding_a_member_makes_the_next_version() -> None:  # accepts: 000.02
 
 def test_no_device_and_no_key_is_added_twice() -> None:
     first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
-    with pytest.raises(LocalError, match="member already"):
+    with pytest.raises(LocalError, match="already a member"):
         first.adding(Member(_ALICE.keys))
     with pytest.raises(LocalError, match="noise key"):
         first.adding(Member(replace(_BOB.keys, noise_public=_ALICE.noise_public)))

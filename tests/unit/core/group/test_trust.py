@@ -189,7 +189,7 @@ def test_nothing_follows_a_manifest_and_one_before_that() -> None:
     trust = GroupTrust(GROUP_ID, WITH_CAROL)
     trust.offer(later)
     twice = replace(later.draft(), prev=tuple(sorted((later.hash, WITH_CAROL.hash))), epoch=2, epoch_id=secret_id(b"2"))
-    with pytest.raises(MalformedError, match="one before that"):
+    with pytest.raises(MalformedError, match="that one's predecessor"):
         trust.offer(sign_manifest(twice, CAROL))
 
 

@@ -108,7 +108,7 @@ def test_an_author_begins_so_many_logs_and_others_are_not_concerned() -> None:
     with empty_history() as operations:
         for number in range(LOGS_OF_ONE):
             assert _offer(operations, _of_log(number)) is None
-        with pytest.raises(LimitError, match="its author's share"):
+        with pytest.raises(LimitError, match="the author's share"):
             _offer(operations, _of_log(LOGS_OF_ONE))
         for number in range(LOGS_OF_ONE):
             assert _offer(operations, _of_log(number, CAROL)) is None
@@ -119,7 +119,7 @@ def test_a_member_that_lifts_a_limit_pays_until_its_share_is_used_up() -> None:
     with empty_history() as operations:
         for number in range(2 * LOGS_OF_ONE):
             assert _offer(operations, _of_log(number), CAROL.signing_public) is None
-        with pytest.raises(LimitError, match="its author's share"):
+        with pytest.raises(LimitError, match="the author's share"):
             _offer(operations, _of_log(2 * LOGS_OF_ONE), CAROL.signing_public)
         assert _offer(operations, _of_log(2 * LOGS_OF_ONE), CAROL.signing_public, ALICE.signing_public) is None, (
             "an honest member is asked next"
@@ -172,12 +172,12 @@ def test_beyond_its_share_an_author_uses_the_common_room_which_nobody_else_needs
     with empty_history() as operations:
         for number in range(4):
             assert _offer(operations, _of_log(number)) is None
-        with pytest.raises(LimitError, match="its author's share"):
+        with pytest.raises(LimitError, match="the author's share"):
             _offer(operations, _of_log(4))
         assert _offer(operations, _of_log(4), CAROL.signing_public) is None
         for number in range(3):
             assert _offer(operations, _of_log(number, CAROL)) is None
-        with pytest.raises(LimitError, match="its author's share"):
+        with pytest.raises(LimitError, match="the author's share"):
             _offer(operations, _of_log(3, CAROL))
         for number in range(2):
             assert _offer(operations, _of_log(number, ALICE)) is None, "its share is there whatever others use"
@@ -189,10 +189,10 @@ def test_of_one_author_so_many_bytes_are_taken(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("covey.core.history.acceptance.MAXIMUM_AUTHOR_BYTES", 2 * length)
     with empty_history() as operations:
         assert [_offer(operations, _of_log(number)) for number in range(2)] == [None, None]
-        with pytest.raises(LimitError, match="its author's share"):
+        with pytest.raises(LimitError, match="the author's share"):
             _offer(operations, _of_log(2))
         assert [_offer(operations, _of_log(number), CAROL.signing_public) for number in (2, 3)] == [None, None]
-        with pytest.raises(LimitError, match="its author's share"):
+        with pytest.raises(LimitError, match="the author's share"):
             _offer(operations, _of_log(4), CAROL.signing_public)
         assert _offer(operations, FIRST) is None
 

@@ -174,7 +174,7 @@ def test_a_uri_pins_the_inviters_keys() -> None:
     meeting.round()
     meeting.round()
     assert list(meeting.events()) == []
-    assert [str(error) for error in meeting.refused] == ["keys other than the invite's"]
+    assert [str(error) for error in meeting.refused] == ["the keys differ from the invite's"]
 
 
 def test_nobody_gets_in_under_a_key_that_it_does_not_hold() -> None:
@@ -227,7 +227,7 @@ def test_only_the_inviters_own_invite_is_taken(meeting: Meeting) -> None:
     meeting.inviting.accept(admission(by=EVE))
     meeting.flush()
     assert list(meeting.events()) == []
-    assert [str(error) for error in meeting.refused] == ["an invite that is not the inviter's own"]
+    assert [str(error) for error in meeting.refused] == ["the invite is not the inviter's own"]
 
 
 def test_secrets_are_not_shown() -> None:

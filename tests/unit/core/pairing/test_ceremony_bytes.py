@@ -58,7 +58,7 @@ def test_a_second_proof_of_who_has_proved_is_refused(meeting: Meeting) -> None:
     known = from_wire(proof)
     assert isinstance(known, Proof)
     meeting.to_inviter(to_wire(Proof(known.session, known.element, bytes(32), known.sealed)))
-    assert [str(error) for error in meeting.refused] == ["a second proof"]
+    assert [str(error) for error in meeting.refused] == ["the device already sent a proof"]
     assert meeting.inviting.met is not None
     assert meeting.inviting.ending is None
 

@@ -131,7 +131,7 @@ def test_a_board_of_no_group_is_refused(fleet: Fleet) -> None:
 
 def test_only_a_collector_of_the_group_is_forwarded_to(fleet: Fleet) -> None:
     for recipient in (fleet.other.key, Board("stranger").key, fleet.board.key):
-        with pytest.raises(LocalError, match="no collector"), fleet.gate.store.transaction():
+        with pytest.raises(LocalError, match="not a collector"), fleet.gate.store.transaction():
             fleet.gate.node.forward(fleet.board.key, DeviceKey(recipient), b"", fleet.gate.now)
 
 

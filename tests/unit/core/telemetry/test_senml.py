@@ -69,7 +69,7 @@ def test_a_line_is_a_record_or_a_pack() -> None:
 
 def test_a_line_inherits_nothing() -> None:
     assert senml.readings_from_line('{"bn":"a/","bt":1760000000}', NOW_US) == []
-    with pytest.raises(ReadingError, match="record 1: no name"):
+    with pytest.raises(ReadingError, match="record 1: the record has no name"):
         senml.readings_from_line('{"v":1}', NOW_US)
 
 
@@ -91,7 +91,7 @@ def test_refusals_say_what_to_do() -> None:
     with pytest.raises(ReadingError) as refused:
         senml.readings_from_json('[{"n":"x","v":1},{"n":"x","v":"1"}]', NOW_US)
     assert str(refused.value) == "record 2: the value (v) is not a number"
-    assert refused.value.hint == "vs holds text, vb a truth value, vd bytes"
+    assert refused.value.hint == "use vs for text, vb for a boolean, vd for bytes"
 
 
 @pytest.mark.parametrize("year_s", [1_760_000_000, 2**31, 2**32 - 1, 2**32, 8_500_000_000])

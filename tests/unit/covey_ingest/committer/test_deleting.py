@@ -172,7 +172,7 @@ def test_an_ingest_that_begins_meanwhile_shuts_the_deletion_out(store: FailingS3
         return Order.OBEY
 
     store.orders = begin
-    with pytest.raises(ConfigurationError, match="another engine has begun"):
+    with pytest.raises(ConfigurationError, match="another engine has started"):
         _delete_one()
     assert _standing(ONE) == _each_twice(3)
     assert _delete_one()["readings"] == 6
@@ -183,7 +183,7 @@ def test_an_ingest_that_runs_is_shut_out(store: FailingS3, tmp_path: Path) -> No
     with Driver(tmp_path / "slow").begin() as tables:
         tables.commit(driver.put(tables, range(2)), {"node": [2]}, reworked)
         _delete_one()
-        with pytest.raises(ConfigurationError, match="another engine has begun"):
+        with pytest.raises(ConfigurationError, match="another engine has started"):
             tables.commit(driver.put(tables, range(2, 3)), {"node": [3]}, reworked)
     assert _standing(ONE) == []
 

@@ -152,7 +152,7 @@ def test_an_earlier_run_that_was_only_slow_adds_nothing(store: FailingS3, tmp_pa
     with Driver(tmp_path / "slow").begin() as tables:
         written = later.put(tables, range(2))
         store.orders = begin_another
-        with pytest.raises(ConfigurationError, match="another engine has begun"):
+        with pytest.raises(ConfigurationError, match="another engine has started"):
             tables.commit(written, {"node": [2]}, reworked)
     assert later.starts == 1
     _check(3)

@@ -173,7 +173,7 @@ def test_devices_are_listed_with_what_they_are_called(tables: Path, tmp_path: Pa
     assert html(report).count('<tr class="bad"><th scope="row">bbbbbbbb') == 1
     for wrong in ("[]", "{", '{"devices": [1]}'):
         labels.write_text(wrong)
-        with pytest.raises(ConfigurationError, match="does not say what devices are called"):
+        with pytest.raises(ConfigurationError, match="does not list the devices' labels"):
             read_labels(labels)
 
 

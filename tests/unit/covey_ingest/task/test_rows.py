@@ -188,7 +188,7 @@ def test_a_collector_whose_clock_is_beyond_all_calendars_stops_nobody(
     device = Author(collector, 1)
     (row,) = _rows(collector, collector.land(device.measure(1), received_at_us=received_at_us))
     assert (row["kind"], row["reason"], row["received_at"]) == ("quarantine", "malformed", None)
-    assert "beyond the year 9999" in row["detail"]
+    assert "after the year 9999" in row["detail"]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

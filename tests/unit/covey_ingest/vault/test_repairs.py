@@ -144,7 +144,7 @@ def test_a_segment_that_cannot_be_read_holds_up_nobody_and_a_vault_that_is_away_
         ("telemetry", None),
     ]
     collector.manifest_path.unlink()
-    with pytest.raises(StorageError, match="the vault is empty"):
+    with pytest.raises(StorageError, match="the vault became empty"):
         list(work_rows(reader, work, Verify.ALL))
 
 

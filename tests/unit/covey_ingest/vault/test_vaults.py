@@ -96,7 +96,7 @@ def test_a_vault_that_is_no_longer_named_keeps_its_position(scene: Scene) -> Non
 def test_two_places_of_one_vault_are_refused(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "south").rename(tmp_path / "mirror")
     mirror = Collector(tmp_path / "south", 4, key=scene.north.key)
-    with pytest.raises(ConfigurationError, match="are one vault"):
+    with pytest.raises(ConfigurationError, match="are the same vault"):
         _latest(scene.stream(scene.north, mirror), {})
 
 

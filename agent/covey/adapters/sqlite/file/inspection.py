@@ -24,7 +24,7 @@ _COMPLAINTS = 10
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file raises: its own words may be in an error's text."""
 
-DAMAGED_HINT = "restart the agent, which saves what can be read; or, while none runs: covey check database --repair"
+DAMAGED_HINT = "restart the agent, which repairs the state; or, while no agent runs: covey check database --repair"
 
 _TOTALS = {
     "the number of messages that wait": "SELECT queued_messages = (SELECT count(*) FROM outbox) FROM device",

@@ -142,15 +142,15 @@ def _json(report: SalvageReport) -> str:
 def _sound_manifest(row: Row) -> None:
     manifest = read_manifest(row["raw"])
     if (manifest.group_id, manifest.version, manifest.hash) != (row["group_id"], row["version"], row["hash"]):
-        raise MalformedError("not the manifest that the row speaks of")
+        raise MalformedError("the manifest does not match its row")
 
 
 def _sound_operation(row: Row) -> None:
     operation, log = read_operation(row["raw"]), (row["author"], row["incarnation"], row["number"])
     if operation.id != row["hash"] or (operation.group_id, operation.height) != (row["group_id"], row["height"]):
-        raise MalformedError("not the operation that the row speaks of")
+        raise MalformedError("the operation does not match its row")
     if (*astuple(operation.log), operation.number) != log or row["manifest_version"] < 1:
-        raise MalformedError("not the log that the row speaks of")
+        raise MalformedError("the log does not match its row")
 
 
 def _sound_ordered_setting(row: Row) -> None:
@@ -171,12 +171,12 @@ def _sound_report(row: Row) -> None:
 
 def _sound_result(row: Row) -> None:
     if OrderResult.from_wire(row["body"]).order != row["operation"]:
-        raise MalformedError("not the result that the row speaks of")
+        raise MalformedError("the result does not match its row")
 
 
 def _sound_secret(row: Row) -> None:
     if secret_id(row["secret"]) != row["epoch_id"]:
-        raise MalformedError("not the epoch's secret")
+        raise MalformedError("the secret does not match its epoch")
 
 
 def _sound_received(row: Row) -> None:

@@ -108,7 +108,7 @@ class Queue:
         base = place - message.link_seq
         known = recipient.spans.get(message.incarnation)
         if base < 0 or (known is not None and known.base != base):
-            raise MalformedError("a message in the wrong place")
+            raise MalformedError("a message at the wrong position")
         last = max(place, known.last if known else 0)
         number = _number(message)
         self._next_batch = max(self._next_batch, 1 + (number or 0))
@@ -151,7 +151,7 @@ class Queue:
         spans = [*self._stored_spans.get(row["peer"], []), *([old.present] if old and old.present else [])]
         span = next((span for span in spans if span.base < row["first"] <= row["last"] <= span.last), None)
         if old is None or span is None:
-            raise MalformedError("a loss in nobody's queue")
+            raise MalformedError("a loss record without a queue")
         old.spans.setdefault(span.incarnation, span)
         self._target.execute(
             "INSERT OR IGNORE INTO unreported_loss VALUES (?, ?, ?, ?, ?)",

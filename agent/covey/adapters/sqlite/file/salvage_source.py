@@ -65,7 +65,7 @@ class Source:
         first pass, (lowest, highest) of where to seek.
         """
         if self._database is None:
-            raise sqlite3.DatabaseError("nothing can be read")
+            raise sqlite3.DatabaseError("nothing in the file can be read")
         failure: sqlite3.Error | UnicodeDecodeError | None = None
         for direction in ("ASC", "DESC"):
             by = ", ".join(f"{key} {direction}" for key in keys)

@@ -196,7 +196,7 @@ class StateFile:
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     raise StorageError(
-                        "the state database is being saved by another process", hint="wait until it is done"
+                        "another process is repairing the state database", hint="wait until it has finished"
                     ) from error
                 time.sleep(_LOOK_S)
             else:

@@ -381,7 +381,7 @@ class OperationTables:
 
 def _checked(stored: StoredOperation) -> StoredOperation:
     if operation_id(stored.raw) != stored.id:
-        raise DamagedStateError("an operation in the state database is not what was written")
+        raise DamagedStateError("an operation in the state database is damaged")
     return stored
 
 

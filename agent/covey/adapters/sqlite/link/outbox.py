@@ -122,7 +122,7 @@ class Outbox:
         """
         if self._database.lean and kind not in _MAY_EXCEED and not beyond:
             raise DiskFullError(
-                "no room on the disk that holds the state", hint="free some space; what was queued stays"
+                "no room on the disk that holds the state", hint="free some space; queued messages are safe"
             )
         size = len(message)
         peer, base = self._growth.row(recipient)
@@ -130,7 +130,8 @@ class Outbox:
         if total + size > self._maximum_bytes and kind not in _MAY_EXCEED and not beyond:
             raise OutboxFullError(
                 f"the outbox holds {total} of {self._maximum_bytes} bytes",
-                hint="'covey status' shows for whom messages wait; raise outbox.maximum_bytes if there is room",
+                hint="'covey status' shows the recipients of waiting messages; raise outbox.maximum_bytes if the "
+                "disk has room",
             )
         self._growth.add(recipient, kind, size)
         place = base + link_seq

@@ -44,7 +44,7 @@ class OutboxGrowth:
         """Return the next (seq, link_seq) for a recipient."""
         found = self._database.first("UPDATE device SET next_seq = next_seq + 1 RETURNING next_seq - 1, queued_bytes")
         if found is None:
-            raise DamagedStateError("the state database lacks a row that it must have")
+            raise DamagedStateError("the state database lacks a required row")
         seq, self._bytes_before = found
         peer, base, link_seq = self._database.first(
             "INSERT INTO peer (signing_public, next_place) VALUES (?, 2) "

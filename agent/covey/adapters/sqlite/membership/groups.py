@@ -79,7 +79,7 @@ class GroupTables:
             "SELECT group_id, hash, raw FROM group_manifest WHERE state = ? ORDER BY group_id, version, hash", (_OPEN,)
         )
         if any(manifest_hash(raw) != stored for _, stored, raw in rows):
-            raise DamagedStateError("a group manifest in the state database is not what was written")
+            raise DamagedStateError("a group manifest in the state database is damaged")
         return rows
 
     def manifests_from(self, group_id: GroupId, version: int, most: int = -1, after: int = 0) -> list[bytes]:

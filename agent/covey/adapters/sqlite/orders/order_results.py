@@ -119,7 +119,7 @@ def _kept(row: tuple[int, DeviceKey, int, int, int, int, bytes]) -> KeptResult:
     try:
         result = OrderResult.from_wire(body)
     except RemoteError as error:
-        raise DamagedStateError("a result in the state database is not what was written") from error
+        raise DamagedStateError("a result in the state database is damaged") from error
     return KeptResult(identifier, device, received_at_us, bool(judged), output_bytes, bool(output_kept), result)
 
 
