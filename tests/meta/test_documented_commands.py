@@ -46,19 +46,19 @@ def _command_lines(text: str) -> Iterator[tuple[str, bool]]:
             yield code.removeprefix("covey "), False
 
 
-def _alternatives(line: str) -> Iterator[str]:
+def alternatives(line: str) -> Iterator[str]:
     """Yield `get` and `set` for `get|set`, and the line with and without what stands in brackets."""
     if optional := re.search(r"\s*\[([^\]]*)\]", line):
-        yield from _alternatives(line[: optional.start()] + line[optional.end() :])
-        yield from _alternatives(f"{line[: optional.start()]} {optional[1]}{line[optional.end() :]}")
+        yield from alternatives(line[: optional.start()] + line[optional.end() :])
+        yield from alternatives(f"{line[: optional.start()]} {optional[1]}{line[optional.end() :]}")
     elif choice := re.search(r"\S*\|\S*", line):
         for one in choice[0].split("|"):
-            yield from _alternatives(line[: choice.start()] + one + line[choice.end() :])
+            yield from alternatives(line[: choice.start()] + one + line[choice.end() :])
     else:
         yield line
 
 
-def _mistake(line: str, whole: bool) -> str | None:
+def mistake_in(line: str, *, whole: bool) -> str | None:
     """Return what the program says to a command line; None where it takes it."""
     words = [word for word in shlex.split(line.replace("…", " ").replace("...", " ")) if word]
     try:
@@ -78,14 +78,14 @@ def test_documented_commands_are_real(document: Path) -> None:
     lines = [
         (one, whole)
         for line, whole in _command_lines(document.read_text(encoding="utf-8"))
-        for one in _alternatives(line)
+        for one in alternatives(line)
     ]
-    assert [mistake for one in lines if (mistake := _mistake(*one))] == []
+    assert [mistake for one in lines if (mistake := mistake_in(one[0], whole=one[1]))] == []
 
 
-def test_the_reader_of_documents_sees_mistakes() -> None:
+def test_the_reader_of_documents_seesmistake_ins() -> None:
     text = "```sh\nsudo covey relay --ulr x | covey frobnicate\n```\n"
     text += "`covey check --jsn` `covey mcu` `covey config get|unset`\n"
-    lines = [(one, whole) for line, whole in _command_lines(text) for one in _alternatives(line)]
+    lines = [(one, whole) for line, whole in _command_lines(text) for one in alternatives(line)]
     assert len(lines) == 6
-    assert len([one for one in lines if _mistake(*one)]) == 3
+    assert len([one for one in lines if mistake_in(one[0], whole=one[1])]) == 3

@@ -189,7 +189,7 @@ class PageServer:
                 visit.delay(_WRONG_S)
             visit.refuse(
                 HTTPStatus.UNAUTHORIZED,
-                "a password is needed" if by_password else "open the link that covey dashboard printed last",
+                "a password is needed" if by_password else "open the link that 'covey dashboard' printed last",
                 {"WWW-Authenticate": 'Basic realm="covey", charset="UTF-8"'} if by_password else {},
             )
             return

@@ -34,7 +34,7 @@ def _list(options: argparse.Namespace) -> int:
         print_json(to_json(found))
         return 0
     if not found.watched:
-        print("nobody watches: covey alert watch does; what follows is from its last look", file=sys.stderr)
+        print("no process watches alerts (start 'covey alert watch'); this is from its last check", file=sys.stderr)
     if found.alerts:
         rows = [
             (

@@ -57,7 +57,7 @@ _RELEASES_HEAD = ("release", "begun", "by", "state", "devices", "what")
 _FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
 _VALUES_HEAD = ("series", "value", "age", "clock")
 _LONGEST_US = 3_650 * 86_400_000_000
-_NO_VAULT = "no last values: this device has no vault's keys; covey fleet on a collector shows them"
+_NO_VAULT = "no last values: this device has no vault's keys; 'covey fleet' on a collector shows them"
 _TEXT = 40
 _STORY = 12
 """Lines of a device's story; --json has more."""

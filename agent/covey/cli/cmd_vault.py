@@ -100,7 +100,7 @@ def _init(device: Device, options: argparse.Namespace) -> None:
         print_json(to_json(prepared))
         return
     print(f"vault {prepared.vault_id} at {prepared.location}{'' if prepared.new else ' (it was here already)'}")
-    print(f"  keys  {prepared.key_file}: whoever has this file reads the vault; covey vault export-key makes a copy")
+    print(f"  keys  {prepared.key_file}: anyone with this file can read the vault; 'covey vault export-key' copies it")
 
 
 def _status(device: Device, options: argparse.Namespace) -> int:
@@ -165,7 +165,7 @@ def _readings(device: Device, options: argparse.Namespace) -> int:
         else:
             print(f"{found.time}  {labelled_name(found.author[:8], found.label)}  {_said(found)}")
     if unread:
-        print("hint: covey vault verify says more", file=sys.stderr)
+        print("hint: 'covey vault verify' shows more", file=sys.stderr)
     return 1 if unread else 0
 
 
@@ -239,7 +239,10 @@ def _rotate_key(device: Device, options: argparse.Namespace) -> None:
         print_json(to_json(now))
     else:
         print(f"the next segment is sealed with key {now.key_id}; {now.keys - 1} older kept")
-        print("hint: covey vault readers shows who is given it; others need another export-key", file=sys.stderr)
+        print(
+            "hint: 'covey vault readers' lists who receives it; others need a new 'covey vault export-key'",
+            file=sys.stderr,
+        )
 
 
 def _readers(device: Device, options: argparse.Namespace) -> None:

@@ -297,7 +297,7 @@ def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     said = kim.fails("order", "run", "restart-pump", code=1)
     assert "this device is no operator" in said
-    assert "hint: an owner pins one" in said
+    assert "hint: approve it on the devices" in said
 
 
 @pytest.mark.slow

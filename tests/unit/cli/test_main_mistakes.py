@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.key_file import copy_of
 from tests.command import Here, covey
 
 
@@ -63,7 +64,8 @@ def test_keys_that_others_may_read(alone: Here) -> None:
 
 def test_a_damaged_identity(alone: Here) -> None:
     key = alone.state / "identity.key"
-    key.write_bytes(key.read_bytes()[:-1])
+    for each in (key, copy_of(key)):
+        each.write_bytes(each.read_bytes()[:-1])
     assert "is damaged" in alone.fails("status", code=78)
 
 

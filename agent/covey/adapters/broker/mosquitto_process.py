@@ -158,5 +158,5 @@ class MosquittoProcess:
 
 def _hint(said: str) -> str:
     if "Address already in use" in said:
-        return "another program listens on this port: stop it, or choose another: covey relay serve --port PORT"
+        return "another program listens on this port: stop it, or choose another with 'covey relay serve --port'"
     return ""

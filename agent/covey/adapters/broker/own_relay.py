@@ -46,7 +46,7 @@ _GRACE_S = 1.0
 NO_MQTT_5 = "speaks no MQTT 5"
 """What a connection says of a server that is too old, or may be."""
 
-OLD_SERVER_HINT = "Covey needs a broker that speaks MQTT 5; covey system-files broker_conf/README.md names five"
+OLD_SERVER_HINT = "use a broker that speaks MQTT 5; 'covey system-files broker_conf/README.md' lists some"
 CREDENTIAL_HINT = "add the device to the broker again, then covey relay set --password-file -"
 
 

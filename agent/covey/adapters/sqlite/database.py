@@ -258,7 +258,7 @@ def _translation(error: Exception) -> CoveyError:
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return StorageError(
             "another process locks the state",
-            hint="end the backup or the other covey command that uses it, then try again",
+            hint="end the backup or the other command that uses it, then try again",
         )
     if code & 0xFF in _DISK_REFUSES:
         return _refusal_of_disk(code & 0xFF, error)

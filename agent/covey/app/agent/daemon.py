@@ -151,7 +151,7 @@ def _agent_locks(folder: StateFolder) -> Iterator[None]:
     if relay_lock is None:
         os.close(agent_lock)
         raise LocalError(
-            "another covey command is using the relay", hint="end that command, then start the agent again"
+            "another command of Covey is using the relay", hint="end that command, then start the agent again"
         )
     try:
         yield

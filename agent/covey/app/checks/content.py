@@ -82,6 +82,8 @@ def mailbox(device: Examined) -> Iterator[Seen]:
         status = mailbox_status(device.opened)
         line = f"{count(status.blobs, 'envelope')}, {status.bytes} of {status.maximum_bytes} bytes"
         if status.bytes > 0.8 * status.maximum_bytes:
-            yield warning(f"{line}: nearly full", "covey mailbox status shows for whom; raise mailbox.maximum_mib")
+            yield warning(
+                f"{line}: nearly full", "'covey mailbox status' shows for which devices; raise mailbox.maximum_mib"
+            )
         else:
             yield ok(line)

@@ -142,7 +142,7 @@ def database(device: Examined) -> Iterator[Seen]:
     if aside:
         yield warning(
             f"it was saved from a damaged file, {aside[-1].name}",
-            "covey check database says what was lost; delete the file when nothing is missed: it holds secrets",
+            "'covey check database' shows what was lost; delete the file if nothing is missing: it contains secrets",
         )
     lost = device.status.counters.get("unreadable_commits", 0)
     if lost:
@@ -192,14 +192,14 @@ def outbox(device: Examined) -> Iterator[Seen]:
     line = f"{count(seen.messages, 'message')}, {seen.bytes} of {seen.maximum_bytes} bytes"
     if seen.full:
         yield error(
-            f"{line}: full", "covey status shows for whom it waits; raise outbox.maximum_bytes if there is room"
+            f"{line}: full", "'covey status' shows the recipients; raise outbox.maximum_bytes if the disk has room"
         )
     elif seen.nearly_full:
-        yield warning(f"{line}: nearly full", "covey status shows for whom it waits")
+        yield warning(f"{line}: nearly full", "'covey status' shows the recipients")
     elif seen.waits_long:
         yield warning(
             f"{line}; the oldest waits for {(seen.oldest_seconds or 0) // DAY_S} d",
-            "is its recipient away? covey status names it",
+            "check whether the recipient is offline: 'covey status' shows it",
         )
     else:
         yield ok(line)
@@ -259,8 +259,8 @@ def agreement(device: Examined) -> Iterator[Seen]:
         name, found = f"group {group.group_id.hex()[:8]}", statuses[group.group_id.hex()].agreement
         if small := statuses[group.group_id.hex()].too_large:
             yield warning(
-                f"{name} {small}: not everybody hears of its changes",
-                "raise max_packet_size at that broker; covey broker check says how much all of Covey needs",
+                f"{name} {small}: some members do not receive its changes",
+                "raise max_packet_size at that broker; 'covey broker check' shows how much Covey needs",
             )
         early = [read_manifest(raw).version for raw in device.opened.store.groups.early_manifests(group.group_id)]
         if early:
@@ -277,7 +277,7 @@ def agreement(device: Examined) -> Iterator[Seen]:
         elif found.others or found.never:
             yield warning(
                 f"{name} version {group.version}: {_who_agrees(found, labels)}",
-                "whoever is behind asks when it is next online; covey status --json names them all",
+                "devices that are behind ask for it when they are online; 'covey status --json' lists them",
             )
         else:
             yield ok(f"{name} version {group.version}: {_who_agrees(found, labels)}")
@@ -327,7 +327,7 @@ def history(device: Examined) -> Iterator[Seen]:
             named = ", ".join(labels.named(author) for author in [*forks][:_NAMED])
             yield warning(
                 f"{name}: {named} wrote two operations under one number; both are kept",
-                "covey history log shows them as (fork): its key is in two hands, or it lies; covey group remove",
+                "'covey history log' marks them (fork): its key was copied, or it lies; to remove it: covey group remove",
             )
         if waiting:
             giver = labelled_name(found.fetching[0].device, found.fetching[0].label)
@@ -378,7 +378,7 @@ def boards(device: Examined) -> Iterator[Seen]:
         if is_serial and not device_file.exists():
             yield warning(f"{board.port} is gone", "plug the board in; a board elsewhere is found at its own port")
         elif is_serial and not os.access(device_file, os.R_OK | os.W_OK):
-            yield error(f"{board.port} cannot be opened", "its group is dialout: sudo adduser covey dialout")
+            yield error(f"{board.port} cannot be opened", "let the agent's user open it: sudo adduser covey dialout")
         elif board.trouble:
             is_copied = any(each.up and each.device == board.device and each is not board for each in known)
             hint = (_COPIED if is_copied else _MENDED) if board.device else CANNOT_START_HINT
@@ -386,7 +386,7 @@ def boards(device: Examined) -> Iterator[Seen]:
         elif not board.up:
             yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
         elif not board.enrolled:
-            yield warning(f"the board on {board.port} knows no collector", "covey mcu enrol tells it")
+            yield warning(f"the board on {board.port} knows no collector", "add it: covey mcu enrol")
         else:
             yield ok(f"{board.port}: {board.software}")
 

@@ -71,7 +71,7 @@ def _signed_in(device: Examined) -> Iterator[Seen]:
             yield ok(f"the agent is signed in{where}, since {relay.seconds} s")
         else:
             line = f"the agent is not signed in{where}, since {relay.seconds} s: {relay.noted or 'never connected'}"
-            yield error(line, "journalctl -u covey shows more")
+            yield error(line, "see: journalctl -u covey")
 
 
 def acl(device: Examined) -> Iterator[Seen]:

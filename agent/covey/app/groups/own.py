@@ -124,11 +124,11 @@ def retire(device: Device, retired: DeviceKey) -> Retired:
 
 def _removing(device: Device, group: GroupManifest, retired: DeviceKey) -> str:
     """Return what takes a device out of a group in which members are not equal: a ban by its admins, or leaving it."""
-    own, of_group = group.member(device.node.identity.signing_public), f"--group {group.group_id.hex()[:8]}"
+    own, group_id = group.member(device.node.identity.signing_public), group.group_id.hex()[:8]
     if group.mode is Mode.ONE_TO_ONE:
-        return f"covey group leave {of_group}"
+        return f"covey group leave --group {group_id}"
     where = "" if own is not None and own.role is Role.ADMIN else "on an admin's device: "
-    return f"{where}covey group ban {device_name(retired)} {of_group}"
+    return f"{where}covey group ban {device_name(retired)} --group {group_id}"
 
 
 def follows(device: Device, group: GroupManifest) -> bool:

@@ -97,7 +97,7 @@ def read_picture(name: str) -> Picture:
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     if len(content) > MAXIMUM_AVATAR_BYTES:
-        raise UsageError(f"{name} has more than {MAXIMUM_AVATAR_BYTES} bytes", hint="256 × 256 pixels are enough")
+        raise UsageError(f"{name} has more than {MAXIMUM_AVATAR_BYTES} bytes", hint="256 by 256 pixels are enough")
     return Picture(mime, content)
 
 

@@ -248,7 +248,7 @@ def _identity(path: Path) -> BrokerAccount:
         return BrokerAccount(content["user_name"], content.get("password", ""), content.get("certificate", ""))
     except (ValueError, KeyError, TypeError, UsageError) as error:
         raise ConfigurationError(
-            f"{path} is not an identity file", hint="covey broker enrol NAME --json --output FILE writes one"
+            f"{path} is not an identity file", hint="'covey broker enrol NAME --json --output FILE' writes one"
         ) from error
 
 

@@ -127,11 +127,11 @@ def _shut_out(place: ServedFolder, account: str) -> None:
     """Take an account away that subscribes to more than the broker's memory holds; joiners' gets another password."""
     if account == ENROLMENT_ACCOUNT:
         share_enrolment(place.password_file, draw_enrolment_password())
-        remedy = "invites that wait are void: invite again"
+        remedy = "waiting invites are void: invite again"
     else:
         remove_device(place.password_file, account)
-        remedy = f"covey broker enrol {account} lets it in again"
-    report("error", f"the account {account} subscribed to more than any device does, and was shut out; {remedy}")
+        remedy = f"to let it in again: covey broker enrol {account}"
+    report("error", f"the account {account} subscribed to more than any device needs and was removed; {remedy}")
 
 
 def _stamps(place: ServedFolder) -> Stamps:
