@@ -172,7 +172,7 @@ def test_mistakes_have_one_line_and_a_hint(
     assert "cannot be read" in hub.fails("file", "put", str(tmp_path / "nothing"), code=1)
     assert "is no file" in hub.fails("file", "put", str(tmp_path), code=1)
     for name in ("../etc/passwd", "a/b", "", "..", "tab\tname"):
-        assert "names no file" in hub.fails("file", "put", str(original), "--name", name, code=2)
+        assert "is not a file name" in hub.fails("file", "put", str(original), "--name", name, code=2)
     huge = tmp_path / "huge"
     with huge.open("wb") as file:
         file.truncate(MAXIMUM_CONTENT_BYTES + 1)
@@ -182,7 +182,7 @@ def test_mistakes_have_one_line_and_a_hint(
     assert "no file is called" in shed.fails("file", "get", "nothing", code=1)
     target = tmp_path / "there"
     target.write_text("mine")
-    assert "is there already" in hub.fails("file", "get", original.name, "-o", str(target), code=1)
+    assert "already exists" in hub.fails("file", "get", original.name, "-o", str(target), code=1)
     assert target.read_text() == "mine"
     hub.ok("file", "get", original.name, "-o", str(target), "--force")
     assert target.read_bytes() == original.read_bytes()

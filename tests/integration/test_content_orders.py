@@ -79,9 +79,13 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     hub.ok("file", "get", "for one", "-o", str(tmp_path / "of its author"))
     assert (tmp_path / "of one").read_bytes() == (tmp_path / "of its author").read_bytes() == model.read_bytes()
     wait_until(lambda: "for one" in barn.ok("file", "list"), "it is offered to all")
-    assert "sealed for others" in barn.fails("file", "get", "for one", "-o", str(tmp_path / "of another"), code=1)
+    assert "sealed for other devices" in barn.fails(
+        "file", "get", "for one", "-o", str(tmp_path / "of another"), code=1
+    )
     barn.ok("file", "fetch", "for one")
-    assert "sealed for others" in barn.fails("file", "get", "for one", "-o", str(tmp_path / "of another"), code=1)
+    assert "sealed for other devices" in barn.fails(
+        "file", "get", "for one", "-o", str(tmp_path / "of another"), code=1
+    )
     later = tmp_path / "later"
     later.write_bytes(model.read_bytes() + b"and a secret")
     words = ("--base", "for one", "--for", shed.author, "--wait", "--timeout", "120")
@@ -91,16 +95,16 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     here = [each["name"] for each in shed.json("file", "list") if each["state"] == "here"]
     assert any(name.endswith(".covey-patch") for name in here), "it came as a patch"
     patch = next(each["id"] for each in barn.json("file", "list") if each["name"].endswith(".covey-patch"))
-    assert "sealed for others" in barn.fails("file", "get", patch, "-o", str(tmp_path / "of another"), code=1)
+    assert "sealed for other devices" in barn.fails("file", "get", patch, "-o", str(tmp_path / "of another"), code=1)
     assert not (tmp_path / "of another").exists()
-    assert "nobody is to fetch it" in hub.fails("file", "put", str(model), "--secret", code=2)
+    assert "no device is to fetch the file" in hub.fails("file", "put", str(model), "--secret", code=2)
 
 
 def test_who_does_not_let_it_be_fetched_says_so_and_mistakes_come_before_the_file(
     fleet: list[Gateway], model: Path
 ) -> None:
     hub, shed, barn = fleet
-    assert "nobody is to fetch it" in hub.fails("file", "put", str(model), "--wait", code=2)
+    assert "no device is to fetch the file" in hub.fails("file", "put", str(model), "--wait", code=2)
     assert "no device of the group has the label" in hub.fails(
         "file", "put", str(model), "--for", "label:attic", code=2
     )

@@ -204,7 +204,7 @@ def test_a_page_without_its_server_says_so_and_how_to_go_on(opens: Opens, served
     is_readable(page)
     expect(page.locator("#summary")).to_have_text(_SUMMARY)
     link = _link(served, page.url.removeprefix("http://").partition("/")[0])
-    expect(page.locator("#connection")).to_contain_text("open the link that covey dashboard printed")
+    expect(page.locator("#connection")).to_contain_text("open the link that 'covey dashboard' printed")
     page.goto(link)
     expect(page.locator("#connection")).to_be_hidden()
 

@@ -156,7 +156,7 @@ def test_a_wrong_password_or_a_dangerous_address_is_said(house: _House, tmp_path
         house.open().send(DoorBatch("b", "home", 0, 1, (), {}))
     for options, why in (
         ({"url": "mqtt://home@example.org"}, "needs mqtts://"),
-        ({"url": "mqtt://127.0.0.1"}, "belong together"),
+        ({"url": "mqtt://127.0.0.1"}, "where password_file is set"),
         ({"url": "mqtt://home@127.0.0.1/x"}, "nothing after the port"),
         ({"discovery_prefix": "home/+"}, "not a valid MQTT topic prefix"),
     ):

@@ -229,7 +229,7 @@ def test_stop_flushes_acknowledgements_and_keeps_the_session(
     [
         (b"", "did not accept the connection in time"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10, ""),
-        (b"\x20\x02\x00\x01", "speaks no MQTT 5"),  # a CONNACK of MQTT 3.1.1: unacceptable protocol version
+        (b"\x20\x02\x00\x01", "does not speak MQTT 5"),  # a CONNACK of MQTT 3.1.1: unacceptable protocol version
         (b"\x20\x03\x00\x87\x00", "refuses this user name"),
         (b"\x20\x03\x00\x00\x00\xe0\x02\x8b\x00", "shutting down"),
         (b"\x20\xff\xff\xff\xff\xff", ""),

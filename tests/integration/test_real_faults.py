@@ -215,8 +215,8 @@ def test_a_broker_that_speaks_no_mqtt5_is_refused_in_plain_words(tmp_path: Path,
             checked = json.loads(gateway.covey("check", "--json").stdout)
             (found,) = [each for each in checked["findings"] if each["check"] == "credential"]
             assert found["level"] == "error"
-            assert "speaks no MQTT 5" in found["line"]
-            assert "needs a broker that speaks MQTT 5" in found["hint"]
+            assert "does not speak MQTT 5" in found["line"]
+            assert "use a broker that speaks MQTT 5" in found["hint"]
         finally:
             old.kill()
     assert "Traceback" not in gateway.log.read_text()

@@ -360,5 +360,5 @@ def test_readings_are_a_table_without_spark(new_gateway: Make, tmp_path: Path) -
     partly = collector.covey("vault", "readings", "--json")
     assert partly.returncode == 1
     assert "error: segment 1 of node" in partly.stderr
-    assert "hint: covey vault verify" in partly.stderr
+    assert "hint: 'covey vault verify" in partly.stderr
     assert len(partly.stdout.splitlines()) < 15

@@ -67,7 +67,7 @@ def test_operators_are_added_and_removed(kim: Here) -> None:
     assert (added["counts"], added["needed"], added["kind"]) == (True, 1, "operator")
     assert _listed(kim) == [("Lee, workshop", False, True), ("kim", True, True)]
     assert re.search("added by [0-9a-f]{8} kim, ", kim.ok("group", "operators"))
-    assert "is an operator already" in kim.fails("group", "add-operator", "lee", code=1)
+    assert "is already an operator" in kim.fails("group", "add-operator", "lee", code=1)
     assert "is removed" in kim.ok("group", "remove-operator", "lee"), "by the label of the member as well"
     kim.ok("group", "add-operator", "lee", "--label", "Lee, workshop")
     kim.ok("group", "remove", "lee", "--yes")
@@ -133,11 +133,11 @@ def test_check_says_who_is_obeyed(kim: Here) -> None:
 def test_who_is_pinned_nowhere_is_obeyed_nowhere(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "this device obeys nobody" in kim.ok("group", "operators")
-    assert "this device is no operator" in kim.fails("group", "add-operator", "lee", code=1)
+    assert "this device is not an operator" in kim.fails("group", "add-operator", "lee", code=1)
     assert "no operator has ordered anything" in kim.ok("order")
     by_lee = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
     assert kim.json("order") == []
-    assert "this device is no operator" in kim.fails("order", "approve", by_lee[:8], code=1)
+    assert "this device is not an operator" in kim.fails("order", "approve", by_lee[:8], code=1)
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_an_order_counts_once_enough_operators_agree(kim: Here) -> None:
     kim.ok("config", "set", "operations.threshold", "2")
     first = kim.json("setting", "set", "app.mode", "eco")["id"]
     assert "1 of 2, counts for nothing here" in kim.ok("order")
-    assert "has signed" in kim.fails("order", "approve", first[:8], code=1)
+    assert "has already signed" in kim.fails("order", "approve", first[:8], code=1)
     assert kim.json("setting", "diff") == []
     _said_by(kim, LEE, Approval(OperationId(bytes.fromhex(first))))
     assert [(each["id"], len(each["signers"]), each["counts"]) for each in kim.json("order")] == [(first, 2, True)]
@@ -162,7 +162,7 @@ def test_only_what_operators_say_is_approved(kim: Here) -> None:
     note = kim.json("history", "post", "pump 3 rattles")["id"]
     by_stranger = _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))
     for each in (note, by_stranger):
-        assert "is no order of an operator" in kim.fails("order", "approve", each[:8], code=1)
+        assert "is not an operator's order" in kim.fails("order", "approve", each[:8], code=1)
     assert DeviceKey(LEE.signing_public).hex() not in kim.ok("order", "--json")
 
 

@@ -208,7 +208,7 @@ def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPa
         _report(kim, LEE.signing_public, each, lambda order: _done(order, bytes(50)))
     assert "60 B" not in kim.ok("order", "show", orders[0][:8])
     assert "50 B, gone" in kim.ok("order", "show", orders[0][:8])
-    assert "has gone" in kim.fails("order", "show", orders[0][:8], "--output", "lee", code=1)
+    assert "was deleted to make room" in kim.fails("order", "show", orders[0][:8], "--output", "lee", code=1)
     assert "gone" not in kim.ok("order", "show", orders[2][:8])
 
 
@@ -217,13 +217,13 @@ def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPa
     ("words", "code", "said"),
     [
         (("restart-pump", "--for", "label:nobody"), 2, "no device of the group has the label"),
-        (("restart-pump", "--for", "ffffffff"), 2, "is no device of the group"),
-        (("rm -rf /",), 2, "small letters and digits"),
-        (("a" * 99,), 2, "no device would take that"),
+        (("restart-pump", "--for", "ffffffff"), 2, "is not a device of the group"),
+        (("rm -rf /",), 2, "lower-case letters and digits"),
+        (("a" * 99,), 2, "every device would refuse that"),
         (("restart-pump", "--arg", "number"), 2, "is no name=value"),
         (("restart-pump", "--arg", "number=1", "--arg", "number=2"), 2, "stands there twice"),
-        (("restart-pump", "--arg", "a=" + "b" * (MAXIMUM_ARGUMENT_BYTES + 1)), 2, "no device would take that"),
-        (("restart-pump", "--arg", "$(reboot)=x"), 2, "small letters and digits"),
+        (("restart-pump", "--arg", "a=" + "b" * (MAXIMUM_ARGUMENT_BYTES + 1)), 2, "every device would refuse that"),
+        (("restart-pump", "--arg", "$(reboot)=x"), 2, "lower-case letters and digits"),
         (("restart-pump", *(f"--arg=a{n}=1" for n in range(MAXIMUM_ARGUMENTS + 1))), 2, "more than 16 arguments"),
         (("restart-pump", "--deadline", "0"), 2, "out of bounds"),
         (("restart-pump", "--deadline", "900w"), 2, "out of bounds"),
@@ -270,18 +270,18 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
 @pytest.mark.parametrize(
     ("words", "feed", "said"),
     [
-        (("--secret", "key=hunter2"), "hunter2", "list of processes"),
+        (("--secret", "key=hunter2"), "hunter2", "process list"),
         (("--secret", "key", "--secret", "key"), "hunter2", "given twice"),
         (("--secret", "key", "--secret-from", "key=/nowhere"), "hunter2", "given twice"),
         (("--secret-from", "key=/nowhere"), "", "/nowhere cannot be read"),
         (("--secret-from", "key"), "", "is no name=value"),
-        (("--secret", "key", "--arg", "key=a"), "hunter2", "key is given openly and as a secret"),
+        (("--secret", "key", "--arg", "key=a"), "hunter2", "key is given both openly and as a secret"),
         (("--secret", "key", "--secret", "pin"), "hunter2", "stdin has 1 lines for 2 secrets"),
         (("--secret", "key"), "hunter2\nhunter2\n", "stdin has 2 lines for 1 secrets"),
         (("--secret", "key"), "", "stdin is empty"),
-        (("--secret", "key", "--secret", "pin"), "hunter2\n\n", "an empty value is no secret"),
-        (("--secret", "A key"), "hunter2", "no device would take these secrets: a name is"),
-        (("--secret", "key"), "hunter2" * 200, "no device would take these secrets: text longer"),
+        (("--secret", "key", "--secret", "pin"), "hunter2\n\n", "a secret must not be empty"),
+        (("--secret", "A key"), "hunter2", "every device would refuse these secrets: a name must be"),
+        (("--secret", "key"), "hunter2" * 200, "every device would refuse these secrets: text longer"),
         (tuple(f"--secret=a{n}" for n in range(16)), "\n".join(["hunter2" * 146] * 16), "all secrets together"),
     ],
 )
@@ -296,7 +296,7 @@ def test_a_mistake_with_a_secret_does_not_show_it(kim: Here, words: tuple[str, .
 def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     said = kim.fails("order", "run", "restart-pump", code=1)
-    assert "this device is no operator" in said
+    assert "this device is not an operator" in said
     assert "hint: approve it on the devices" in said
 
 
@@ -315,10 +315,10 @@ def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
     order = kim.json("setting", "set", "app.mode", "eco")["id"]
     assert "app.mode = eco for all" in kim.ok("order", "show", order[:8])
     assert kim.json("order", "show", order[:8])["kind"] == "setting"
-    assert "is no command" in kim.fails("order", "show", order[:8], "--wait", code=2)
+    assert "is not a command" in kim.fails("order", "show", order[:8], "--wait", code=2)
     assert "no operation's id begins" in kim.fails("order", "show", "ffffffff", code=1)
     note = kim.json("history", "post", "pump 3 rattles")["id"]
-    assert "is no order of an operator" in kim.fails("order", "show", note[:8], code=1)
+    assert "is not an operator's order" in kim.fails("order", "show", note[:8], code=1)
 
 
 @pytest.mark.slow
@@ -326,7 +326,9 @@ def test_who_has_not_said_that_it_obeys_is_waited_for_by_nobody(kim: Here) -> No
     new = identity("new")
     keys = [key_text("sign", new.signing_public), key_text("noise", new.noise_public)]
     kim.ok("group", "add", *keys, "--label", "new")
-    assert "none of 1 device obeys commands" in kim.fails("order", "run", "restart-pump", "--for", "label:new", code=1)
+    assert "none of 1 device is known to obey commands" in kim.fails(
+        "order", "run", "restart-pump", "--for", "label:new", code=1
+    )
     said = kim.ok(
         "order", "run", "restart-pump", "--for", f"{device_name(new.signing_public)},{device_name(LEE.signing_public)}"
     )
@@ -358,7 +360,9 @@ def test_a_second_operator_learns_who_receives_the_results(kim: Here) -> None:
     found = kim.json("order", "show", given[:8])
     assert (found["outcomes"], found["hearers"]) == ({"elsewhere": 3}, [LEE.signing_public.hex()])
     assert f"results go to {who}" in kim.fails("order", "show", given[:8], "--wait", code=1), "nothing would ever come"
-    assert "does not come to this device" in kim.fails("order", "show", given[:8], "--output", "max", code=1)
+    assert "does not report its result to this device" in kim.fails(
+        "order", "show", given[:8], "--output", "max", code=1
+    )
     assert "results go to" not in kim.ok("order", "show", kim.json("order", "run", "restart-pump")["id"][:8])
 
 
@@ -374,7 +378,7 @@ def test_a_device_shows_its_own_results_even_if_others_receive_them(kim: Here) -
         result = as_remembered(_done(given, b"pump 3 runs"))
         device.store.commands.note_reported(replace(record, state=result.state, result=result))
     assert _outcomes(kim, given.hex()) == {"done": 1, "elsewhere": 2}
-    assert "on the device that ordered it" in kim.fails("order", "show", given.hex()[:8], "--output", "kim", code=1)
+    assert "on the device that gave the order" in kim.fails("order", "show", given.hex()[:8], "--output", "kim", code=1)
 
 
 @pytest.mark.slow

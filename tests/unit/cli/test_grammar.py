@@ -84,7 +84,7 @@ def test_help_explains_a_command_and_an_action() -> None:
         ("check device --repair", "covey check device has no option --repair", "an option of 'covey check database'"),
         ("vault push --grace", "covey vault push has no option --grace", "an option of 'covey vault compact'"),
         ("relay --ca-file x", "covey relay list has no option --ca-file", "an option of 'covey relay add'"),
-        ("message --limit 3 list", "covey message list: 'list' is one word too many", "covey message list --help"),
+        ("message --limit 3 list", "covey message list: 'list' is one argument too many", "covey message list --help"),
         (
             "tables report t --engine spark",
             "covey tables report has no option --engine",
@@ -92,11 +92,11 @@ def test_help_explains_a_command_and_an_action() -> None:
         ),
         ("group create --mode pubic", "--mode: 'pubic' is not a choice", "did you mean 'public'?"),
         ("completion tcsh", "SHELL: 'tcsh' is not a choice", "one of: bash, fish, zsh"),
-        ("group members a", "covey group members: 'a' is one word too many", "covey group members --help"),
+        ("group members a", "covey group members: 'a' is one argument too many", "covey group members --help"),
         ("group remove", "the following arguments are required: DEVICE", "covey group remove --help"),
         ("group add one", "the following arguments are required: KEY", "covey group add --help"),
         ("config set label", "the following arguments are required: VALUE", "covey config set --help"),
-        ("key rotate one", "covey key rotate: 'one' is one word too many", "covey key rotate --help"),
+        ("key rotate one", "covey key rotate: 'one' is one argument too many", "covey key rotate --help"),
         ("message list --limit x", "error: --limit: 'x' is not a whole number", "covey message list --help"),
         ("top --interval soon", "error: --interval: 'soon' is not a quantity", "write it like 90, 90s, 10m or 1h"),
         (
@@ -167,7 +167,7 @@ def test_a_name_that_nobody_has_and_one_that_several_have(tmp_path: Path) -> Non
     reported = here.fails("group", "remove", "nobody", "--group", first[:8], code=1)
     assert "no member matches 'nobody'" in reported
     assert "hint: 'covey group show' lists them\n" in reported
-    assert "which message?" in here.fails("message", "quarantine", "--delete", code=2)
+    assert "no message is given" in here.fails("message", "quarantine", "--delete", code=2)
 
 
 def test_what_has_no_table_has_json_all_the_same(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_no_device_here(tmp_path: Path) -> None:
     ended = covey("status", "--state", str(tmp_path))
     assert ended.code == 78
     assert ended.stderr.startswith("error: there is no device in ")
-    assert "hint: run 'covey init' first" in ended.stderr
+    assert "hint: run 'covey init' or 'covey join' first" in ended.stderr
 
 
 def test_a_file_that_is_not_there(alone: Here) -> None:
@@ -31,7 +31,7 @@ def test_a_file_that_is_not_there(alone: Here) -> None:
 
 def test_a_second_init_keeps_the_first_identity(alone: Here) -> None:
     key = (alone.state / "identity.key").read_bytes()
-    assert "holds a device already" in alone.fails("init", code=1)
+    assert "already holds a device" in alone.fails("init", code=1)
     assert (alone.state / "identity.key").read_bytes() == key
 
 
@@ -82,7 +82,7 @@ def test_no_group_no_relay(alone: Here) -> None:
     assert "not a readable PEM file" in missing
     assert "looking for" not in missing
     assert "this is not a Covey invite" in alone.fails("join", "covey:nonsense", code=1)
-    assert "a Covey invite that is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
+    assert "this invite is damaged" in alone.fails("join", "covey://join/1/AAAA", code=1)
     assert "mqtt" in alone.fails("relay", "set", "http://x", code=78)
 
 
@@ -92,5 +92,5 @@ def test_a_package_that_is_not_there(alone: Here, tmp_path: Path, monkeypatch: p
     said = alone.fails("broker", "init", "--ca", str(tmp_path / "ca"), code=78)
     assert said.splitlines() == [
         "error: a certificate authority needs the Python package cryptography",
-        "hint: apt install python3-cryptography; in a virtual environment: python -m pip install cryptography",
+        "hint: sudo apt install python3-cryptography; in a virtual environment: python -m pip install cryptography",
     ]

@@ -43,7 +43,7 @@ _SESSION_S = 7 * 86_400
 _GRACE_S = 1.0
 """A broker that has answered a publish delivers it at once; a second is for a busy one."""
 
-NO_MQTT_5 = "speaks no MQTT 5"
+NO_MQTT_5 = "does not speak MQTT 5"
 """What a connection says of a server that is too old, or may be."""
 
 OLD_SERVER_HINT = "use a broker that speaks MQTT 5; 'covey system-files broker_conf/README.md' lists some"

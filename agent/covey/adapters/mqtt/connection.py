@@ -399,7 +399,7 @@ class Connection:
         elif isinstance(state, Up):
             self._renew(state, Event.DUE)
         else:
-            perhaps = "; perhaps it speaks no MQTT 5" if isinstance(state, Accepting) else ""
+            perhaps = "; perhaps it does not speak MQTT 5" if isinstance(state, Accepting) else ""
             self._end(f"the server did not {state.AWAITED} in time{perhaps}", Event.DUE)
 
     def _do_posted(self) -> None:
@@ -553,7 +553,7 @@ class Connection:
         elif self._tls_alert:
             self._end(f"the server refuses our certificate: {self._tls_alert}", refused=True)
         elif isinstance(self._state, Accepting):
-            self._end("the server ended the connection without an answer; perhaps it speaks no MQTT 5")
+            self._end("the server ended the connection without an answer; perhaps it does not speak MQTT 5")
         else:
             self._end(CONNECTION_LOST)
 

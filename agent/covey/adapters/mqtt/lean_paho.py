@@ -105,7 +105,7 @@ def new_client(settings: ConnectionSettings, will: Will | None) -> paho.Client:
 def refusal_words(reason: ReasonCode) -> str:
     """Say why a server did not accept us (CONNACK reasons, §3.2.2.2)."""
     if reason.value == 0x84:
-        return "the server speaks no MQTT 5"
+        return "the server does not speak MQTT 5"
     if reason.value in {0x86, 0x87}:
         return "the server refuses this user name and password"
     return f"the server refuses the connection: {reason}"

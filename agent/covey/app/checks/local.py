@@ -327,7 +327,8 @@ def history(device: Examined) -> Iterator[Seen]:
             named = ", ".join(labels.named(author) for author in [*forks][:_NAMED])
             yield warning(
                 f"{name}: {named} wrote two operations under one number; both are kept",
-                "'covey history log' marks them (fork): its key was copied, or it lies; to remove it: covey group remove",
+                "'covey history log' marks them (fork): its key was copied, or it lies; to remove it: covey "
+                "group remove",
             )
         if waiting:
             giver = labelled_name(found.fetching[0].device, found.fetching[0].label)

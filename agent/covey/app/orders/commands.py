@@ -81,7 +81,7 @@ def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden
     try:
         return seal_arguments(arguments_from_wire(dict(hidden)), recipients, *about, os.urandom)
     except RemoteError as error:
-        why = f"no device would take these secrets: {error}"
+        why = f"every device would refuse these secrets: {error}"
         raise UsageError(why, hint="for example: covey order run set-wifi --secret key") from error
     except LocalError as error:
         raise UsageError(f"all secrets together: {error}", hint="use fewer or shorter secrets") from error

@@ -138,4 +138,6 @@ def test_the_state_that_a_slow_server_is_left_in_is_told() -> None:
         connection._keep_deadlines()
         ended = connection._state
         assert isinstance(ended, Ended)
-        assert ended.ending.reason == "the server did not accept the connection in time; perhaps it speaks no MQTT 5"
+        assert (
+            ended.ending.reason == "the server did not accept the connection in time; perhaps it does not speak MQTT 5"
+        )

@@ -90,7 +90,7 @@ def test_after_a_start_silence_and_ages_are_not_known() -> None:
 def test_a_hub_that_listens_to_nobody_is_the_one_thing_that_is_told() -> None:
     hub, others = _device(0, "itself"), [_device(number, "silent") for number in range(1, 400)]
     (only,) = _wrong(_fleet(hub, *others, listens=False), settled=False)
-    assert "listens to nobody" in only[1]
+    assert "hears no device" in only[1]
 
 
 def test_a_storm_says_that_it_is_most_of_the_fleet() -> None:

@@ -47,7 +47,7 @@ def test_what_holds_stays_and_what_it_replaced_goes(kim: Here) -> None:
     place = kim.json("setting", "set", "app.place", "roof", "--for", "label:kim")["id"]
     assert _forgotten(kim) >= 2
     assert [_is_here(kim, each) for each in (*token, *mode, place)] == [False, True, False, True, True]
-    assert "forgotten here" in kim.fails("history", "show", mode[0], code=1)
+    assert "which a checkpoint covers" in kim.fails("history", "show", mode[0], code=1)
     wanted = {each["key"]: (each["wanted"], each["sealed"]) for each in kim.json("setting", "diff")}
     assert wanted == {"app.mode": ("full", False), "app.place": ("roof", False), "app.token": (None, True)}
     assert [each["value"] for each in kim.json("setting", "history", "app.mode")] == ["full"]
@@ -81,7 +81,7 @@ def test_a_command_goes_when_nobody_waits_for_its_result(kim: Here) -> None:
     _forgotten(kim)
     assert [_is_here(kim, each) for each in (done, open_, late, dated)] == [False, True, True, True]
     assert done not in {each["id"] for each in kim.json("order")}
-    assert "forgotten here" in kim.fails("order", "show", done, code=1)
+    assert "which a checkpoint covers" in kim.fails("order", "show", done, code=1)
     _report(kim, late)
     _forgotten(kim)
     assert [_is_here(kim, each) for each in (open_, late)] == [True, False]

@@ -96,15 +96,15 @@ class _OldRelay(_SlowRelay):
 @pytest.mark.parametrize(
     ("reason", "unreached_us"),
     [
-        ("the server speaks no MQTT 5", None),
-        ("the server ended the connection without an answer; perhaps it speaks no MQTT 5", 0),
+        ("the server does not speak MQTT 5", None),
+        ("the server ended the connection without an answer; perhaps it does not speak MQTT 5", 0),
     ],
 )
 def test_a_relay_that_speaks_no_mqtt_5_is_told_as_that(reason: str, unreached_us: int | None) -> None:
     clock = SystemClock()
     with pytest.raises(RelayError, match="cannot be used") as ended:
         attend(_joiner(clock), 7, _OldRelay(reason), clock, lambda _: None, lambda *_: None, unreached_us=unreached_us)
-    assert "Covey needs a broker that speaks MQTT 5" in ended.value.hint
+    assert "use a broker that speaks MQTT 5" in ended.value.hint
 
 
 def test_who_gives_up_says_so_before_it_goes() -> None:
