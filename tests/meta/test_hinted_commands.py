@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tests.meta.source_tree import Source, sources
 from tests.meta.test_documented_commands import alternatives, mistake_in
 
-_COMMAND = re.compile(r"(?<![\w/.-])(?<!adduser )covey ((?:[a-z]|--)[^'\";,:()`<>\n]*)")
+_COMMAND = re.compile(r"(?<![\w/.-])(?<!adduser )covey (?!has no )((?:[a-z]|--)[^'\";,:()`<>\n]*)")
 _AS_ANOTHER = re.compile(r"(sudo -u )\S+ ")
 _VALUE = "1"
 

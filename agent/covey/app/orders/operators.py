@@ -241,7 +241,7 @@ def check_supported(members: Sequence[Member], feature: Feature) -> tuple[str, .
     if unable and len(unable) == len(members):
         raise LocalError(
             f"nothing was ordered: {count(len(unable), 'device')} cannot obey {feature.word}: {', '.join(unable[:5])}",
-            hint="upgrade Covey on them; 'covey fleet show DEVICE' shows what a device supports",
+            hint="upgrade Covey on them; 'covey fleet DEVICE' shows what a device supports",
         )
     return unable
 
