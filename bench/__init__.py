@@ -1,1 +1,1 @@
-"""Side-by-side benchmarks: each figure beside its peer, from the same run."""
+"""Benchmarks that measure each figure and its peer in the same run."""

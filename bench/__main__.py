@@ -12,48 +12,48 @@ from bench.smoke import shrink
 _BY_SUBJECT = {
     "messages": {
         "throughput": "readings/s and bytes on the wire, against paho with JSON",
-        "small": "messages/s of 200 bytes, one by one, against raw paho and a crash-safe bridge of two brokers",
-        "collector": "a collector of thousands of devices: CPU for a message, p99, against raw paho that writes a file",
-        "recovery": "seconds from the network's return to an empty queue, after 15, 60 and 600 s without it",
-        "outage": "envelopes sent for each message of a backlog, after an hour without the relay or the recipient",
-        "outbox": "bytes written to disk for each message's life; a start with a million messages waiting",
-        "hostile": "hostile envelopes/s that an agent survives, and an honest message's p99 beside them",
+        "small": "messages/s of 200 bytes, one by one, against raw paho and a crash-safe bridge",
+        "collector": "a collector with thousands of devices: CPU per message, p99, against raw paho into a file",
+        "recovery": "seconds from the network's return to an empty queue, after outages of 15, 60 and 600 s",
+        "outage": "envelopes sent per backlogged message, after an hour without the relay or the recipient",
+        "outbox": "bytes written to disk per message; start with a million queued messages",
+        "hostile": "hostile envelopes/s that an agent survives, and p99 of honest messages meanwhile",
     },
     "tables": {
         "ingest": "readings/s from a vault into Spark, against Spark's own JSON and Parquet sources",
-        "vault_growth": "what a micro-batch costs as a vault grows to 100,000 segments, and its devices to 100,000",
-        "table_growth": "what a micro-batch costs the driver after 1,000 and after 1,000,000 of them",
-        "device_day": "bytes read for one device's day among 20,000, from tables as they came and in order",
+        "vault_growth": "cost of a micro-batch as a vault grows to 100,000 segments and 100,000 devices",
+        "table_growth": "cost of a micro-batch for the driver after 1,000 and after 1,000,000 of them",
+        "device_day": "bytes read for one device's day among 20,000, from unsorted and from sorted tables",
     },
     "groups": {
         "manifests": "size and accept time of group manifests; a merge against a perfect broadcast",
-        "history": "taking 10,000 operations of 100 authors; catching up, against git fetch",
-        "reconcile": "bytes that two histories of 100,000 with 100 differences a side cost beyond these, against git",
-        "checkpoint": "bytes of a checkpoint of 1,000 settings, against the same as JSON",
-        "history_idle": "memory and bytes written of an agent while nothing happens, with a history against without",
-        "catch_up": "a reading's way to the vault beside a catch-up of 10,000 operations, p99, against alone",
-        "rebuild": "a node made anew after a failed commit: 1,000 members, a million messages queued",
+        "history": "accepting 10,000 operations of 100 authors; catching up, against git fetch",
+        "reconcile": "overhead in bytes to reconcile two histories of 100,000 with 100 differences each, against git",
+        "checkpoint": "bytes of a checkpoint of 1,000 settings, against JSON",
+        "history_idle": "memory and bytes written by an idle agent, with and without a history",
+        "catch_up": "p99 of readings to the vault during a catch-up of 10,000 operations, against none",
+        "rebuild": "rebuilding a node after a failed commit: 1,000 members, a million queued messages",
     },
     "fleet": {
-        "orders": "seconds from covey order run to its result, against a request and its response by paho",
-        "fanout": "seconds until 1,000 members have done one order and said so, against paho that asks as many",
+        "orders": "seconds from covey order run to its result, against request and response with paho",
+        "fanout": "seconds until 1,000 members have executed and reported one order, against paho",
         "page": "the fleet's page with 10,000 and 100,000 devices in Chromium: first paint, live, bytes, memory",
     },
     "files": {
         "content": "MB/s of a file from one agent to another through a broker, against paho with the same bytes",
-        "mailbox": "envelopes/s that a mailbox keeps, against a bare table; its memory and a PULL at a million",
-        "content_nearby": "MB/s of a file from a peer of one network, against curl; memory; what a patch saves",
-        "content_sites": "30 MB to 20 agents at two sites: what each site's uplink carries, against curl by each",
-        "content_beside": "a reading's way to the vault beside files through the broker, p99, against alone",
+        "mailbox": "envelopes/s that a mailbox stores, against a bare table; memory and a PULL at a million",
+        "content_nearby": "MB/s of a file from a LAN peer, against curl; memory; savings of a patch",
+        "content_sites": "30 MB to 20 agents at two sites: bytes on each uplink, against curl on each agent",
+        "content_beside": "p99 of readings to the vault during file transfers through the broker, against none",
     },
     "boards": {
-        "board": "readings/s and bytes on a serial line, against JSON; what an envelope costs a board",
+        "board": "readings/s and bytes on a serial line, against JSON; cost of an envelope on a board",
         "serial": "bytes/s of 200-byte messages on a serial line, against the bare line; a million frames with faults",
         "crypto_instructions": "Cortex-M0 instructions and heap of the boards' cryptography, with viper and without",
     },
     "agent": {
         "footprint": "start, import time and memory of the agent, against paho alone",
-        "size": "installed size, start to READY, idle memory and CPU, with nothing and with 1,000,000 messages queued",
+        "size": "installed size, start to READY, idle memory and CPU, with 0 and 1,000,000 queued messages",
     },
 }
 """Folders of this package, and what their benchmarks measure."""
@@ -75,8 +75,8 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", choices=[*BENCHES, []], metavar="NAME", help="default: all")
-    parser.add_argument("--short", action="store_true", help="size, footprint: only what takes seconds")
-    parser.add_argument("--smoke", action="store_true", help="show that they run: small sizes, no figures to quote")
+    parser.add_argument("--short", action="store_true", help="size, footprint: only the parts that take seconds")
+    parser.add_argument("--smoke", action="store_true", help="check that they run: small sizes, no meaningful figures")
     options = parser.parse_args()
     worst = 0
     for name in options.names or BENCHES:

@@ -1,6 +1,6 @@
 """`./dev deb`: build covey_VERSION_all.deb from the tree. Needs dpkg-deb, no root. ADR 13 says why.
 
-What goes where: the program into the private folder /usr/lib/covey, beside the packages that Debian lacks or has too
+What goes where: the program into the private folder /usr/lib/covey, with the packages that Debian lacks or has too
 old; the client of the local API among the machine's Python modules; the rest where Debian looks for it.
 What is drawn from the program (manual, completions) is drawn now.
 """

@@ -101,7 +101,7 @@ def build_python(output: Path) -> None:
 
 
 def _repack(archive: Path) -> None:
-    """Write a source archive anew with the tree's time and no owner: setuptools writes those of the moment."""
+    """Rewrite a source archive with the tree's time and no owner: setuptools writes the current ones."""
     written = BytesIO()
     with tarfile.open(archive) as old, tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as new:
         for entry in sorted(old.getmembers(), key=lambda each: each.name):

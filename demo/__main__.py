@@ -19,7 +19,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--agents", type=int, default=3, metavar="N", help="agents, 1 to 20 (default 3)")
     parser.add_argument("--seconds", type=float, metavar="S", help="how long they sample (default 45, with --light 10)")
     parser.add_argument(
-        "--chaos", action="store_true", help="SIGKILL broker, an agent, the collector and Spark on the way"
+        "--chaos", action="store_true", help="kill broker, an agent, the collector and Spark with SIGKILL meanwhile"
     )
     parser.add_argument("--board", action="store_true", help="a microcontroller (emulated) joins, behind agent-1")
     parser.add_argument("--seed", type=int, default=1, help="seed of the chaos (default 1)")

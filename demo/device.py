@@ -18,7 +18,7 @@ from covey.errors import TransientError
 
 COVEY = (sys.executable, "-m", "covey.cli.main")
 _HANGS_S = 600.0
-"""Seconds after which a process hangs; beside others' work any takes long."""
+"""Seconds after which a process hangs; on a busy machine every process is slow."""
 
 
 class Process(Protocol):
@@ -53,7 +53,7 @@ class Ledger:
 
 
 class Device:
-    """One state folder, the commands that work on it, and the agent that runs on it now; its log lies beside it."""
+    """One state folder, the commands that work on it, and its running agent; the agent's log is next to the folder."""
 
     program: ClassVar[Sequence[str]] = COVEY
     """What an agent is started with."""

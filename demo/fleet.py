@@ -32,7 +32,7 @@ class TappedDevice(Device):
 
 
 class Member(Protocol):
-    """Whatever measures."""
+    """A device that measures."""
 
     name: str
     author: str
@@ -47,10 +47,10 @@ class Member(Protocol):
 
 
 class Fleet:
-    """The way of a reading as far as the vault, on one machine. `others` are members that hang on an agent: a board."""
+    """Everything between a sensor and the vault, on one machine. `others` are members behind an agent: a board."""
 
     def __init__(self, folder: Path, agents: int, vault: str | None = None) -> None:
-        """`vault` is a folder or a URL of an object store, and without it a folder beside the others."""
+        """`vault` is a folder or a URL of an object store, or None for a folder next to the others."""
         self.folder = folder
         self.broker = Broker(folder / "broker")
         self.broker.start()
@@ -71,7 +71,7 @@ class Fleet:
         return [self.collector, *self.agents]
 
     def set_up(self, batch_seconds: float, interval_seconds: float) -> None:
-        """Make every device, and pair the agents with the collector's group by invites; they obey whoever has that."""
+        """Make every device; pair the agents with the collector by invites and let them obey its operator."""
         for device in self.devices:
             device.set_up(self.broker, f"mqtt://127.0.0.1:{self.tap.port_for(device.name)}")
         operator = self.collector.json("key", "show")["signing_key"]

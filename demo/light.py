@@ -88,5 +88,5 @@ def _conclude(fleet: Fleet, tables: Path, screen: Screen) -> int:
     if wrong or not sum(row[1] for row in rows):
         print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1
-    print("\nEvery reading is in the table exactly once. The same by Spark, and orders besides: ./dev demo")
+    print("\nEvery reading is in the table exactly once. With Spark and orders: ./dev demo")
     return 0

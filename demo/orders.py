@@ -59,14 +59,14 @@ def carry_orders(fleet: Fleet, say: Callable[[str], None]) -> OrdersByStick:
     _wait(lambda: _obeys(operator, device), f"{device.name} does not say that it obeys")
     fleet.broker.kill()
     whom = ("--for", f"label:{device.name}")
-    say(f"SIGKILL: broker; the operator sets {' '.join(_SETTING)} and orders {ACTION} for {device.name} all the same")
+    say(f"SIGKILL: broker; the operator sets {' '.join(_SETTING)} and orders {ACTION} for {device.name} anyway")
     setting = operator.json("setting", "set", *_SETTING, *whom)["id"]
     command = operator.json("order", "run", ACTION, *whom)["id"]
     operator.ok("history", "export", str(stick))
     device.ok("history", "import", str(stick))
     _wait(lambda: _has_obeyed(device, setting, command), f"{device.name} did not obey")
     orders = OrdersByStick(operator.author, time.time_ns() // 1000)
-    say(f"a stick was carried to {device.name}, which has done both; the broker starts again")
+    say(f"a USB stick brought both to {device.name}, which executed them; the broker starts again")
     fleet.broker.start()
     return orders
 
@@ -94,5 +94,5 @@ def _wait(condition: Callable[[], bool], otherwise: str) -> None:
     end = time.monotonic() + _PATIENCE_SECONDS
     while not condition():
         if time.monotonic() > end:
-            raise TransientError(otherwise, hint="the logs are beside the devices")
+            raise TransientError(otherwise, hint="the logs are next to the devices' folders")
         time.sleep(_LOOK_SECONDS)

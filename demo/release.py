@@ -35,7 +35,7 @@ trial_seconds = 60
 
 
 def let_install(device: Device) -> None:
-    """Have a device's owner let operators install a model, and have one there."""
+    """Let a device's owner allow operators to install a model, and install a first one."""
     StateFolder.at(device.state).configuration.change({"operations.commands": (ACTION, _INSTALLER)})
     _model(device).write_text(_GOOD)
     check = device.state / "model-works"
@@ -48,7 +48,7 @@ def let_install(device: Device) -> None:
 
 
 def release_and_go_back(fleet: Fleet, say: Callable[[str], None]) -> None:
-    """Release a file that is no good.
+    """Release a broken file.
 
     Raises:
         TransientError: it came to more than one agent, or stayed.
@@ -67,9 +67,9 @@ def release_and_go_back(fleet: Fleet, say: Callable[[str], None]) -> None:
         raise TransientError("the agent did not try the model", hint=outcome["why"])
     say(f"  {outcome['name']} {outcome['label']}: {outcome['why']}")
     if any(_model(device).read_text() != _GOOD for device in fleet.agents):
-        raise TransientError("an agent is not on the model of before", hint="the logs are beside the devices")
+        raise TransientError("an agent is not on the model of before", hint="the logs are next to the devices' folders")
     others = releases[-1]["others"]
-    say(f"  the release has stopped by itself: {count(others, 'other')} never saw it, and all run the model of before")
+    say(f"  the release stopped by itself: {count(others, 'other')} never received it, and all run the earlier model")
 
 
 def _model(device: Device) -> Path:

@@ -156,5 +156,5 @@ def _conclude(fleet: Fleet, found: Audit, tables: Path, orders: OrdersByStick, s
     if not orders.are_obeyed(tables):
         print(f"error: an order, or its result, is in no table\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1
-    print("\nEvery reading is in the table exactly once, and so is what was ordered, with what became of it.")
+    print("\nEvery reading is in the table exactly once, and so is every order with its result.")
     return 0

@@ -50,7 +50,7 @@ url = "http://127.0.0.1:9/"
 
 
 def main(*, short: bool = False) -> None:
-    """Print the figures, each beside its peer; in short, only the start and the idle agent."""
+    """Print each figure next to its peer; with `short`, only the start and the idle agent."""
     start = [_seconds([sys.executable, "-m", "covey.cli.main", "--help"]) for _ in range(7)]
     bare = [_seconds([sys.executable, "-c", "pass"]) for _ in range(7)]
     print(f"covey --help, ms (bare interpreter {1000 * median(bare):.0f})              {1000 * median(start):>8.0f}")
@@ -114,7 +114,7 @@ def _print_page_and_doors_out(fleet: Fleet) -> None:
     finally:
         hub.end()
     print(f"idle collector                                       {alone_rss:>8.1f} / {alone_pss:.1f}")
-    print(f"  with page and doors beside it                      {rss:>8.1f} / {pss:.1f}")
+    print(f"  with page and doors as further processes           {rss:>8.1f} / {pss:.1f}")
     for name, (own_rss, own_pss) in found.items():
         print(f"  the process of the {name:<31} {own_rss:>8.1f} / {own_pss:.1f}")
 

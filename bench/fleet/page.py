@@ -74,7 +74,7 @@ def _measure(fleet: CollectedFleet, program: str, count: int) -> None:
             print(f"  the page's process, MiB PSS                          {_pss_mib(process.pid):>8.1f}")
             print(f"  the highest that it had, MiB RSS                     {_highest_mib(process.pid):>8.1f}")
             more = _pss_mib(agent.pid) - alone
-            print(f"  the agent beside it, MiB PSS, more than alone        {more:>8.1f}", flush=True)
+            print(f"  growth of the agent meanwhile, MiB PSS               {more:>8.1f}", flush=True)
             browser.close()
     finally:
         agent.terminate()

@@ -1,1 +1,1 @@
-"""Groups: manifests, histories, and what a node made anew costs."""
+"""Groups: manifests, histories, and the cost of rebuilding a node."""

@@ -1,4 +1,4 @@
-"""What the one rollback rule costs (ADR 4): a node made anew from its store, after a commit that failed.
+"""Cost of the rollback rule (ADR 4): rebuilding a node from its store after a failed commit.
 
 With a group of so many members and so many messages queued for one of them. The peer is an empty state's node. What is
 in flight is taken along, as the runtime does.
@@ -45,7 +45,7 @@ def main() -> None:
         both = _seconds(issuer, store)
         empty.close()
         store.close()
-    print(f"a node made anew, ms: an empty state {1000 * alone:>36.2f}")
+    print(f"rebuild a node, ms: an empty state  {1000 * alone:>36.2f}")
     print(f"  a group of {_MEMBERS:,} members {1000 * members:>42.2f}")
     print(f"  the same, and {_QUEUED:,} messages queued {1000 * both:>32.2f}")
 

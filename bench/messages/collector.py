@@ -80,7 +80,7 @@ class Load:
 
 
 class _Used:
-    """CPU and memory of a process that may begin anew, looked at from time to time."""
+    """CPU and memory of a process that may restart, sampled from time to time."""
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
@@ -169,7 +169,7 @@ class _Site:
             await_ready(process)
 
     def run(self, used: _Used, broker_used: _Used) -> tuple[list[Outcome], list[float]]:
-        """Let the speakers speak; return what came of it, and when something was killed."""
+        """Let the speakers send; return the results, and the times of kills."""
         kills: list[float] = []
         used.begin(self.collector.pid)
         broker_used.begin(self.broker.pid or 0)

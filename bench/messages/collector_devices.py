@@ -58,7 +58,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it. The times lie in `file`: pairs of doubles, made and acknowledged, in seconds of the clock.
+    """The results. The times lie in `file`: pairs of doubles, made and acknowledged, in seconds of the clock.
 
     `warmed`: what was said before all that, and is in the vault, too. `drained_s`: until all devices' backlog was
     acknowledged, of which `file` says nothing.

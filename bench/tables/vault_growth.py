@@ -247,9 +247,7 @@ def print_boards() -> None:
         size = sum(file.stat().st_size for file in gaps.numbers_in(tables).parent.iterdir())
     print(f"boards   {BOARDS:,} with {BOOTS} incarnations each: {size / 1e6:.1f} MB, {size / BOARDS:.0f} bytes each")
     print(f"boards   100 messages {few:.2f} s of CPU; {BOARDS:,} that begin once more {all_begin:.2f} s", flush=True)
-    print(
-        f"boards   100 repeats of incarnations that are remembered no more: found in {sought:.2f} s of CPU", flush=True
-    )
+    print(f"boards   100 repeats of forgotten incarnations: found in {sought:.2f} s of CPU", flush=True)
 
 
 def print_gaps() -> None:

@@ -110,7 +110,7 @@ inline hear(who, where, what) {
     other = 0
 }
 
-/* Faults have ended: everything goes on until nothing changes. */
+/* Faults have ended: run until nothing changes. */
 inline drain() {
     for (round : 1 .. 6) {
         for (s : 0 .. SENDERS - 1) {
