@@ -15,7 +15,7 @@ pytestmark = pytest.mark.broker
 
 _PLACE = """
 summary = "put a model where the program looks for it"
-argv = ["covey", "get", "{{file}}", "--group={{group}}", "--force", "-o", "{target}", "--wait=1m"]
+argv = ["covey", "file", "get", "{{file}}", "--group={{group}}", "--force", "-o", "{target}", "--wait=1m"]
 idempotent = true
 memory_mib = 512
 [arguments.file]

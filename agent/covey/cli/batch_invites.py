@@ -31,21 +31,21 @@ def batch_options(parser: Parser) -> None:
         "--batch",
         type=int,
         metavar="COUNT",
-        help="write so many files, one for each device that then joins with nobody beside it: 'covey join FILE' there",
+        help="write this many invite files, one per device, for 'covey join FILE'",
     )
-    parser.add_argument("--output", "-o", metavar="DIR", help="with --batch or --labels: the folder of the files")
+    parser.add_argument("--output", "-o", metavar="DIR", help="with --batch or --labels: folder for the files")
     parser.add_argument(
         "--label-prefix",
         metavar="TEXT",
-        help=f"with --batch: what the devices' labels begin with, before a number (default: {_PREFIX})",
+        help=f"with --batch: labels are this text and a number (default: {_PREFIX})",
     )
     parser.add_argument(
-        "--labels", metavar="FILE", help="instead of --batch: a label a line, and a file for each; - reads stdin"
+        "--labels", metavar="FILE", help="file with one label per line: write an invite file for each; - is stdin"
     )
     parser.add_argument(
         "--valid",
         metavar="TIME",
-        help=f"how long the files are good, at most {ADMISSION_US // _DAY_US}d (default: {_VALID})",
+        help=f"how long the files are valid, at most {ADMISSION_US // _DAY_US}d (default: {_VALID})",
     )
     parser.add_argument(
         "--command",
@@ -53,9 +53,9 @@ def batch_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="ACTION",
-        help="with --batch or --labels: an action that the operators may have the devices do (operations.commands)",
+        help="with --batch or --labels: allow operators to run this action",
     )
-    parser.add_argument("--list", action="store_true", help="list the invites in files, and who has joined by them")
+    parser.add_argument("--list", action="store_true", help="list invite files and the devices that joined with them")
 
 
 @dataclass(frozen=True, slots=True)

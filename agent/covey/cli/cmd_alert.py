@@ -20,10 +20,10 @@ from covey.errors import StorageError
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="list")
-    listing = actions.add("list", _list, "list what is wrong, and what waits for whom is told", also=["ls"])
+    listing = actions.add("list", _list, "list present alerts and undelivered notifications", also=["ls"])
     trial = actions.add("test", _test, "send a test message to each target")
-    watch = actions.add("watch", _watch, "watch the fleet, and tell each target what is wrong with it")
-    seconds_option(watch, "--interval", "time between two looks (default: 30)", 30.0)
+    watch = actions.add("watch", _watch, "watch the fleet and send alerts (Ctrl-C to stop)")
+    seconds_option(watch, "--interval", "time between checks (default: 30)", 30.0)
     json_option(listing)
     json_option(trial)
 

@@ -21,40 +21,40 @@ def add_arguments(parser: Parser) -> None:
     init = actions.add(
         "init",
         _init,
-        "make what credentials come from: a shared account for joiners, or a fleet CA",
+        "set up credentials: an account for joining devices, or a fleet CA",
         examples=("covey broker init --password-file /etc/mosquitto/passwords", "covey broker init --ca /srv/covey/ca"),
     )
-    renew = actions.add("renew", _renew, "give the account that joiners share another password; invites carry it")
-    enrol = actions.add("enrol", _enrol, "make a device's credential, and print it once")
-    remove = actions.add("remove", _remove, "shut a device out")
-    check = actions.add("check", _check, "prove on a live broker that it keeps its promises", examples=_CHECK_EXAMPLES)
+    renew = actions.add("renew", _renew, "change the shared password for joining devices")
+    enrol = actions.add("enrol", _enrol, "create a device's credential, and print it once")
+    remove = actions.add("remove", _remove, "remove a device's credential")
+    check = actions.add(
+        "check", _check, "test a running broker: accounts, rules, delivery, limits", examples=_CHECK_EXAMPLES
+    )
     for action in (enrol, remove):
-        action.add_argument("device", metavar="HEX", help="a device's broker user name, or its signing key")
+        action.add_argument("device", metavar="HEX", help="broker username or signing key of the device")
     for action in (init, renew, enrol, remove):
         action.add_argument("--password-file", metavar="FILE", help="mosquitto's password file")
         action.add_argument(
-            "--pid-file", metavar="FILE", help="mosquitto's pid file: it is told of a changed password file"
+            "--pid-file", metavar="FILE", help="mosquitto's pid file, to reload a changed password file"
         )
         action.add_argument("--ca", metavar="DIR", help="folder of a fleet CA, instead of a password file")
     for action in (init, check):
         action.add_argument(
             "--shared-password-file",
             metavar="FILE",
-            help="file with the password of the account enrol (default: one that is drawn); - is stdin",
+            help="file with the password for joining; - is stdin (default: random)",
         )
-    enrol.add_argument("--output", metavar="FILE", help="write the credential to a file of mode 0600")
+    enrol.add_argument("--output", metavar="FILE", help="write the credential to this file (mode 0600)")
     check.add_argument(
         "--identity",
         metavar="FILE",
         action="append",
         default=[],
-        help="what 'covey broker enrol --json --output FILE' wrote for an identity made for this; twice",
+        help="output of 'covey broker enrol --json' for a test device; give two",
     )
-    check.add_argument("--url", help="the broker: mqtt://HOST[:PORT], or mqtts:// for TLS (default: relay.url)")
-    check.add_argument(
-        "--ca-file", metavar="FILE", help="PEM file of the authority that signed the broker's certificate"
-    )
-    listens = "how long to listen for what a broker tells by itself (default: 11)"
+    check.add_argument("--url", help="broker: mqtts://HOST[:PORT], or mqtt:// (default: relay.url)")
+    check.add_argument("--ca-file", metavar="FILE", help="PEM file of the CA that signed the broker's certificate")
+    listens = "time to listen for broker status messages (default: 11)"
     seconds_option(check, "--listen", listens, 11.0)
     for action in parser.actions.values():
         json_option(action)

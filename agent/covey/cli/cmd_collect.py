@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
-    parser.add_argument(
-        "--new-group", action="store_true", help="make a group with this device as its collector, if it is in none"
-    )
-    parser.add_argument("--no-sensors", action="store_true", help="do not sample this machine")
+    parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
+    parser.add_argument("--new-group", action="store_true", help="create a group, if this device is in none")
+    parser.add_argument("--no-sensors", action="store_true", help="do not read this machine's sensors")
 
 
 def run(options: argparse.Namespace) -> int:

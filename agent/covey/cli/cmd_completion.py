@@ -11,7 +11,7 @@ from covey.errors import UsageError
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("shell", nargs="?", metavar="SHELL", choices=["bash", "fish", "zsh"], help="bash, fish or zsh")
-    parser.add_argument("--words", metavar="KIND", help="print what this device's state has of a kind, as scripts ask")
+    parser.add_argument("--words", metavar="KIND", help="print completion words of this kind (for the scripts)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,17 +24,15 @@ def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions()
     get = actions.add("get", _get, "print one setting's value")
-    get.add_argument("setting", metavar="SETTING", help="a setting, e.g. relay.url")
+    get.add_argument("setting", metavar="SETTING", help="setting, e.g. relay.url")
     set_ = actions.add("set", _set, "change a setting", examples=("covey config set telemetry.batch_seconds 10",))
-    set_.add_argument("setting", metavar="SETTING", help="a setting, e.g. relay.url")
-    set_.add_argument("value", metavar="VALUE", help="the new value, without TOML's quotes")
-    unset = actions.add("unset", _unset, "give a setting its default again")
-    unset.add_argument("setting", metavar="SETTING", help="a setting, e.g. relay.url")
-    listing = actions.add("list", _list, "show all settings, what they mean, and where they are set", also=["ls"])
-    listing.add_argument(
-        "beginning", nargs="?", default="", metavar="SETTING", help="the beginning of a setting's name"
-    )
-    check = actions.add("check", _check, "look for mistakes in the configuration")
+    set_.add_argument("setting", metavar="SETTING", help="setting, e.g. relay.url")
+    set_.add_argument("value", metavar="VALUE", help="new value, without TOML quotes")
+    unset = actions.add("unset", _unset, "reset a setting to its default")
+    unset.add_argument("setting", metavar="SETTING", help="setting, e.g. relay.url")
+    listing = actions.add("list", _list, "list all settings with meaning and origin", also=["ls"])
+    listing.add_argument("beginning", nargs="?", default="", metavar="SETTING", help="start of a setting's name")
+    check = actions.add("check", _check, "find mistakes in the configuration")
     for action in (get, listing, check):
         json_option(action)
 

@@ -19,17 +19,15 @@ _LONGEST_US = 3_650 * 86_400_000_000
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:8765", help="where to serve it (default: 127.0.0.1:8765)"
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:8765", help="address to listen on (default: 127.0.0.1:8765)"
     )
-    parser.add_argument("--certificate", metavar="FILE", help="serve it by TLS with this certificate (PEM)")
+    parser.add_argument("--certificate", metavar="FILE", help="certificate for TLS (PEM)")
+    parser.add_argument("--key", metavar="FILE", help="private key of the certificate, if in another file")
     parser.add_argument(
-        "--key", metavar="FILE", help="the certificate's private key, where it lies in a file of its own"
+        "--password-file", metavar="FILE", help="file with the password for visitors (mode 0600); needs TLS"
     )
-    parser.add_argument(
-        "--password-file", metavar="FILE", help="let in who knows the password in this file, mode 0600; needs TLS"
-    )
-    parser.add_argument("--since", metavar="TIME", default="1d", help="look so far back in the vault (default: 1d)")
-    parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
+    parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
+    parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
     interval_option(parser, 0.5)
 
 

@@ -18,12 +18,12 @@ from covey.core.ids import labelled_name, printable
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="list")
-    listing = actions.add("list", _list, "list the doors that the configuration names", also=["ls"])
-    status = actions.add("status", _status, "say how each door is: what it has sent, what it has passed over, and why")
+    listing = actions.add("list", _list, "list configured doors", also=["ls"])
+    status = actions.add("status", _status, "show what each door sent and skipped, and why")
     trial = actions.add("test", _test, "send a test reading to each door, or to one", examples=("covey door test",))
-    trial.add_argument("name", nargs="?", metavar="NAME", help="the door, by its name")
-    kinds = actions.add("kinds", _kinds, "list the kinds of doors, and what an entry of each may say")
-    actions.add("run", _run, "send on what lands, until it is ended")
+    trial.add_argument("name", nargs="?", metavar="NAME", help="name of the door")
+    kinds = actions.add("kinds", _kinds, "list the kinds of doors and their settings")
+    actions.add("run", _run, "forward stored readings (Ctrl-C to stop)")
     for action in (listing, status, trial, kinds):
         json_option(action)
 

@@ -62,7 +62,7 @@ def add_arguments(parser: Parser) -> None:
     import_ = actions.add("import", on_device(_import), "read a copy that 'covey file export' wrote")
     verify = actions.add("verify", on_device(_verify), "check this device's copies, and fetch damaged ones again")
     for action in (show, get, fetch, pin, unpin, delete, export):
-        action.add_argument("ref", metavar="REF", help="name of the file, or first digits of its id or hash")
+        action.add_argument("ref", metavar="REF", help="name of the file, or start of its id or hash")
     get.add_argument("-o", "--output", metavar="PATH", help="file or folder to write (default: its name, here)")
     get.add_argument("--force", action="store_true", help="overwrite an existing file")
     for action in (get, fetch):
@@ -86,7 +86,7 @@ def _put_options(put: Parser) -> None:
         "--pin",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="keep the local copy until you delete it; otherwise newer files may evict it",
+        help="keep the local copy until you delete it; otherwise it may be evicted",
     )
     selector_option(put, default=None)
     put.add_argument("--secret", action="store_true", help="encrypt it for the devices that --for selects now")
@@ -94,7 +94,7 @@ def _put_options(put: Parser) -> None:
         "--action",
         dest="run",
         metavar="ACTION",
-        help=f"action that these devices run with `group` and `file` (default: {FETCH_ACTION})",
+        help=f"action to run with the file (default: {FETCH_ACTION})",
     )
     wait_options(put)
 

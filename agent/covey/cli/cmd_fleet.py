@@ -74,19 +74,19 @@ _GROUPS = 12
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument(
-        "device", nargs="?", metavar="DEVICE", help="show one device with its last values: key or label"
+        "device", nargs="?", metavar="DEVICE", help="show one device with its last values: label, or start of key"
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help=f"list all devices, not the first {_DEVICES} alone")
+    which.add_argument("--all", action="store_true", help=f"list all devices, not only the first {_DEVICES}")
     which.add_argument(
         "--only",
         choices=KINDS,
         metavar="KIND",
-        help=f"list all devices that are of a kind, and no others: {', '.join(KINDS)}",
+        help=f"list only devices: {', '.join(KINDS)}",
     )
-    parser.add_argument("--since", metavar="TIME", default="1d", help="look so far back in the vault (default: 1d)")
-    parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
-    parser.add_argument("--watch", action="store_true", help="draw it anew all the time; q ends it")
+    parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
+    parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
+    parser.add_argument("--watch", action="store_true", help="keep updating the screen (q to stop)")
     interval_option(parser)
     json_option(parser)
 

@@ -39,12 +39,12 @@ _BRAILLE = 0x2800
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("device", metavar="DEVICE", help="the device: its label, or the beginning of its key")
-    parser.add_argument("series", metavar="SERIES", help="the series, such as air:temperature")
+    parser.add_argument("device", metavar="DEVICE", help="device: label, or start of key")
+    parser.add_argument("series", metavar="SERIES", help="series, e.g. air:temperature")
     parser.add_argument(
         "--since", metavar="TIME", default="1d", help="how far to look back: 7d, 12h, 30m (default: 1d)"
     )
-    parser.add_argument("--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)")
+    parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
     json_option(parser)
 
 

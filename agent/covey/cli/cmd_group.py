@@ -77,8 +77,8 @@ def add_arguments(parser: Parser) -> None:
     destroy = actions.add("destroy", _destroy, "delete a group on all its devices, with keys and messages")
     for action, what in (
         (remove, _MEMBER),
-        (ban, "member, other device or invite: label, fingerprint, first letters of key, or invite URI or id"),
-        (unban, "first letters of its key, or of an invite's id"),
+        (ban, "device or invite: label, fingerprint, start of key; invite URI or id"),
+        (unban, "start of its key, or of an invite's id"),
         (admin, _MEMBER),
         (operator, _MEMBER),
         (former, f"operator: {_LABEL_OR_KEY}"),
@@ -92,7 +92,7 @@ def add_arguments(parser: Parser) -> None:
         json_option(action)
 
 
-_LABEL_OR_KEY = "label, or first letters of key"
+_LABEL_OR_KEY = "label, or start of key"
 _MEMBER = f"member: {_LABEL_OR_KEY}"
 _CREATE = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
 _ADD = ("covey group add covey-sign-... covey-noise-... --label greenhouse",)

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions()
-    file = actions.add("file", _file, "put a file where a program looks for it, and take it back where it is no good")
-    file.add_argument("--to", required=True, metavar="PATH", help="the whole path where it is to be")
-    file.add_argument("--hook", default="", metavar="PROGRAM", help="runs after each change; the path is its argument")
+    file = actions.add("file", _file, "install a file; roll back if its check fails")
+    file.add_argument("--to", required=True, metavar="PATH", help="absolute path of the installed file")
+    file.add_argument("--hook", default="", metavar="PROGRAM", help="program to run after each change; gets the path")
     file.add_argument(
         "--check",
         default="",
         metavar="PROGRAM",
-        help="says whether all is well: exit code 0 yes, 75 not yet, else no; the path is its argument",
+        help="health check, gets the path: exit code 0 good, 75 not yet, else bad",
     )
-    covey = actions.add("covey", _covey, "update Covey itself, in one of two slots, and go back where it is no good")
-    covey.add_argument("--slots", required=True, metavar="FOLDER", help="the folder with the slots and the link")
-    board = actions.add("board", _board, "update the boards behind this device, and go back where it is no good")
-    board.add_argument("--of", required=True, metavar="FOLDER", help="the state folder of this device's agent")
+    covey = actions.add("covey", _covey, "update Covey in one of two slots; roll back if it fails")
+    covey.add_argument("--slots", required=True, metavar="FOLDER", help="folder with the slots and the link")
+    board = actions.add("board", _board, "update boards of this device; roll back if they fail")
+    board.add_argument("--of", required=True, metavar="FOLDER", help="state folder of the agent")
     for each in (file, covey, board):
-        each.add_argument("word", choices=WORDS, metavar="WORD", help=f"one of {', '.join(WORDS)}; stdin is the file")
+        each.add_argument("word", choices=WORDS, metavar="WORD", help=f"{', '.join(WORDS)}; stdin is the file")
 
 
 def _file(options: argparse.Namespace) -> int:

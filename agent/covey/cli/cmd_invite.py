@@ -28,30 +28,33 @@ def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     group_option(parser)
     parser.add_argument(
-        "--capability", action="append", default=[], metavar="NAME", help="what it does in the group, e.g. collector"
+        "--capability",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="role of the device in the group, e.g. collector",
     )
     parser.add_argument(
-        "--to", metavar="DEVICE", help="invite a member of another group of ours; a person there answers"
+        "--to", metavar="DEVICE", help="invite a member of another group you share; its user must accept"
     )
     parser.add_argument(
         "--operator",
         action="append",
         metavar="NAME",
-        help="a member, or a key, that the new device is to obey if its person agrees; none: nobody "
-        "(default: those whom this device obeys)",
+        help="operator of the new device: member, key or none (default: as here)",
     )
-    parser.add_argument("--yes", action="store_true", help="accept whoever knows the code, without asking")
-    parser.add_argument("--no-wait", action="store_true", help="do not wait for the joiner; an agent must be running")
-    parser.add_argument("--no-qr", action="store_true", help="show no QR code")
+    parser.add_argument("--yes", action="store_true", help="admit the device that knows the code without asking")
+    parser.add_argument("--no-wait", action="store_true", help="do not wait for the device; an agent must be running")
+    parser.add_argument("--no-qr", action="store_true", help="do not show a QR code")
     parser.add_argument(
         "--cancel",
         nargs="?",
         const=EVERY,
         metavar="LABEL",
-        help="end every invite that is open; with a label or an id: the file's alone",
+        help="cancel all open invites, or the invite file with this label or id",
     )
     batch_options(parser)
-    json_option(parser, "print JSON, one document a line")
+    json_option(parser, "print JSON, one document per line")
 
 
 def run(options: argparse.Namespace) -> int:

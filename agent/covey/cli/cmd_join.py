@@ -38,28 +38,26 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "code",
         metavar="CODE",
-        help="what 'covey invite' or 'covey group uri' shows, as CODE@HOST, or a file of 'covey invite --batch'; "
-        "- reads it from stdin, out of the process list",
+        help="code or URI of an invite, or an invite file; - reads stdin",
     )
-    parser.add_argument("--relay", metavar="URL", help="with a code, where both devices meet: mqtts://HOST[:PORT]")
+    parser.add_argument("--relay", metavar="URL", help="with a code: relay to use: mqtts://HOST[:PORT]")
     parser.add_argument(
-        "--ca-file", "--ca", metavar="FILE", help="PEM file of the authority that signed the relay's certificate"
+        "--ca-file", "--ca", metavar="FILE", help="PEM file of the CA that signed the relay's certificate"
     )
     parser.add_argument(
-        "--enrolment-password-file", metavar="FILE", help="file with the relay's shared enrolment password, if changed"
+        "--enrolment-password-file", metavar="FILE", help="file with the relay's shared password, if it was changed"
     )
     seconds_option(
         parser,
         "--timeout",
-        "how long to wait for the group, once the other device was met (default: 600; with a file: in all, while it is "
-        "good)",
+        "time to wait for the group (default: 600; a file: while it is valid)",
     )
-    parser.add_argument("--label", default="", help="a name for people, where this machine is no device yet")
-    parser.add_argument("--run", action="store_true", help="go on as the agent, as 'covey run' does")
+    parser.add_argument("--label", default="", help="name for people, if this machine is not a device yet")
+    parser.add_argument("--run", action="store_true", help="then run the agent, like 'covey run'")
     obedience = parser.add_mutually_exclusive_group()
-    obedience.add_argument("--obey", action="store_true", help="obey the operators that the invite names, unasked")
-    obedience.add_argument("--obey-nobody", action="store_true", help="obey nobody, whatever the invite says")
-    json_option(parser, "print JSON, one document a line")
+    obedience.add_argument("--obey", action="store_true", help="obey the operators in the invite without asking")
+    obedience.add_argument("--obey-nobody", action="store_true", help="do not obey the operators in the invite")
+    json_option(parser, "print JSON, one document per line")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,14 +18,14 @@ def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions()
     for name, summary in (
-        ("show", "show public keys, this device's or a member's"),
-        ("fingerprint", "print the fingerprint that people compare"),
-        ("rotate", "give this device a new noise key, and tell its groups"),
+        ("show", "show the public keys of this device or a member"),
+        ("fingerprint", "print the fingerprint of this device or a member"),
+        ("rotate", "renew this device's noise key and announce it to its groups"),
     ):
         action = actions.add(name, run, summary)
         if name != "rotate":
             action.add_argument(
-                "device", nargs="?", metavar="DEVICE", help="a member instead: beginning of its key, or its label"
+                "device", nargs="?", metavar="DEVICE", help="member: label, or start of key (default: this device)"
             )
             group_option(action)
         json_option(action)

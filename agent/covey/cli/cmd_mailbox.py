@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="status")
-    run = actions.add("run", _run, "run the agent as a mailbox, whatever mailbox.serve says")
-    run.add_argument("--no-sensors", action="store_true", help="do not sample this machine")
-    status = actions.add("status", on_device(_status), "what this mailbox keeps, and for whom")
+    run = actions.add("run", _run, "run the agent as a mailbox (overrides mailbox.serve)")
+    run.add_argument("--no-sensors", action="store_true", help="do not read this machine's sensors")
+    status = actions.add("status", on_device(_status), "show the envelopes that this mailbox stores, by device")
     delete = actions.add("delete", on_device(_delete), "delete stored envelopes; senders still hold their copies")
-    delete.add_argument("device", nargs="?", metavar="DEVICE", help="for whom (default: all)")
+    delete.add_argument("device", nargs="?", metavar="DEVICE", help="only for this device (default: all)")
     delete.add_argument("--yes", action="store_true", help="do not ask")
-    over = actions.add("hand-over", _hand_over, "push what waits to mailboxes now: this device goes away")
+    over = actions.add("hand-over", _hand_over, "hand all waiting messages to mailboxes, e.g. before power-off")
     over.add_argument(
-        "device", nargs="?", metavar="DEVICE", help="for whom, by label or key (default: all for whom something waits)"
+        "device", nargs="?", metavar="DEVICE", help="only for this device: label, or start of key (default: all)"
     )
-    seconds_option(over, "--wait", f"how long to wait (default: {WAIT_S:.0f})", WAIT_S)
+    seconds_option(over, "--wait", f"time to wait (default: {WAIT_S:.0f})", WAIT_S)
     for action in (status, delete, over):
         json_option(action)
 

@@ -27,47 +27,43 @@ from covey.errors import LocalError, UsageError
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions()
-    json_option(actions.add("scan", on_device(_scan), "list the serial ports, and the boards behind them"))
+    json_option(actions.add("scan", on_device(_scan), "list serial ports and the boards connected to them"))
     flash = actions.add("flash", on_device(_flash), "write Covey's firmware to a board")
     enrol = actions.add(
         "enrol",
         on_device(_enrol),
-        "let a board into a group",
+        "add a board to a group",
         examples=("covey mcu enrol --label orchard", "covey mcu enrol /dev/ttyACM0 --fingerprint FINGERPRINT"),
     )
     group_option(enrol)
-    enrol.add_argument("--label", default="", help="a name for people")
-    enrol.add_argument("--fingerprint", help="the fingerprint that the board must have")
-    enrol.add_argument("--yes", action="store_true", help="believe the fingerprint")
-    monitor = actions.add("monitor", on_device(_monitor), "print what changes on a board, until Ctrl-C")
-    seconds_option(monitor, "--seconds", "end after so long")
+    enrol.add_argument("--label", default="", help="name for people")
+    enrol.add_argument("--fingerprint", help="expected fingerprint of the board")
+    enrol.add_argument("--yes", action="store_true", help="trust the fingerprint without asking")
+    monitor = actions.add("monitor", on_device(_monitor), "print a board's status changes (Ctrl-C to stop)")
+    seconds_option(monitor, "--seconds", "stop after this time")
     pack = actions.add(
         "pack",
         on_device(_pack),
-        "write the firmware into a file that this operator signs, for 'covey installer board'",
+        "pack and sign the firmware as a file for a release to boards",
         examples=("covey mcu pack board.image --architecture armv6m", "covey mcu pack board.image"),
     )
-    pack.add_argument("file", metavar="FILE", help="where the firmware goes")
+    pack.add_argument("file", metavar="FILE", help="file to write")
     pack.add_argument(
         "--architecture",
         default="",
         metavar="NAME",
-        help="compile for a processor, as armv6m (RP2040), armv7emsp (RP2350), xtensawin (ESP32) (default: sources)",
+        help="compile for this processor, e.g. armv6m for RP2040 (default: sources)",
     )
-    pack.add_argument(
-        "--heap", type=int, default=0, metavar="KIB", help="the heap that a board must have (default: any)"
-    )
+    pack.add_argument("--heap", type=int, default=0, metavar="KIB", help="minimum heap of the board (default: any)")
     json_option(pack)
-    sign = actions.add(
-        "sign", on_device(_sign), "sign a firmware that another operator has packed, where orders need several"
-    )
-    sign.add_argument("file", metavar="FILE", help="the firmware")
+    sign = actions.add("sign", on_device(_sign), "sign firmware that another operator packed")
+    sign.add_argument("file", metavar="FILE", help="file with the firmware")
     json_option(sign)
-    stats = actions.add("stats", on_device(_stats), "show what is known of the boards that have been seen")
+    stats = actions.add("stats", on_device(_stats), "show all boards that this machine has seen")
     reset = actions.add("reset", on_device(_reset), "restart a board")
-    reset.add_argument("--forget", action="store_true", help="the board forgets its group and collector, too")
+    reset.add_argument("--forget", action="store_true", help="also delete the board's group and collector")
     for action in (flash, enrol, monitor, stats, reset):
-        action.add_argument("port", nargs="?", metavar="PORT", help="the board's port, where several may be meant")
+        action.add_argument("port", nargs="?", metavar="PORT", help="port of the board (needed if there are several)")
         json_option(action)
 
 

@@ -48,7 +48,7 @@ def add_arguments(parser: Parser) -> None:
     )
     export = actions.add("export", _export, "write waiting messages into a folder, e.g. on a USB stick")
     export.add_argument("folder", metavar="DIR", help="folder to write into")
-    export.add_argument("--to", metavar="DEVICE", help="only for this recipient: first letters of its name or key")
+    export.add_argument("--to", metavar="DEVICE", help="only for this recipient: start of its name or key")
     import_ = actions.add("import", _import, "read messages that another device exported")
     import_.add_argument("files", nargs="+", metavar="FILE", help="files, or folders of files")
     quarantine = actions.add(
@@ -73,18 +73,16 @@ def _send_options(send: Parser) -> None:
     send.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to send (default: stdin)")
     send.add_argument("--text", help="send this text instead of a file")
     group_option(send)
+    send.add_argument("--to", metavar="MEMBER", help="send to one member or board: its label, or start of its key")
     send.add_argument(
-        "--to", metavar="MEMBER", help="send to one member or board: its label, or first letters of its key"
-    )
-    send.add_argument(
-        "--expires", metavar="TIME", help="delete it if it is not delivered in time; counts while the agent runs: 36h"
+        "--expires", metavar="TIME", help="delete it if undelivered after this running time of the agent: 36h"
     )
     send.add_argument("--ephemeral", action="store_true", help="send to online devices only; not stored, may be lost")
     key_option(send)
     send.add_argument(
         "--hand-over", action="store_true", help="wait until a mailbox holds all waiting messages; then power off"
     )
-    seconds_option(send, "--wait", f"wait until all have acknowledged, or mailboxes have it ({TIME_UP}: not in time)")
+    seconds_option(send, "--wait", f"wait until all have acknowledged; exit code {TIME_UP} if not in time")
     json_option(send)
 
 

@@ -12,9 +12,7 @@ from covey.cli.grammar import Parser
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument(
-        "--textfile", metavar="PATH", help="replace this file, for node_exporter's textfile collector; ends in .prom"
-    )
+    parser.add_argument("--textfile", metavar="PATH", help="write to this file for node_exporter; must end in .prom")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -39,11 +39,11 @@ def add_arguments(parser: Parser) -> None:
     actions.add("list", on_device(_list), "list the orders of operators, oldest first", also=["ls"])
     _run_options(actions.add("run", on_device(_run), "run an action on devices", examples=_RUN_EXAMPLES))
     show = actions.add("show", on_device(_show), "show an order and its result on each device")
-    show.add_argument("id", metavar="ORDER", help="first digits of the order's id")
+    show.add_argument("id", metavar="ORDER", help="start of the order's id")
     show.add_argument("--output", metavar="DEVICE", help="print what the program wrote on this device")
     wait_options(show)
     approve = actions.add("approve", on_device(_approve), "approve an order that needs several operators")
-    approve.add_argument("id", metavar="ORDER", help="first digits of the order's id")
+    approve.add_argument("id", metavar="ORDER", help="start of the order's id")
     actions.add("refused", on_device(_refused), "list senders whose orders this device refused")
     every_action(parser, group_option, json_option)
 
@@ -70,7 +70,7 @@ def _run_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="secret argument, readable only by the target devices; typed, or a line of stdin",
+        help="secret argument, readable only by the target devices; - asks",
     )
     parser.add_argument(
         "--secret-from",

@@ -27,49 +27,51 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="devices")
-    actions.add(
-        "devices", on_device(_devices), "list your own devices, and when each was last seen", also=["list", "ls"]
-    )
-    actions.add("create", on_device(_create), "make the group of your own devices, with this one alone in it")
+    actions.add("devices", on_device(_devices), "list your devices and when each was last seen", also=["list", "ls"])
+    actions.add("create", on_device(_create), "create the group of your devices, with this one as the only member")
     link = actions.add(
         "link",
         on_device(_link),
-        "take another device in: here without a code, then there with it",
+        "add a device: run it here to get a code, then there with the code",
         examples=("covey own link", "covey own link CODE --relay mqtts://HOST"),
     )
     link.add_argument(
         "code",
         nargs="?",
         metavar="CODE",
-        help="what 'covey own link' shows there; - reads stdin",
+        help="code that 'covey own link' shows on the other device; - is stdin",
     )
-    link.add_argument("--yes", action="store_true", help="without a code: accept whoever knows it, without asking")
-    link.add_argument("--no-wait", action="store_true", help="without a code: do not wait; an agent must be running")
-    link.add_argument("--no-qr", action="store_true", help="without a code: show no QR code")
-    link.add_argument("--relay", metavar="URL", help="with a code, where both devices meet: mqtts://HOST[:PORT]")
-    link.add_argument("--ca-file", "--ca", metavar="FILE", help="PEM file of the authority of the relay's certificate")
     link.add_argument(
-        "--enrolment-password-file", metavar="FILE", help="file with the relay's shared enrolment password, if changed"
+        "--yes", action="store_true", help="without a code: admit the device that knows it without asking"
     )
-    seconds_option(link, "--timeout", "with a code: how long to wait (default: 600)", 600.0)
+    link.add_argument("--no-wait", action="store_true", help="without a code: do not wait; an agent must be running")
+    link.add_argument("--no-qr", action="store_true", help="without a code: do not show a QR code")
+    link.add_argument("--relay", metavar="URL", help="with a code: relay to use: mqtts://HOST[:PORT]")
+    link.add_argument(
+        "--ca-file", "--ca", metavar="FILE", help="PEM file of the CA that signed the relay's certificate"
+    )
+    link.add_argument(
+        "--enrolment-password-file", metavar="FILE", help="file with the relay's shared password, if it was changed"
+    )
+    seconds_option(link, "--timeout", "with a code: time to wait (default: 600)", 600.0)
     retire = actions.add(
         "retire",
         on_device(_retire),
-        "take an old device out, of all groups, too; what it has left stays left",
+        "remove an old device from every group",
         examples=("covey own retire phone",),
     )
-    retire.add_argument("device", metavar="DEVICE", help="which one: beginning of its key, or its label")
+    retire.add_argument("device", metavar="DEVICE", help="device to remove: label, or start of key")
     retire.add_argument("--yes", "-y", action="store_true", help="without asking")
-    actions.add("groups", on_device(_groups), "list the groups that your devices are in, have left or erased")
+    actions.add("groups", on_device(_groups), "list the groups that your devices are in or have left")
     preference = actions.add(
         "preference",
         on_device(_preference),
-        "list preferences, or set one on all your devices",
+        "list preferences, or set one for all your devices",
         examples=("covey own preference theme dark", "covey own preference muted yes --group 3f"),
     )
     preference.add_argument("name", nargs="?", metavar="NAME", help="which one")
     preference.add_argument("value", nargs="?", metavar="VALUE", help="what it is to be")
-    preference.add_argument("--group", metavar="ID", help="for one group: the beginning of its id")
+    preference.add_argument("--group", metavar="ID", help="only for this group: start of its id")
     preference.add_argument("--unset", action="store_true", help="forget it")
     every_action(parser, json_option)
 

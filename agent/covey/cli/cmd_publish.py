@@ -26,15 +26,15 @@ _MEDIA_TYPES = {
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to read; - or nothing is stdin")
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to read (default: stdin)")
     parser.add_argument(
         "--format",
         choices=["ndjson", "senml", "senml-cbor"],
         default="ndjson",
-        help="a SenML record or pack in each line (ndjson, the default), one SenML JSON pack, or one SenML CBOR pack",
+        help="format of the file (default: ndjson: one SenML record or pack per line)",
     )
     parser.add_argument(
-        "--batch", type=int, metavar="N", help="readings in one message (default: telemetry.batch_readings)"
+        "--batch", type=int, metavar="N", help="readings per message (default: telemetry.batch_readings)"
     )
     key_option(parser)
     seconds_option(parser, "--wait", f"wait until the collector has landed all of it; exit code {TIME_UP} if not")

@@ -36,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
     serve = actions.add(
         "serve",
         _serve,
-        "run a relay on this machine: mosquitto with certificate, accounts and rules",
+        "run a relay here: mosquitto with certificate, accounts and rules",
         examples=("covey relay serve --label barn", "covey relay serve --host relay.example.org"),
     )
     serve.add_argument("--label", default="", help="name for people, if this machine is not a device yet")
@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="name or address by which devices reach it; repeatable (default: own address)",
+        help="name or address that devices connect to (default: own address)",
     )
     serve.add_argument("--port", type=int, metavar="PORT", help="port to listen on (default: 8883)")
 

@@ -41,39 +41,39 @@ _WAITS = {"under way", "awaits agreement"}
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="list")
-    actions.add("list", on_device(_list), "list the releases of a group, the oldest first", also=["ls"])
-    create = actions.add("create", on_device(_create), "offer a file, and have devices take it, wave by wave")
+    actions.add("list", on_device(_list), "list the releases of a group, oldest first", also=["ls"])
+    create = actions.add("create", on_device(_create), "offer a file and install it on devices in waves")
     offer_options(create)
     selector_option(create)
     create.add_argument(
         "--installer",
         default=FETCH_ACTION,
         metavar="NAME",
-        help=f"what they do with it, as their owners define it in operations.d (default: {FETCH_ACTION})",
+        help=f"installer to run there (default: {FETCH_ACTION})",
     )
     create.add_argument(
         "--waves",
         default="1,1%,10%,100%",
         metavar="WAVES",
-        help="how many devices have it in each wave, as numbers or percents (default: 1,1%%,10%%,100%%)",
+        help="devices per wave: numbers or percents (default: 1,1%%,10%%,100%%)",
     )
     create.add_argument(
         "--stop-at",
         default="2%",
         metavar="PERCENT",
-        help="stop where more of one wave failed or fell silent (default: 2%%)",
+        help="stop if more of a wave fail or fall silent (default: 2%%)",
     )
     create.add_argument(
-        "--patience", default="15m", metavar="TIME", help="who has not reported by then is silent (default: 15m)"
+        "--patience", default="15m", metavar="TIME", help="a device that reports later is silent (default: 15m)"
     )
     create.add_argument(
-        "--soak", default="5m", metavar="TIME", help="how long to watch a wave that has reported (default: 5m)"
+        "--soak", default="5m", metavar="TIME", help="time to watch a wave after it reported (default: 5m)"
     )
     create.add_argument(
         "--health",
         default="heard",
         metavar="HOW",
-        help="what shows that a device is well, beside its report: heard, heard:TIME (within it), or reported: nothing",
+        help="required sign of life: heard, heard:TIME, or reported for none",
     )
     _add_follow_up(actions)
     every_action(parser, group_option, json_option)
@@ -81,22 +81,20 @@ def add_arguments(parser: Parser) -> None:
 
 def _add_follow_up(actions: Actions) -> None:
     """Add what is done about a release that was begun."""
-    status = actions.add("status", on_device(_status), "show how a release stands on each device", also=["show"])
-    halt = actions.add("pause", on_device(_pause), "have devices that have not begun wait, and give no further wave")
-    end = actions.add(
-        "abort", on_device(_abort), "have devices that have not begun never begin, and what is on trial go back"
-    )
+    status = actions.add("status", on_device(_status), "show the progress of a release on each device", also=["show"])
+    halt = actions.add("pause", on_device(_pause), "pause a release: no further device starts")
+    end = actions.add("abort", on_device(_abort), "cancel on devices that have not started; roll back trials")
     resumed = actions.add(
-        "resume", on_device(_resume), "go on with a release, on any operator's device", also=["continue"]
+        "resume", on_device(_resume), "resume a release, from any operator's device", also=["continue"]
     )
-    resumed.add_argument("--stop-at", metavar="PERCENT", help="from now on, stop where more of one wave fare badly")
+    resumed.add_argument("--stop-at", metavar="PERCENT", help="from now on, stop if more of a wave fail")
     resumed.add_argument(
         "--accept-failures",
         action="store_true",
-        help="go on in spite of those that failed or are silent now; they count no more",
+        help="resume despite failed and silent devices; ignore them from now on",
     )
     for action in (halt, end):
-        action.add_argument("--why", default="", metavar="TEXT", help="what others are told")
+        action.add_argument("--why", default="", metavar="TEXT", help="reason, for other operators")
     for action in (status, halt, end, resumed):
         action.add_argument("id", metavar="RELEASE", help="the beginning of its id")
 

@@ -26,14 +26,14 @@ from covey.core.ids import labelled_name, printable
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="list")
-    listing = actions.add("list", on_device(_list), "list the invitations that wait for an answer", also=["ls"])
-    listing.add_argument("--declined", action="store_true", help="the groups that were declined, instead")
+    listing = actions.add("list", on_device(_list), "list invitations that wait for an answer", also=["ls"])
+    listing.add_argument("--declined", action="store_true", help="list declined groups instead")
     accept = actions.add("accept", on_device(_accept), "accept an invitation, and wait for the group")
-    decline = actions.add("decline", on_device(_decline), "decline a group, for good; nobody is told")
-    reconsider = actions.add("reconsider", on_device(_reconsider), "let a declined group come up again")
+    decline = actions.add("decline", on_device(_decline), "decline a group permanently; the inviter is not notified")
+    reconsider = actions.add("reconsider", on_device(_reconsider), "allow invitations to a declined group again")
     for action in (accept, decline, reconsider):
-        action.add_argument("group", nargs="?", metavar="ID", help="beginning of the group's id, where several wait")
-    seconds_option(accept, "--timeout", "how long to wait (default: 600)", 600.0)
+        action.add_argument("group", nargs="?", metavar="ID", help="start of the group's id (needed if several wait)")
+    seconds_option(accept, "--timeout", "time to wait (default: 600)", 600.0)
     accept.add_argument("--no-wait", action="store_true", help="do not wait for the group; an agent must be running")
     every_action(parser, json_option)
 

@@ -12,7 +12,7 @@ from covey.cli.grammar import Parser
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--no-sensors", action="store_true", help="do not sample this machine")
+    parser.add_argument("--no-sensors", action="store_true", help="do not read this machine's sensors")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -21,16 +21,16 @@ _VALUES = ("v", "vs", "vb", "vd")
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="list")
-    actions.add("list", _list, "list the sensors that the configuration names, and how each is", also=["ls"])
+    actions.add("list", _list, "list configured sensors and their state", also=["ls"])
     try_ = actions.add(
         "try",
         _try,
-        "read a sensor here and now, and print what would be sent; nothing is",
+        "read a sensor once and print the readings, without sending",
         examples=("covey sensor try boiler",),
     )
-    try_.add_argument("name", metavar="NAME", help="the sensor, by its name")
-    seconds_option(try_, "--seconds", "wait so long for one that speaks by itself", _SECONDS)
-    actions.add("kinds", _kinds, "list the kinds of sensors, and what an entry of each may say")
+    try_.add_argument("name", metavar="NAME", help="name of the sensor")
+    seconds_option(try_, "--seconds", "time to wait for a sensor that reports by itself", _SECONDS)
+    actions.add("kinds", _kinds, "list the kinds of sensors and their settings")
     every_action(parser, json_option)
 
 

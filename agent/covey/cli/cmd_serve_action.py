@@ -13,7 +13,7 @@ from covey.errors import UsageError
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("unit", metavar="UNIT", help="this very unit's name; the agent's connection is stdin")
+    parser.add_argument("unit", metavar="UNIT", help="name of this systemd unit; the agent's connection is stdin")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -39,38 +39,38 @@ def add_arguments(parser: Parser) -> None:
     set_ = actions.add(
         "set",
         on_device(_set),
-        "have devices of the group use a value",
+        "set a value on devices of the group",
         examples=(
             "covey setting set telemetry.batch_seconds 10 --for label:greenhouse",
             "covey setting set app.mode eco",
             "covey setting set app.token --secret --from token.txt --for label:greenhouse",
         ),
     )
-    unset = actions.add("unset", on_device(_unset), "have devices use their own value again")
-    get = actions.add("get", on_device(_get), "show what operators have set on this device", also=["list", "ls"])
-    diff = actions.add("diff", on_device(_diff), "show what devices were told to use, and what they say")
-    history = actions.add("history", on_device(_history), "show who set what for whom, and when")
+    unset = actions.add("unset", on_device(_unset), "return devices to their own value")
+    get = actions.add("get", on_device(_get), "show the values that operators set on this device", also=["list", "ls"])
+    diff = actions.add("diff", on_device(_diff), "compare ordered values with the values in use")
+    history = actions.add("history", on_device(_history), "show who set a setting on which devices, and when")
     for action in (set_, unset):
         wait_options(action)
     for action in (set_, unset, history):
-        action.add_argument("setting", metavar="SETTING", help="a setting, or a program's own: app.NAME")
+        action.add_argument("setting", metavar="SETTING", help="setting, or app.NAME for a program's own setting")
     set_.add_argument(
         "value",
         nargs="?",
         metavar="VALUE",
-        help="the new value, without TOML's quotes; all members can read it; - is stdin",
+        help="new value, readable by all members; - is stdin",
     )
     set_.add_argument(
         "--secret",
         action="store_true",
-        help="of a program's setting: only the devices that it is for now can read it; asked for, or from stdin",
+        help="secret value of app.NAME, readable only by the target devices",
     )
     set_.add_argument("--from", dest="file", metavar="FILE", help="file with the value; - is stdin")
     for action in (get, diff):
-        action.add_argument("setting", nargs="?", default="", metavar="SETTING", help="the beginning of its name")
+        action.add_argument("setting", nargs="?", default="", metavar="SETTING", help="start of the setting's name")
     for action in (set_, unset, diff):
         selector_option(action)
-    diff.add_argument("--all", action="store_true", help="show those that agree, too")
+    diff.add_argument("--all", action="store_true", help="also show devices that agree")
     for action in (set_, unset, diff, history):
         group_option(action)
     for action in (set_, unset, get, diff, history):

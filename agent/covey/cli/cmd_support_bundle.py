@@ -14,8 +14,8 @@ from covey.cli.grammar import Parser
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("file", metavar="FILE", help="where to write it; ends in .tar.gz; - for the standard output")
-    parser.add_argument("--offline", action="store_true", help="leave the relay out")
+    parser.add_argument("file", metavar="FILE", help="file to write, ending in .tar.gz; - is stdout")
+    parser.add_argument("--offline", action="store_true", help="do not connect to the relay")
 
 
 def run(options: argparse.Namespace) -> int:

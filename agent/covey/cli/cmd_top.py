@@ -27,7 +27,7 @@ _LOSSES = ("dropped_", "quarantined_", "lost_", "refused_", "unresolved_")
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--once", action="store_true", help="print one picture and end")
+    parser.add_argument("--once", action="store_true", help="print once and exit")
     interval_option(parser)
 
 

@@ -37,61 +37,55 @@ _GOES_ON = "what was {} stays so, and the same command goes on with the rest"
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions()
-    init = actions.add("init", on_device(_init), "draw the vault's id and key, and say where it lies")
-    status = actions.add("status", on_device(_status), "show what each node has put into the vault")
-    verify = actions.add("verify", on_device(_verify), "open everything, and verify every signature")
-    pull = actions.add(
-        "pull", on_device(_pull), "mirror the vault into a directory or another store; goes on where it was interrupted"
-    )
-    pull.add_argument("destination", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX")
+    init = actions.add("init", on_device(_init), "create a vault: its id and keys")
+    status = actions.add("status", on_device(_status), "show what each collector stored, and its state")
+    verify = actions.add("verify", on_device(_verify), "decrypt everything and verify every signature")
+    pull = actions.add("pull", on_device(_pull), "copy the vault to a folder or another store; can be resumed")
+    pull.add_argument("destination", metavar="WHERE", help="folder or s3://BUCKET/PREFIX")
     readings = actions.add(
-        "readings", on_device(_readings), "print every reading that has landed, once: with --json for DuckDB and others"
+        "readings", on_device(_readings), "print all stored readings; --json suits DuckDB and other tools"
     )
-    readings.add_argument("--since", metavar="TIME", help="only those of the last 7d, 12h or 30m, by their own times")
-    readings.add_argument(
-        "--device", metavar="DEVICE", help="only those of a device: its label, or the beginning of its key"
-    )
-    readings.add_argument("--series", metavar="NAME", help="only those of one name")
-    compact = actions.add(
-        "compact", _compact, "merge this device's small segments, and delete what was replaced long ago"
-    )
+    readings.add_argument("--since", metavar="TIME", help="only readings of the last 7d, 12h or 30m")
+    readings.add_argument("--device", metavar="DEVICE", help="only readings of this device: label, or start of key")
+    readings.add_argument("--series", metavar="NAME", help="only readings of this series")
+    compact = actions.add("compact", _compact, "merge this collector's small segments; delete replaced ones")
     _add_compaction(compact)
-    push = actions.add(
-        "push", on_device(_push), "land what waits here for a collector as segments of this device's own"
-    )
-    export = actions.add("export-key", on_device(_export_key), "write a copy of the keys for the ingest, mode 0600")
-    export.add_argument("file", metavar="FILE", help="the file to write")
-    rotate = actions.add("rotate-key", on_device(_rotate_key), "seal what lands from now on with a new key")
+    push = actions.add("push", on_device(_push), "store readings that wait for a collector in the vault directly")
+    export = actions.add("export-key", on_device(_export_key), "write a copy of the keys for 'covey tables', mode 0600")
+    export.add_argument("file", metavar="FILE", help="file to write")
+    rotate = actions.add("rotate-key", on_device(_rotate_key), "use a new key for readings stored from now on")
     add_reader, remove_reader = _add_readers(actions)
     erasing = add_erasing(actions)
     for action in (init, status, verify, pull, readings, compact, push, rotate, add_reader, remove_reader, *erasing):
-        action.add_argument(
-            "--vault", metavar="WHERE", help="a directory or s3://BUCKET/PREFIX (default: vault.location)"
-        )
+        action.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
     for action in parser.actions.values():
         if action is not readings:
             json_option(action)
-    json_option(readings, "an object in each line, for programs")
+    json_option(readings, "print one JSON object per line")
 
 
 def _add_readers(actions: Actions) -> tuple[Parser, Parser]:
-    actions.add("readers", on_device(_readers), "show whom this device's later keys are given to")
-    new = actions.add("new-reader", _new_reader, "let a copy of the keys be given the later ones, too")
-    new.add_argument("file", metavar="FILE", help="the copy, on the machine where it is used")
-    added = actions.add("add-reader", on_device(_add_reader), "give a reader this device's vault keys from now on")
-    removed = actions.add("remove-reader", on_device(_remove_reader), "draw a new key, which a reader is not given")
+    actions.add("readers", on_device(_readers), "list the readers that get this device's future keys")
+    new = actions.add("new-reader", _new_reader, "turn a copy of the keys into a reader that gets future keys")
+    new.add_argument("file", metavar="FILE", help="copy of the keys, on the machine that uses it")
+    added = actions.add("add-reader", on_device(_add_reader), "give a reader the current and future keys")
+    removed = actions.add(
+        "remove-reader", on_device(_remove_reader), "give a reader no further keys, and renew the key"
+    )
     for action in (added, removed):
-        action.add_argument("reader", metavar="KEY", help="what 'covey vault new-reader' has printed")
+        action.add_argument("reader", metavar="KEY", help="key that 'covey vault new-reader' printed")
     return added, removed
 
 
 def _add_compaction(action: Parser) -> None:
     action.add_argument("--target-size", metavar="SIZE", default="4MiB", help="merge up to this size (default: 4MiB)")
-    action.add_argument("--older-than", metavar="TIME", default="1h", help="merge what is older (default: 1h)")
     action.add_argument(
-        "--grace", metavar="TIME", default="7d", help="delete what was replaced longer ago than this (default: 7d)"
+        "--older-than", metavar="TIME", default="1h", help="merge segments older than this (default: 1h)"
     )
-    action.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    action.add_argument(
+        "--grace", metavar="TIME", default="7d", help="delete segments that were replaced before this (default: 7d)"
+    )
+    action.add_argument("--dry-run", action="store_true", help="show what would be done, and change nothing")
 
 
 def _init(device: Device, options: argparse.Namespace) -> None:

@@ -36,9 +36,10 @@ _DAY_US = 86_400_000_000
 
 def wait_options(parser: Parser) -> None:
     """Add --wait, and for how long."""
-    codes = f"exit code 0 if all did it, 1 if one failed, {PARTLY} if some obey no operator, {TIME_UP} if time is up"
-    parser.add_argument("--wait", action="store_true", help=f"wait for all devices: {codes}")
-    seconds_option(parser, "--timeout", f"with --wait: how long (default: {_WAIT_S:.0f})")
+    parser.add_argument(
+        "--wait", action="store_true", help="wait until all devices have reported; exit codes: 'covey help all'"
+    )
+    seconds_option(parser, "--timeout", f"with --wait: time to wait (default: {_WAIT_S:.0f})")
 
 
 def seconds_to_wait(*, wait: bool, timeout: float | None) -> float:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def wait_option(parser: Parser) -> None:
     """Add --wait, which says how long to wait for a file."""
-    seconds_option(parser, "--wait", "how long to wait for it (default: 600)", 600.0)
+    seconds_option(parser, "--wait", "time to wait (default: 600)", 600.0)
 
 
 def fetch_with_progress(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add_note_options(parser: Parser) -> None:
     """Add --group and --no-note."""
     group_option(parser)
-    parser.add_argument("--no-note", action="store_true", help="say nothing of it in a group's history")
+    parser.add_argument("--no-note", action="store_true", help="do not post a note in the group's history")
 
 
 def note_intent(device: Device, group: str | None, what: str) -> Operation:

@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 def offer_options(parser: Parser) -> None:
     """Add the file, what it is called, and what a patch is made from."""
-    parser.add_argument("file", metavar="FILE", help="the file, of at most 100 MiB")
-    parser.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
-    parser.add_argument(
-        "--base", metavar="REF", help="offer a patch, too, for those who have this earlier version: its name, or id"
-    )
+    parser.add_argument("file", metavar="FILE", help="file of at most 100 MiB")
+    parser.add_argument("--name", metavar="NAME", help="name for members (default: name of the file)")
+    parser.add_argument("--base", metavar="REF", help="also offer a patch from this earlier version: its name or id")
 
 
 def put_with_progress(

@@ -193,7 +193,7 @@ def state_options(parser: Parser) -> None:
         # An action that is not told of them must not undo what stood before it.
         default = None if each is parser else argparse.SUPPRESS
         each.add_argument(
-            "--state", metavar="DIR", default=default, help="state folder (default: $COVEY_STATE, or the system's)"
+            "--state", metavar="DIR", default=default, help="state folder (default: $COVEY_STATE, or the standard one)"
         )
         each.add_argument(
             "--config", metavar="FILE", default=default, help="configuration (default: config.toml in the state folder)"
@@ -217,7 +217,7 @@ def json_option(parser: Parser, what: str = "print JSON") -> None:
 
 def group_option(parser: Parser) -> None:
     """Add --group, which picks one group of several."""
-    parser.add_argument("--group", metavar="GROUP", help="beginning of the group's id, where there are several")
+    parser.add_argument("--group", metavar="GROUP", help="group: start of its id (needed if there are several)")
 
 
 class _Once(argparse.Action):
@@ -248,7 +248,7 @@ def selector_option(parser: Parser, default: str | None = "all") -> None:
         dest="selector",
         default=default,
         metavar="WHOM",
-        help="all, label:NAME, capability:NAME, or devices by name with commas between them"
+        help="devices: all, label:NAME, capability:NAME, or NAME,NAME"
         + ("" if default is None else f" (default: {default})"),
     )
 
@@ -283,4 +283,4 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def key_option(parser: Parser) -> None:
     """Add --key, which makes a command that is tried again queue nothing more."""
-    parser.add_argument("--key", metavar="KEY", help="of this request: tried again with it, it queues nothing more")
+    parser.add_argument("--key", metavar="KEY", help="idempotency key: a retry with the same key queues nothing twice")

@@ -27,7 +27,7 @@ def add_erasing(actions: Actions) -> tuple[Parser, Parser]:
     delete = actions.add(
         "delete",
         _delete,
-        "delete all that a device has sent from this device's part of the vault, for good",
+        "permanently delete all readings of a device that are stored here",
         examples=("covey vault delete --author 5f1c2a --dry-run",),
     )
     delete.add_argument(
@@ -35,17 +35,17 @@ def add_erasing(actions: Actions) -> tuple[Parser, Parser]:
         type=read_one_author,
         required=True,
         metavar="HEX",
-        help="the device whose key begins so, and no other member's does",
+        help="device: start of its key, unique among members",
     )
     retain = actions.add(
         "retain",
         _retain,
-        "delete readings from this device's part of the vault that are older than some days",
+        "delete stored readings older than some days",
         examples=("covey vault retain --days 400 --group 3f2a",),
     )
-    retain.add_argument("--days", type=read_days, required=True, metavar="N", help="how long readings are kept")
+    retain.add_argument("--days", type=read_days, required=True, metavar="N", help="number of days to keep")
     for action in (delete, retain):
-        action.add_argument("--dry-run", action="store_true", help="say how many would go, and change nothing")
+        action.add_argument("--dry-run", action="store_true", help="show how many would be deleted, and change nothing")
         add_note_options(action)
     return delete, retain
 

@@ -23,26 +23,24 @@ _UNITS_US = {"m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add those of `covey tables run`."""
-    parser.add_argument("vault", metavar="VAULT", nargs="+", help="a vault: a folder or s3://BUCKET/PREFIX")
-    parser.add_argument(
-        "tables", metavar="TABLES", type=_tables, help="where the tables go: a folder or s3://BUCKET/PREFIX"
-    )
+    parser.add_argument("vault", metavar="VAULT", nargs="+", help="vault: folder or s3://BUCKET/PREFIX")
+    parser.add_argument("tables", metavar="TABLES", type=_tables, help="tables: folder or s3://BUCKET/PREFIX")
     parser.add_argument(
         "--key-file",
         type=Path,
         action="append",
         required=True,
         metavar="FILE",
-        help="the vault key file (mode 0600); once for each vault, in their order",
+        help="key file of the vault (mode 0600); once per vault, in the same order",
     )
     parser.add_argument(
-        "--engine", choices=ENGINES, default="local", help="who does the work (default: local, without Java)"
+        "--engine", choices=ENGINES, default="local", help="engine that fills the tables (default: local, without Java)"
     )
-    parser.add_argument("--available-now", action="store_true", help="stop when all that is there now is in the tables")
+    parser.add_argument("--available-now", action="store_true", help="stop when all present readings are in the tables")
     parser.add_argument(
         "--trigger-seconds", type=_seconds, default=2.0, metavar="N", help="time between micro-batches (default: 2)"
     )
-    parser.add_argument("--verify", choices=VERIFY, default="all", help="whose signatures are checked (default: all)")
+    parser.add_argument("--verify", choices=VERIFY, default="all", help="signatures to check (default: all)")
     parser.add_argument(
         "--max-segments-per-trigger",
         type=_count,
@@ -54,12 +52,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-bytes-per-trigger", type=_count, metavar="N", help="bytes of segments in one micro-batch"
     )
     parser.add_argument(
-        "--workers", type=_count, metavar="N", help="worker processes of the local engine (default: one for each core)"
+        "--workers", type=_count, metavar="N", help="worker processes of the local engine (default: one per core)"
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON line for each micro-batch")
-    parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="file for node_exporter; ends in .prom")
+    parser.add_argument("--json", action="store_true", help="print one JSON line per micro-batch")
+    parser.add_argument("--metrics-file", type=Path, metavar="FILE", help="file for node_exporter; must end in .prom")
     parser.add_argument(
-        "--metrics-listen", type=_address, metavar="HOST:PORT", help="serve metrics to Prometheus there"
+        "--metrics-listen", type=_address, metavar="HOST:PORT", help="address that serves metrics to Prometheus"
     )
 
 
@@ -67,7 +65,7 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     """Add those of `covey tables query`."""
     _add_tables(parser)
     parser.add_argument("sql", metavar="SQL", help='for example "SELECT * FROM latest"')
-    parser.add_argument("--format", choices=FORMS, default="table", help="how rows are printed (default: table)")
+    parser.add_argument("--format", choices=FORMS, default="table", help="output format (default: table)")
 
 
 def add_shell_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +76,8 @@ def add_shell_arguments(parser: argparse.ArgumentParser) -> None:
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """Add those of `covey tables export`."""
     _add_tables(parser)
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="a new folder for the Parquet files")
-    parser.add_argument("--table", default="readings", metavar="NAME", help="which table (default: readings)")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="new folder for the Parquet files")
+    parser.add_argument("--table", default="readings", metavar="NAME", help="table to copy (default: readings)")
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,22 +90,22 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="90m, 7d or all (default: 24h)",
     )
-    parser.add_argument("--author", type=_author, default="", metavar="HEX", help="only devices whose key begins so")
+    parser.add_argument("--author", type=_author, default="", metavar="HEX", help="only this device: start of its key")
     parser.add_argument(
         "--labels",
         type=Path,
         metavar="FILE",
-        help="names of devices, from 'covey fleet --json' (default: what the device here knows)",
+        help="output of 'covey fleet --json' (default: the labels known here)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with plots; it needs no network")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained HTML file with plots")
 
 
 def add_views_arguments(parser: argparse.ArgumentParser) -> None:
     """Add those of `covey tables views`."""
     _add_tables(parser)
     parser.add_argument(
-        "--for", dest="dialect", choices=DIALECTS, default="duckdb", help="whose SQL it is (default: duckdb)"
+        "--for", dest="dialect", choices=DIALECTS, default="duckdb", help="SQL dialect (default: duckdb)"
     )
 
 
@@ -119,7 +117,7 @@ def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
         type=read_one_author,
         required=True,
         metavar="HEX",
-        help="the device whose key begins so, and no other does",
+        help="device: start of its key, unique among devices",
     )
     _add_deleting_arguments(parser)
 
@@ -127,18 +125,18 @@ def add_delete_arguments(parser: argparse.ArgumentParser) -> None:
 def add_retain_arguments(parser: argparse.ArgumentParser) -> None:
     """Add those of `covey tables retain`."""
     _add_tables(parser)
-    parser.add_argument("--days", type=read_days, required=True, metavar="N", help="how long readings are kept")
+    parser.add_argument("--days", type=read_days, required=True, metavar="N", help="number of days to keep")
     _add_deleting_arguments(parser)
 
 
 _ACTIONS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "run": (add_run_arguments, "keep the tables of a vault current, each reading once"),
-    "query": (add_query_arguments, "answer one SQL query over the tables"),
-    "shell": (add_shell_arguments, "answer SQL queries, one after the other"),
+    "query": (add_query_arguments, "run one SQL query on the tables"),
+    "shell": (add_shell_arguments, "run SQL queries interactively"),
     "export": (add_export_arguments, "copy a table into plain Parquet files"),
     "report": (add_report_arguments, "show silent devices, gaps, losses, latency and clocks"),
-    "views": (add_views_arguments, "print SQL that makes views over the tables"),
-    "delete": (add_delete_arguments, "delete everything a device has sent"),
+    "views": (add_views_arguments, "print SQL that creates views over the tables"),
+    "delete": (add_delete_arguments, "permanently delete all readings of a device"),
     "retain": (add_retain_arguments, "delete readings older than some days"),
 }
 """The actions of `covey tables`: their arguments, and what each does."""
@@ -158,12 +156,14 @@ def tables_actions() -> dict[str, tuple[Callable[[argparse.ArgumentParser], None
 
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("tables", metavar="TABLES", type=_tables, help="the folder of the tables, or their URL")
+    parser.add_argument("tables", metavar="TABLES", type=_tables, help="folder or URL of the tables")
 
 
 def _add_deleting_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="say how many rows would go, and change nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show how many rows would be deleted, and change nothing"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def read_labels(path: Path) -> dict[str, str]:
