@@ -14,7 +14,7 @@ from covey_boards.shared import cbor, messages
 from hil.on_board.firmware_simulation import GROUP, World
 
 INCARNATION = b"collects"
-EXPIRED = 2  # docs/protocol.md, section 7
+EXPIRED = 2  # docs/protocol/core.md, section 7
 
 
 class Downlink:

@@ -225,7 +225,7 @@ class MissingPackageError(ConfigurationError):
 
 
 class SettingError(LocalError):
-    """The setting is refused; `code` says why (docs/protocol.md, "Settings")."""
+    """The setting is refused; `code` says why (docs/protocol/history.md, "Settings")."""
 
     code = "setting"
 
@@ -235,7 +235,7 @@ class SettingError(LocalError):
 
 
 class ActionError(LocalError):
-    """This device refuses the action; `code` says why (docs/protocol.md, "Commands")."""
+    """This device refuses the action; `code` says why (docs/protocol/history.md, "Commands")."""
 
     code = "action"
 
@@ -251,7 +251,7 @@ class GroupDestroyedError(LocalError):
 
 
 class PairingError(LocalError):
-    """Pairing failed; `code` says how (docs/protocol.md, "Pairing")."""
+    """Pairing failed; `code` says how (docs/protocol/groups.md, "Pairing")."""
 
     code = "pairing"
 

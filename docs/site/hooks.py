@@ -36,8 +36,7 @@ def on_config(config: MkDocsConfig) -> None:
     parts = sorted(
         (_DOCS / "protocol").glob("*.md"), key=lambda path: (path.stem not in {"README", "index"}, path.name)
     )
-    pages = [_DOCS / "protocol.md"] if (_DOCS / "protocol.md").exists() else []
-    internals.append({"Protocol": [_in_docs(each) for each in [*pages, *parts]]})
+    internals.append({"Protocol": [_in_docs(each) for each in parts]})
     decisions = sorted((_DOCS / "adr").glob("0*.md"))
     internals.append({"Decisions": ["adr/README.md", *(_in_docs(each) for each in decisions)]})
 

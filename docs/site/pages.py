@@ -201,7 +201,7 @@ def tables_page() -> str:
         "",
         "Every table is a Delta table in a folder of its name; [how to read them](../how-to/readers.md).",
         "`covey tables query` adds [views](../how-to/tables.md#views).",
-        "*Section N* is a section of the [protocol](../protocol.md).",
+        "*Section N* is a section of the [protocol](../protocol/index.md).",
     ]
     for name, schema in SCHEMAS.items():
         known = meanings if name == "readings" else {}

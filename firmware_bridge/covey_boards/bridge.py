@@ -1,4 +1,4 @@
-"""The gateway's side of the boards on its ports, as a role of the agent (docs/protocol.md, section 18).
+"""The gateway's side of the boards on its ports, as a role of the agent (docs/protocol/boards.md, section 18).
 
 1. A line speaks for the board that has identified itself on it last, with a proof. Who lies is not believed by the
    collector, which reads the board's signature.

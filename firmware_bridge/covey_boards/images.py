@@ -1,4 +1,5 @@
-"""Firmware as one file that an operator signs: what boards are updated by. docs/protocol.md, section 18, "Firmware".
+"""Firmware as one file that an operator signs: what boards are updated by. docs/protocol/boards.md, section 18,
+"Firmware".
 
 An image is the encoding of `[signature, signer, header, contents]`, where several operators have signed with
 `[[signature, signer], ...]` of the others behind, `header` that of

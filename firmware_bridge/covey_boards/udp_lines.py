@@ -1,4 +1,4 @@
-"""Boards on UDP: which addresses have a line, and what goes to them. No socket, no clock; docs/protocol.md, "Over UDP".
+"""Boards on UDP: which addresses have a line, and what goes to them. No socket, no clock; docs/protocol/, "Over UDP".
 
 1. An address has a line once it has said HELLO and, by naming our boot id, shown that it hears us. Before that it is
    answered by no more bytes than it sent, and never unasked: nobody is flooded in another's name.

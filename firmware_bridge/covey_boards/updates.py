@@ -1,6 +1,6 @@
 """Bringing the boards on this device's ports to the firmware that an installer has put here.
 
-docs/protocol.md, section 18, "Firmware".
+docs/protocol/boards.md, section 18, "Firmware".
 
 1. A firmware lies in a file that is replaced whole; while there is one, each board on its line is brought to it.
 2. A board is told what it is, says how far it has come, and is sent the next part, each once, as the line loses none:

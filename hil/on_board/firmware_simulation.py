@@ -182,7 +182,7 @@ class Collector:
 
 
 def counters_of(body):
-    """Return the values of the first series of a batch (docs/protocol.md, section 11)."""
+    """Return the values of the first series of a batch (docs/protocol/core.md, section 11)."""
     columns = cbor.decode(cbor.decode(body, 4096)[1][8], 4096)
     first, width, planes = columns[2]
     count = len(planes) // width

@@ -1,7 +1,7 @@
 """Real agents, a real mosquitto, real faults. Each ends with every message delivered, once.
 
 Also in its sender's order, as long as the broker keeps its queue: what a broker has lost comes again later, after what
-was sent since (`docs/protocol.md`, section 8).
+was sent since (`docs/protocol/`, section 8).
 
 `COVEY_FAULT_ROUNDS=20` makes each of them that many times longer.
 """

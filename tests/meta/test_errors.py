@@ -24,7 +24,7 @@ def test_exit_codes_are_the_documented_ones() -> None:
 
 
 def test_the_protocol_lists_every_remote_code() -> None:
-    text = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/protocol/registry.md").read_text(encoding="utf-8")
     written = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
     remote = {each.code for each in _classes() if issubclass(each, errors.RemoteError)} - {"remote"}
     assert remote <= written

@@ -292,13 +292,13 @@ _NAMES = [name for name, _ in _assignments() if name not in _UNITS]
 
 
 def _section(heading: str) -> str:
-    text = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+    text = "".join(f"{each.read_text(encoding='utf-8')}\n## " for each in (ROOT / "docs/protocol").glob("*.md"))
     text = text[text.index(f"\n{heading}") + 1 :]
     return text[: text.index("\n## ")]
 
 
 def _table() -> dict[str, int]:
-    """Return the limits that docs/protocol.md lists."""
+    """Return the limits that docs/protocol/limits.md lists."""
     section = _section("## 15.")
     rows = re.findall(r"^\| `([A-Z_]+)` \| ([\d,]+|2\^63 - 1) \|", section, re.MULTILINE)
     return {name: 2**63 - 1 if "^" in value else int(value.replace(",", "")) for name, value in rows}

@@ -1,4 +1,4 @@
-"""What a vault and its tables hold, said by another implementation: written from `docs/protocol.md` alone.
+"""What a vault and its tables hold, said by another implementation: written from `docs/protocol/` alone.
 
 It shares no code with the product, and the product none with it (`tests/meta/test_imports.py`): where both agree, a
 second reading of the document does. It only reads, and it refuses what the document tells a reader to refuse.

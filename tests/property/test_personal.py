@@ -1,7 +1,7 @@
 """A person's devices come to the same groups and preferences in whatever order they hear of them.
 
 Hypothesis has devices say anything, following anything; each device takes that in an order of its own. What it comes to
-is found in another way, too: by the rules as docs/protocol.md ("A person's devices") has them.
+is found in another way, too: by the rules as docs/protocol/ ("A person's devices") has them.
 """
 
 from __future__ import annotations

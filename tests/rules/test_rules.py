@@ -1,6 +1,6 @@
 """Each rule of groups, histories, orders, settings, commands and checkpoints has a mistake that is noticed.
 
-The rules are those that docs/protocol.md numbers. Each mistake of `mutants.toml` is made by itself, and the test that
+The rules are those that docs/protocol/ numbers. Each mistake of `mutants.toml` is made by itself, and the test that
 it names fails then. What several devices come to after many faults, the worlds of `tests/sim` show, which have mistakes
 of their own.
 """
@@ -28,7 +28,7 @@ _FAILED = 1
 def _rules() -> set[str]:
     """Return the rules that the sections number: `section: list number`."""
     found, section, listed = set(), "", ""
-    for line in (ROOT / "docs/protocol.md").read_text().splitlines():
+    for line in (ROOT / "docs/protocol/").read_text().splitlines():
         if heading := re.match(r"## \d+\. (.+)", line):
             section, listed = heading[1], ""
         elif bold := re.match(r"\*\*([^*]+?)\.?\*\*", line):

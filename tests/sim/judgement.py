@@ -1,4 +1,4 @@
-"""Whose word counts, found in another way: the rules of docs/protocol.md ("Orders") as they stand there, with sets.
+"""Whose word counts, found in another way: the rules of docs/protocol/ ("Orders") as they stand there, with sets.
 
 Nothing here is fast, kept, or shared with what devices do.
 """

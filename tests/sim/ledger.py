@@ -131,7 +131,7 @@ class Ledger:
         """Say whether its number stood for another message, of a lost life, for a life of its recipient that is lost.
 
         That life's acknowledgement may come after all, and has the author send under a new number what has come under
-        this one (docs/protocol.md, section 20, what holds).
+        this one (docs/protocol/groups.md, section 20, what holds).
         """
         lost = self._received_in_lost.get((message.recipient, message.author, message.incarnation), ())
         return _link_sequence(message) in self._links_of_lost and any(message.link_seq in received for received in lost)

@@ -1,4 +1,4 @@
-"""Test vectors as data: the contract for every implementation and runtime (docs/protocol.md, section 17)."""
+"""Test vectors as data: the contract for every implementation and runtime (docs/protocol/vectors.md, section 17)."""
 
 from __future__ import annotations
 

@@ -170,7 +170,8 @@ class StateFolder:
     def _read_identity(self) -> Identity:
         """Read the identity from its files or, where a disk has damaged these, from their copies, and mend the files.
 
-        A signing seed is right if it opens the noise keys: only the device's own seed does (docs/protocol.md, 14).
+        A signing seed is right if it opens the noise keys: only the device's own seed does
+        (docs/protocol/vault.md, section 14).
         """
         problem: ConfigurationError | None = None
         noise_files = read_secret_twice(self.noise_keys.path, MAXIMUM_FILE_BYTES)

@@ -49,13 +49,15 @@ VaultId = NewType("VaultId", bytes)
 """The 16 bytes that a vault has for ever."""
 
 LinkSeq = NewType("LinkSeq", int)
-"""A message's number on the wire, from 1 in each incarnation; 0 where it has none (docs/protocol.md, "The link")."""
+"""A message's number on the wire, from 1 in each incarnation; 0 where it has none
+(docs/protocol/core.md, "The link")."""
 
 Place = NewType("Place", int)
 """A message's place in its recipient's queue, counted from 1 through all incarnations, and never on the wire."""
 
 BatchNumber = NewType("BatchNumber", int)
-"""A telemetry batch's number among all of its author's, from 1 through all incarnations (docs/protocol.md, 11)."""
+"""A telemetry batch's number among all of its author's, from 1 through all incarnations
+(docs/protocol/core.md, section 11)."""
 
 _LABEL_SHOWN = 32
 """Characters of a label beside a name: a line that holds both ends with the program's own words."""

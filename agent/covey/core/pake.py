@@ -1,4 +1,4 @@
-"""SPAKE2 on Ed25519: two who share a short secret get a long one (docs/protocol.md, "Pairing").
+"""SPAKE2 on Ed25519: two who share a short secret get a long one (docs/protocol/groups.md, "Pairing").
 
 The only importer of the `spake2` package, which costs 8 MB and is loaded when a ceremony begins. On the wire an element
 has 32 bytes; the package's letter for the side does not travel.

@@ -18,5 +18,5 @@
     sensors    Sensors that a configuration names: how many, how much they may say, how long they may take.
     vault      The vault: segments, manifests, ranges.
 
-`docs/protocol.md` lists the ones that a second implementation must share; a test holds the two together.
+`docs/protocol/` lists the ones that a second implementation must share; a test holds the two together.
 """

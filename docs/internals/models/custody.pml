@@ -1,6 +1,6 @@
 /* Custody: what two senders hand to one collector is landed once, and forgotten by its sender only afterwards.
  *
- * docs/protocol.md, sections 6, 8 and 20. The relay is a set: whatever was ever published may arrive at any time, in
+ * docs/protocol/, sections 6, 8 and 20. The relay is a set: whatever was ever published may arrive at any time, in
  * any order, again and again, or never; so loss, duplication, reordering and replay need no steps of their own.
  * A transaction is one atomic step. A crash forgets what is not committed. One sender may once be put back to a copy
  * of its state; it notices that when it starts (rule 20.2), or only by an acknowledgement (rule 20.3).

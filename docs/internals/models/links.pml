@@ -1,6 +1,6 @@
 /* Links: one author gives two recipients a link key each, and sends them messages under these keys.
  *
- * docs/protocol.md, section 4, *Link keys*. The relay is a set, as in custody.pml: what was published may arrive at any
+ * docs/protocol/core.md, section 4, *Link keys*. The relay is a set, as in custody.pml: what was published may arrive at any
  * time, again and again, or never. A device that restarts forgets what is in memory; a recipient may once be put back
  * to a state without its key.
  *

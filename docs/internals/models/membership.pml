@@ -1,6 +1,6 @@
 /* Membership: three devices remove each other and let each other back in; one of them settles at some moment.
  *
- * docs/protocol.md, section 9, *Rivals*. Every manifest reaches every device at any time after what it follows, or
+ * docs/protocol/groups.md, section 35, *Rivals*. Every manifest reaches every device at any time after what it follows, or
  * never. A device issues by what it has received, so one that was removed goes on until it hears of that.
  *
  * Devices that have received the same manifests believe in the same members, and what a device issued beside its own

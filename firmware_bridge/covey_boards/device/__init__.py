@@ -6,7 +6,7 @@
 3. What is not yet acknowledged lies in RAM: a bounded `outbox.py`, which a restart forgets. Which of it no gateway had
    taken is on flash (`losses.py`), and the next life admits it.
 
-**Rules that stand twice.** `outbox.py` and `link_keys.py` keep the same promises of docs/protocol.md (sections 4, 8 and
+**Rules that stand twice.** `outbox.py` and `link_keys.py` keep the same promises of docs/protocol/ (sections 4, 8 and
 18) as `send_window.py` and `link_keys.py` in the agent's core/link, in other code. They are not shared on purpose.
 The agent's serve many recipients out of a store, with windows, rollback and types; a board has one collector, a list
 in RAM and a heap of 24 to 64 KiB, and MicroPython has neither dataclasses nor enumerations. What must be the same is

@@ -1,6 +1,6 @@
 """What deals with an order, or takes a firmware, on a board whose heap has no room for that beside what measures.
 
-docs/protocol.md, section 18, "Orders" and "Firmware".
+docs/protocol/boards.md, section 18, "Orders" and "Firmware".
 
 Loaded when it is needed, in the place of `core`, whose face it has as far as `ports.run` asks for it.
 

@@ -1,4 +1,4 @@
-"""A board's firmware without its hardware: bytes and `now` in, bytes out. docs/protocol.md, section 18.
+"""A board's firmware without its hardware: bytes and `now` in, bytes out. docs/protocol/boards.md, section 18.
 
 1. The identity is drawn here at the first start, stored before anybody is told of it, and never leaves.
 2. Every start draws a new incarnation, so that no sequence is ever used twice, whatever the power does.

@@ -49,7 +49,7 @@ def noise_key_is_proven(signing_public, noise_public, proof):
 
 
 def to_file(identity):
-    """Return what `identity.key` holds (docs/protocol.md, section 14)."""
+    """Return what `identity.key` holds (docs/protocol/vault.md, section 14)."""
     return cbor.encode([1, identity.signing_secret[:32], identity.noise_secret])
 
 

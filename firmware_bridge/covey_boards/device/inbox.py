@@ -1,4 +1,4 @@
-"""The receiving half of the link from a board's collector. docs/protocol.md, sections 8 and 19.
+"""The receiving half of the link from a board's collector. docs/protocol/, sections 8 and 19.
 
 1. Only the next message counts; what was dealt with before is acknowledged again, anything else is silence.
 2. What a LOSS or a RESUME says will never come counts as dealt with.

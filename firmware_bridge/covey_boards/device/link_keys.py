@@ -1,4 +1,4 @@
-"""The keys that a board gives its collector, so that most envelopes need no X25519. docs/protocol.md, section 4, "Link keys".
+"""The keys that a board gives its collector, so that most envelopes need no X25519. docs/protocol/core.md, section 4, "Link keys".
 
 1. A key lies in RAM only, and a start draws another: no counter is ever used twice with one.
 2. It is used when its LINK no longer waits: an acknowledgement alone frees that. What is sent again is sealed.

@@ -5,7 +5,7 @@
    minute. Before a restart of our own it is noted as it is; with the last batch that is taken the note goes.
 2. A life begins with the notes of those before. Each goes to the collector as a signed LOSS that names its
    incarnation, and stays on flash until that is acknowledged.
-3. A record's `seq` has to be beyond the places that it names (docs/protocol.md, section 7): ours begins after them.
+3. A record's `seq` has to be beyond the places that it names (docs/protocol/core.md, section 7): ours begins after them.
 
 Loaded with the first outage, or where there are notes.
 """

@@ -1,6 +1,6 @@
 """What a board has signed and its collector has not acknowledged: in RAM, bounded. No port, no clock, no keys.
 
-1. Only the collector's acknowledgement frees a message (docs/protocol.md, section 8). A message is signed once, and
+1. Only the collector's acknowledgement frees a message (docs/protocol/core.md, section 8). A message is signed once, and
    gets an envelope of its own each time that it goes.
 2. New messages go in order and at once: the gateway has a disk, and is where a long absence of the relay is waited out.
    What the gateway took and lost goes again, one message for each retry time (section 18).

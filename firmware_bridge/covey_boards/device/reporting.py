@@ -1,4 +1,4 @@
-"""What a board says to its gateway beside envelopes: who it is, what it counts, what went wrong. docs/protocol.md, section 18.
+"""What a board says to its gateway beside envelopes: who it is, what it counts, what went wrong. docs/protocol/boards.md, section 18.
 
 1. Who it is comes first whenever the link comes up, and a report after that.
 2. What went wrong goes with a report: the last of it since the one before, else whatever stays wrong; only what the

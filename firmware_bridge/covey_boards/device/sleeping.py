@@ -1,4 +1,4 @@
-"""When a board sleeps between its samples, and what it says before. docs/protocol.md, section 18, "Sleep".
+"""When a board sleeps between its samples, and what it says before. docs/protocol/boards.md, section 18, "Sleep".
 
 Loaded where `covey.json` has "sleep".
 

@@ -1,4 +1,4 @@
-"""How the firmwares stand that a board knows: what it says of one that it has no room to take. docs/protocol.md, section 18.
+"""How the firmwares stand that a board knows: what it says of one that it has no room to take. docs/protocol/boards.md, section 18.
 
 Read at its start, so that nothing has to be loaded when one is announced: `core` compares digests.
 

@@ -1,4 +1,4 @@
-"""Taking a firmware into the slot that is not in use. docs/protocol.md, section 18, "Firmware". Loaded when one comes.
+"""Taking a firmware into the slot that is not in use. docs/protocol/boards.md, section 18, "Firmware". Loaded when one comes.
 
 1. It is taken only if as many of the operators that enrolment pinned have signed its header as an order needs, and it
    fits: the format of `.mpy` files, the processor, the heap, the room on flash. A board that has it, or on which it was

@@ -1,4 +1,4 @@
-"""Telemetry batches as a board writes them: docs/protocol.md, section 11, codec 0 (not compressed).
+"""Telemetry batches as a board writes them: docs/protocol/core.md, section 11, codec 0 (not compressed).
 
 A value is a whole number with a scale (its decimal places, 0 to 9), or a float where `scale` is None: most ports have
 floats of 32 bits, which cannot hold 21.5 degrees exactly, and most sensors give whole numbers anyway. Memory: some

@@ -1,4 +1,4 @@
-"""The deterministic CBOR that the wire speaks (docs/protocol.md, section 1). Boards write no maps.
+"""The deterministic CBOR that the wire speaks (docs/protocol/core.md, section 1). Boards write no maps.
 
 Whole numbers of 64 bits, byte strings, text, arrays, false, true and null. Of maps it reads those that may end a
 structure: extension maps, whose keys are numbers. `record` passes over what a newer device says there. The reader refuses everything that the
@@ -17,7 +17,7 @@ _ITEMS_MAX = const(2_048)  # more than 4 KiB of anything that a board is sent
 
 
 class WireError(ValueError):
-    """Bytes from outside broke a rule; `code` is one of docs/protocol.md, section 16."""
+    """Bytes from outside broke a rule; `code` is one of docs/protocol/registry.md, section 16."""
 
     def __init__(self, code):
         super().__init__(code)

@@ -1,4 +1,4 @@
-"""The line's frames in datagrams: docs/protocol.md, section 18, "Over UDP". Bytes in, bytes out; no socket, no clock.
+"""The line's frames in datagrams: docs/protocol/boards.md, section 18, "Over UDP". Bytes in, bytes out; no socket, no clock.
 
 1. A datagram is a stream's name, its number in that stream, and whole frames. One whose number is not above the last
    one's is dropped: nothing overtakes on a line, and nothing comes twice.

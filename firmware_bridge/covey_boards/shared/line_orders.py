@@ -1,4 +1,4 @@
-"""What passes over the line of orders, firmware and sleep (docs/protocol.md, section 18), for who has anything to do with it.
+"""What passes over the line of orders, firmware and sleep (docs/protocol/boards.md, section 18), for who has anything to do with it.
 
 A board loads this when such a message comes; what it needs all the time is in `messages`.
 """

@@ -1,7 +1,7 @@
 """What a board writes and reads of Covey's protocol: signed messages, sealed envelopes, acknowledgements, loss records;
 and the few things that board and gateway tell each other over their line.
 
-The bytes are those of `covey.core` (docs/protocol.md, sections 4 to 7 and 9; the line: section 18); `tests/vectors` is
+The bytes are those of `covey.core` (docs/protocol/, sections 4 to 7 and 9; the line: section 18); `tests/vectors` is
 the contract for both. Signed bytes are kept as they came. A box that does not open gives one and the same
 `WireError("decryption")` for every reason.
 """
@@ -31,7 +31,7 @@ OUTBOX_FULL, DAMAGED = 1, 4
 
 _DOMAIN = b"covey/1 message\0"
 _FIELD_PRIME = const((1 << 255) - 19)
-# docs/protocol.md, section 5. A board refuses what it has no use for just like what does not exist.
+# docs/protocol/core.md, section 5. A board refuses what it has no use for just like what does not exist.
 _TYPES = (0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x15)
 _UNSEQUENCED = (0x08, 0x0E, 0x15, 0x18)
 _EITHER = const(0x0F)

@@ -4,7 +4,8 @@
     .numbers/numbers.parquet     the numbers that came, by author and incarnation: its state, and that of `dedup`
     .numbers/forgotten.parquet   which incarnations are not in there any more: see `forgotten`
 
-Numbers count an author's batches (docs/protocol.md, "Telemetry"), through its incarnations; a board's begin at 1 in
+Numbers count an author's batches (docs/protocol/core.md, "Telemetry"), through its incarnations; a board's begin at 1
+in
 each. State of a gap:
 
     lost         a loss record names it: `reason` is the author's

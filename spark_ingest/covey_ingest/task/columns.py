@@ -26,7 +26,7 @@ class ReadingColumn:
     name: str
     type: pa.DataType
     meaning: str
-    """What docs/protocol.md says of it in section 33; a test compares."""
+    """What docs/protocol/ says of it in section 33; a test compares."""
     message: bool = False
     key: bool = False
     known: bool = False
@@ -80,7 +80,7 @@ def fields(*names: str) -> pa.Schema:
 
 
 def described() -> str:
-    """Return the table of docs/protocol.md, section 33, in Markdown."""
+    """Return the table of docs/protocol/vault.md, section 33, in Markdown."""
     types = {
         pa.string(): "text",
         pa.binary(): "bytes",

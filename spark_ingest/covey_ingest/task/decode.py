@@ -4,7 +4,7 @@ Batches that are alike (one layout, equal widths: what one kind of device sends,
 as the rows of matrices, so that a batch of 100 readings costs little more for each than one of 1,000.
 
 Decides only how bytes become numbers; `telemetry_reading` has already checked every length.
-Readings keep their order, so that a reading's place in a row is its index (docs/protocol.md, "Telemetry").
+Readings keep their order, so that a reading's place in a row is its index (docs/protocol/core.md, "Telemetry").
 Values stand in three columns, one behind the other in index order: numbers (decimals, then booleans as 0 and 1, then
 floats), texts, data.
 """

@@ -4,7 +4,7 @@
    (readings and the quality of their times), these stay packed: messages are verified and parsed as ever, but a column
    whose sums are beyond all bounds is not found out.
 2. Times: messages that a collector had in [since, until). A segment that was created before `since` is not opened: it
-   holds none (docs/protocol.md, "Creation times"). Nothing says how old a segment's oldest message is, so `until` skips
+   holds none (docs/protocol/, "Creation times"). Nothing says how old a segment's oldest message is, so `until` skips
    no segment; but messages outside are neither verified nor parsed. What failed as a whole is told, whatever its time.
 3. Nodes: no manifest and no segment of another node is read.
 

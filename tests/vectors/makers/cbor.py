@@ -116,4 +116,4 @@ def make() -> dict[str, Any]:
     vectors += [{"name": name, "cbor": encoded, "code": code} for name, code, encoded in REFUSED]
     vectors.append({"name": "as many items as allowed", "cbor": "99ffff", "cbor_repeat": ["00", 65_535], "code": None})
     vectors.append({"name": "one item too many", "cbor": "9a00010000", "cbor_repeat": ["00", 65_536], "code": "limit"})
-    return {"about": "docs/protocol.md, section 1. Read with a maximum of 1,000,000 bytes.", "vectors": vectors}
+    return {"about": "Section 1. Read with a maximum of 1,000,000 bytes.", "vectors": vectors}

@@ -166,7 +166,7 @@ def make() -> dict[str, Any]:
     said = conversation()
     derived, shown = _derivation(said)
     return {
-        "about": "docs/protocol.md, section 10. SPAKE2's scalars are the entropy, as a big-endian number, mod L.",
+        "about": "Section 36. SPAKE2's scalars are the entropy, as a big-endian number, mod L.",
         "keys": keys(),
         "derivation": shown,
         "vectors": _messages(said, derived) + _refused(said, derived.session),

@@ -93,7 +93,7 @@ def make() -> dict[str, Any]:
     vectors += [{"name": name, "recipient": "bob", "envelope": raw.hex(), "code": code} for name, code, raw in refused]
     lengths = [0, 1, 63, 64, 65, 66, 100, 127, 128, 129, 1_000, 4_097, 65_537, 1_000_001]
     return {
-        "about": "docs/protocol.md, section 4. `padded` gives PADM\u00c9 lengths, the marker byte counted.",
+        "about": "Section 4. `padded` gives PADM\u00c9 lengths, the marker byte counted.",
         "keys": keys(),
         "vectors": vectors,
         "padded": [[length, envelope.padded_length(length)] for length in lengths],

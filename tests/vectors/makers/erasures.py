@@ -194,7 +194,7 @@ def _manifests() -> list[dict[str, Any]]:
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
-        "about": 'docs/protocol.md, section 13, "Erasing".',
+        "about": 'Section 13, "Erasing".',
         "segments": _thinned_entries(),
         "manifests": _manifests(),
     }

@@ -159,7 +159,7 @@ def _refused(rows: list[tuple[str, str, bytes]]) -> list[dict[str, Any]]:
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
-        "about": "docs/protocol.md, section 9: bodies of GROUP_VOTE, REVOKE, GROUP_MANIFEST and GROUP_PULL.",
+        "about": "Section 35: bodies of GROUP_VOTE, REVOKE, GROUP_MANIFEST and GROUP_PULL.",
         "keys": keys(),
         "votes": _votes(),
         "revokes": _revokes(),

@@ -425,7 +425,7 @@ def make() -> dict[str, Any]:
         ("with another group's genesis", ["genesis of another group", "with bob"], "genesis"),
     ]
     return {
-        "about": "docs/protocol.md, section 9. `manifests` are named by `trust` and `chains`. `agreements`: a device "
+        "about": "Section 35. `manifests` are named by `trust` and `chains`. `agreements`: a device "
         "that holds all manifests, and one that begins with the one at index `begins`, believe the same.",
         "keys": keys(),
         "manifests": [_describe(name, manifest) for name, manifest in _ALL.items()],

@@ -1,4 +1,4 @@
-"""heads.json: digests of groups, what is shared, and reports (docs/protocol.md, section 24)."""
+"""heads.json: digests of groups, what is shared, and reports (docs/protocol/groups.md, section 24)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _readable(fields: object) -> object:
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
-        "about": "docs/protocol.md, section 24. A body that is not exact is read, and written otherwise.",
+        "about": "Section 24. A body that is not exact is read, and written otherwise.",
         "digests": _digests(),
         "histories": _histories(),
         "shared": _shared(),

@@ -164,7 +164,7 @@ def _group_invites() -> list[dict[str, Any]]:
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
-        "about": "docs/protocol.md, section 10.",
+        "about": "Section 10.",
         "keys": keys(),
         "vectors": _invites(),
         "requests": _requests(),

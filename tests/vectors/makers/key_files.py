@@ -44,7 +44,7 @@ def make() -> dict[str, Any]:
         ("six keys", "configuration", _noise(rotated * 3)),
     ]
     return {
-        "about": "docs/protocol.md, section 14. The passphrase is `passphrase`; noise keys are given newest first.",
+        "about": "Section 14. The passphrase is `passphrase`; noise keys are given newest first.",
         "keys": keys(),
         "passphrase": _PASSPHRASE.decode(),
         "identities": [{"name": name, "file": raw.hex(), "code": code} for name, code, raw in identities],

@@ -93,7 +93,7 @@ def make() -> dict[str, Any]:
     ]
     vectors += [{"name": name, "envelope": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
-        "about": "docs/protocol.md, section 4. The reader holds this key, by this tag; `links` are bodies of LINK.",
+        "about": "Section 4. The reader holds this key, by this tag; `links` are bodies of LINK.",
         "key": _KEY.hex(),
         "tag": _TAG.hex(),
         "vectors": vectors,

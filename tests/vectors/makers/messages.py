@@ -297,7 +297,7 @@ def make() -> dict[str, Any]:
     """Return the file."""
     refused = [{"name": name, "message": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
-        "about": "docs/protocol.md, sections 5 to 7, 19 and 30.",
+        "about": "Sections 5 to 7, 19 and 30.",
         "keys": keys(),
         "vectors": _valid() + refused,
         "acknowledgements": _acknowledgements(),

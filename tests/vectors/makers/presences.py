@@ -94,7 +94,7 @@ def make() -> dict[str, Any]:
         cbor(_BEAT),
     )
     return {
-        "about": "docs/protocol.md, section 22.",
+        "about": "Section 22.",
         "keys": keys(),
         "vectors": [{"name": "a beat", "author": "alice", "recipient": "bob", "message": raw.hex(), "code": None}],
         "bodies": _bodies(),

@@ -178,7 +178,7 @@ def make() -> dict[str, Any]:
     vectors.append(_described("a boolean of 2 is true", _outer(_columns(numbers=[15, 1, b"\x00\x01\xf2"]))))
     refused = [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
-        "about": "docs/protocol.md, sections 11 and 12. `readings` went in; `decoded` comes out, in index order, "
+        "about": "Sections 11 and 12. `readings` went in; `decoded` comes out, in index order, "
         "as [name, unit, wall time in microseconds, value]. What a deflate stream looks like is the sender's choice.",
         "vectors": vectors + refused,
     }

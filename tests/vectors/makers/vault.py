@@ -579,7 +579,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
-        "about": "docs/protocol.md, section 13.",
+        "about": "Section 13.",
         "keys": keys(),
         "vault": {"vault_id": KEY.vault_id.hex(), "key": KEY.key.hex(), "key_id": KEY.key_id.hex()},
         "node": {"device": "bob", "node_id": NODE.hex()},

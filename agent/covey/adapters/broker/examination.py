@@ -1,4 +1,4 @@
-"""Does a broker keep what Covey needs of it (`docs/protocol.md`, section 3)? Tried, with two identities made for it.
+"""Does a broker keep what Covey needs of it (`docs/protocol/`, section 3)? Tried, with two identities made for it.
 
 1. Each property is tried as an attacker would, and as an honest device: a broker that refuses everything fails, too.
 2. Nothing is concluded from grants or refusals, which brokers give as they like, but from what is delivered. Brokers

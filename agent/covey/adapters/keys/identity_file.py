@@ -1,4 +1,5 @@
-"""`identity.key` and `noise.keys`: the secrets of a device, in the clear or under a passphrase (docs/protocol.md, 14).
+"""`identity.key` and `noise.keys`: the secrets of a device, in the clear or under a passphrase
+(docs/protocol/vault.md, section 14).
 
 `identity.key` is `[1, signing_seed]`: whoever reads the owner's files is the owner. Under a passphrase it is
 `[2, salt16, passes, memory_kib, nonce24, sealed]`: XChaCha20-Poly1305 of the plain file, bound to all that stands

@@ -1,4 +1,5 @@
-"""Files from device to device on one network (docs/protocol.md, "Content"). Loaded by agents that are set to do so.
+"""Files from device to device on one network (docs/protocol/content.md, "Content"). Loaded by agents that are set to
+do so.
 
 1. A file is asked for by a tag that is derived from its hash and from a salt of whoever gives it. Only members know a
    hash, so a tag shows that its sender is one, or was one when the file was put; who listens learns no hash.

@@ -1,4 +1,4 @@
-"""The role that keeps one person's devices in the same groups (docs/protocol.md, "A person's devices")."""
+"""The role that keeps one person's devices in the same groups (docs/protocol/history.md, "A person's devices")."""
 
 from __future__ import annotations
 

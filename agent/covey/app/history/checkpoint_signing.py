@@ -1,4 +1,4 @@
-"""The role that signs checkpoints proposed by others (docs/protocol.md, "Checkpoints").
+"""The role that signs checkpoints proposed by others (docs/protocol/history.md, "Checkpoints").
 
 A device computes each proposed state itself and signs only its own result. It reports once what it does not sign.
 """

@@ -1,4 +1,4 @@
-"""The role that deletes local history covered by a checkpoint (docs/protocol.md, "Forgetting").
+"""The role that deletes local history covered by a checkpoint (docs/protocol/history.md, "Forgetting").
 
 It deletes in small transactions, one a turn: after a power cut, each operation is either deleted or still here.
 """

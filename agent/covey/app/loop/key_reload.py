@@ -1,4 +1,5 @@
-"""Taking up a noise key that a command has drawn, and wiping the ones whose time is over (docs/protocol.md, 9)."""
+"""Taking up a noise key that a command has drawn, and wiping the ones whose time is over
+(docs/protocol/groups.md, section 35)."""
 
 from __future__ import annotations
 

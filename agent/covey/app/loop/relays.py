@@ -1,4 +1,5 @@
-"""The relays of one device, all connected at once: which one a message goes by (docs/protocol.md, "Relay"; ADR 21).
+"""The relays of one device, all connected at once: which one a message goes by
+(docs/protocol/core.md, "Relay"; ADR 21).
 
 1. Relays are taken in the order of the configuration, but for a recipient first the one that its last news came by.
    When a relay comes up, those of lower rank lose that place: what was only a way round is one no longer.

@@ -1,6 +1,7 @@
 """Orders by devices that have no authority here: whose, what is missing, how often; and the role that reports them.
 
-The role (docs/protocol.md, "Orders", *Attempts*) keeps nothing of what it reported: after a start it reports the last
+The role (docs/protocol/history.md, "Orders", *Attempts*) keeps nothing of what it reported: after a start it reports
+the last
 two days once more, and nothing older. Counters are stored: each attempt counts once, even after its history is deleted.
 """
 

@@ -205,7 +205,7 @@ def _kept(device: Device, manifest: GroupManifest, order: OperationId) -> list[K
 
 
 def _counting(addressed: Collection[DeviceKey], results: Iterable[KeptResult]) -> Iterator[KeptResult]:
-    """Yield the results that count (docs/protocol.md, "Commands", rules 2 and 3)."""
+    """Yield the results that count (docs/protocol/history.md, "Commands", rules 2 and 3)."""
     return (each for each in results if each.judged or each.device in addressed)
 
 

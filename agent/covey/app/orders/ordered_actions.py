@@ -1,4 +1,4 @@
-"""The role that runs commands given by operators (docs/protocol.md, "Commands").
+"""The role that runs commands given by operators (docs/protocol/history.md, "Commands").
 
 A program starts only after the commit that records its start, and its result is stored before it is reported. Nothing
 here waits for a program: a turn looks and goes on. `Trials` asks members to acknowledge an update that is on trial.

@@ -1,4 +1,4 @@
-"""The role that applies settings given by operators (docs/protocol.md, "Settings").
+"""The role that applies settings given by operators (docs/protocol/history.md, "Settings").
 
 A turn stores the new value before it takes effect: the configuration layer is written after the commit, and the first
 turn of the next process writes it if a crash came between.

@@ -1,4 +1,4 @@
-"""The roles of a mailbox and of a device that one wakes (docs/protocol.md, "Mailbox").
+"""The roles of a mailbox and of a device that one wakes (docs/protocol/content.md, "Mailbox").
 
 Loaded only where a setting asks for one of them.
 """

@@ -2,7 +2,8 @@
 
 Its senders number on. One that was restored at the same time, and does not know it, gives numbers once more that its
 lost life has given; nobody but the vault remembers what stood there, and a table takes the second message for a repeat
-of the first (docs/protocol.md, section 20). So before such a collector takes anything, it reads its node's newest
+of the first (docs/protocol/groups.md, section 20). So before such a collector takes anything, it reads its node's
+newest
 segments:
 
     1. What is listed one by one is read, the newest `RECALLED_BYTES` of it: imprints are kept of the newest numbers

@@ -1,4 +1,4 @@
-"""What a device does with the commands that operators give it, one at a time (docs/protocol.md, "Commands").
+"""What a device does with the commands that operators give it, one at a time (docs/protocol/history.md, "Commands").
 
 1. A command is taken once; another operation with its once-id, in whatever group, is refused.
 2. At most `WAITING_COMMANDS` wait; a further one is refused. What does not count any more when its turn comes is, too,

@@ -1,4 +1,4 @@
-"""Which commands of a group a device is to do (docs/protocol.md, "Commands").
+"""Which commands of a group a device is to do (docs/protocol/history.md, "Commands").
 
 1. Those that count (`orders/authority.py`) and follow, directly or not, the operation by which it began to obey in the
    group. So neither a newcomer, nor a device that has lost its records, nor a replay ever does what was ordered before,

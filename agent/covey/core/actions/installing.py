@@ -1,4 +1,4 @@
-"""Installing something so that it stays only where it proves good (docs/protocol.md, "Commands", on trial).
+"""Installing something so that it stays only where it proves good (docs/protocol/history.md, "Commands", on trial).
 
 An installer is an action whose program knows four words: `install`, which reads the file as its input, `confirm`,
 `rollback` and `version`.

@@ -1,4 +1,4 @@
-"""Who could have taken a command (docs/protocol.md, "Commands", which commands a device takes, 1).
+"""Who could have taken a command (docs/protocol/history.md, "Commands", which commands a device takes, 1).
 
 A device takes only what follows its own word that it obeys. Whoever gives a command has that word then, or the device
 will never do it: so nobody need wait for it.

@@ -1,4 +1,5 @@
-"""Asking members for a sign that what this device sends from now on reaches somebody (docs/protocol.md, "On trial").
+"""Asking members for a sign that what this device sends from now on reaches somebody
+(docs/protocol/history.md, "On trial").
 
 What is sent is a HISTORY_PULL: members answer with what is missing here, most often nothing, and acknowledge it.
 

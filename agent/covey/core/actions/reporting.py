@@ -26,7 +26,8 @@ _DIGEST_BYTES = 32
 
 
 def hearers(group: GroupManifest, author: DeviceKey, operators: Collection[DeviceKey] = ()) -> list[DeviceKey]:
-    """Return whom results of an author's command go to (docs/protocol.md, "Commands"): itself, and the collectors.
+    """Return whom results of an author's command go to (docs/protocol/history.md, "Commands"): itself, and the
+    collectors.
 
     Where it is a wave of a release, `operators` are those of the group.
     """

@@ -1,4 +1,4 @@
-"""What has become of a command on a device, and how the device reports it (docs/protocol.md, "Commands").
+"""What has become of a command on a device, and how the device reports it (docs/protocol/history.md, "Commands").
 
 `ORDER_RESULT`: `[order, state, exit, output, cut, taken-at, started-at, ended-at, synchronised, code, why]`. `order` is
 the operation that is answered, in the group of the message; `exit` the program's exit code, or below 0 the signal that

@@ -1,4 +1,5 @@
-"""Arguments of a command that only those can read who are to do it (docs/protocol.md, "Commands", *Secret arguments*).
+"""Arguments of a command that only those can read who are to do it
+(docs/protocol/history.md, "Commands", *Secret arguments*).
 
 1. They are sealed as `orders/sealing.py` lays down, all of one command together, and open as what they were given as
    only: in that group, of that author, for that action, once-id and selector.

@@ -1,4 +1,4 @@
-"""Which checkpoints count (docs/protocol.md, "Checkpoints").
+"""Which checkpoints count (docs/protocol/history.md, "Checkpoints").
 
 1. A checkpoint is signed by its author, and by whoever approves it; by each of these that is an *elector*: an admin in
    the manifest that it names. Where the mode of the group knows none, electors are the operators of its state, and it

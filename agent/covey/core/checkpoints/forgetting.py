@@ -1,4 +1,4 @@
-"""What a device may forget of a history (docs/protocol.md, "Forgetting").
+"""What a device may forget of a history (docs/protocol/history.md, "Forgetting").
 
 1. Nothing but what a checkpoint covers that counts here, and that covers nothing void.
 2. Of that, what says nothing that anything is judged by: notes, sessions, merges, profiles but the one that the

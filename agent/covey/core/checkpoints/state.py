@@ -1,4 +1,5 @@
-"""What a checkpoint says: who operates, what is set, and how the group is described (docs/protocol.md, "Checkpoints").
+"""What a checkpoint says: who operates, what is set, and how the group is described
+(docs/protocol/history.md, "Checkpoints").
 
 1. It is made of the operations that the checkpoint follows, all of which count for it; of the operators and the
    threshold that it names; and of the members that its manifest lists. So whoever holds these operations makes the same

@@ -1,4 +1,4 @@
-"""Files between members: fetching what this device wants, and giving what it has (docs/protocol.md, "Content").
+"""Files between members: fetching what this device wants, and giving what it has (docs/protocol/content.md, "Content").
 
 1. Nothing is sent that nobody asked for, and nothing of it is queued: a pull that is lost is asked anew.
 2. A pull is answered if its author is a member of the file's group, no board, and the file is here whole. A member has

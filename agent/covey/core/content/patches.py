@@ -1,4 +1,4 @@
-"""Patches: what changes between a file and another one, as a file of its own (docs/protocol.md, "Content").
+"""Patches: what changes between a file and another one, as a file of its own (docs/protocol/content.md, "Content").
 
 A patch is named for the file that it makes and the one that it is made from, by their hashes. What comes of it is
 sealed as that file was, and counts only where its hash is that file's: it can lie about nothing, and is never needed.

@@ -1,4 +1,5 @@
-"""Secrets of epochs, for files that were put before this device came (docs/protocol.md, "Content", *Who came later*).
+"""Secrets of epochs, for files that were put before this device came
+(docs/protocol/content.md, "Content", *Who came later*).
 
 1. A device asks for the secret of an epoch that a file was sealed in, which it has asked for itself and cannot open; by
    the id of what offers it, of the members of whom the file is asked, one at a time.

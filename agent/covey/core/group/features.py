@@ -1,4 +1,4 @@
-"""The protocol features that devices announce in their group manifests (docs/protocol.md, "Growth").
+"""The protocol features that devices announce in their group manifests (docs/protocol/core.md, "Growth").
 
 A device announces features, not a product version: another implementation has other versions. Whoever gives an order
 can say beforehand which targets cannot obey it. A device announces its own features alone, and nobody trusts an

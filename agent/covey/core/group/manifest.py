@@ -1,4 +1,4 @@
-"""The group manifest: the signed document that says who belongs to a group (docs/protocol.md, "Group manifests").
+"""The group manifest: the signed document that says who belongs to a group (docs/protocol/core.md, "Group manifests").
 
 A manifest is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, version, prev, mode, invited,
 members, banned, epoch, epoch_id, votes, issuer]`; each member is `[signing_pub, noise_pub, name, label, role,

@@ -1,4 +1,4 @@
-"""The bodies of messages about a group's membership (docs/protocol.md, "Group messages").
+"""The bodies of messages about a group's membership (docs/protocol/groups.md, "Group messages").
 
 * `GROUP_MANIFEST`: `[[manifest, ...], [secret32, ...]]`: manifests, each after what it follows, and secrets of epochs
   that the recipient may know. A manifest names its epoch's secret by hash, so a wrong secret is nobody's.

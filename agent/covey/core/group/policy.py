@@ -1,4 +1,4 @@
-"""Who may change what in a group, by its mode: pure functions of the state before (docs/protocol.md).
+"""Who may change what in a group, by its mode: pure functions of the state before (docs/protocol/).
 
     1. An issuer is a member (000.13). In a public group a stranger may let itself in, as a plain member, alone and
        with nothing else changed (003.09), while there are fewer than `SELF_JOINED_MEMBERS`.

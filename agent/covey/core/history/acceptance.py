@@ -1,4 +1,5 @@
-"""Which operations a device takes into a group's history (docs/protocol.md, "History"; rules 1 to 3: `operation.py`).
+"""Which operations a device takes into a group's history (docs/protocol/history.md, "History"; rules 1 to 3:
+`operation.py`).
 
 4. It is of the group in question.
 5. Its parents are here, and it is one higher than the highest of them. Until they are, it waits.

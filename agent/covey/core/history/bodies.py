@@ -1,4 +1,4 @@
-"""Bodies of operations that members write, and `read_body` for every kind (docs/protocol.md, "History")."""
+"""Bodies of operations that members write, and `read_body` for every kind (docs/protocol/history.md, "History")."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class OperationBody(ABC):
 
     @abstractmethod
     def to_wire(self) -> bytes:
-        """Return the body's deterministic CBOR (docs/protocol.md has the array of each kind)."""
+        """Return the body's deterministic CBOR (docs/protocol/ has the array of each kind)."""
 
     @classmethod
     @abstractmethod

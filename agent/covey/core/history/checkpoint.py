@@ -1,4 +1,4 @@
-"""A part of a checkpoint, as an operation carries it (docs/protocol.md, "Checkpoints").
+"""A part of a checkpoint, as an operation carries it (docs/protocol/history.md, "Checkpoints").
 
 A state that is too long for one operation is divided: each part but the first follows the one before, and nothing else.
 """

@@ -1,4 +1,4 @@
-"""What a group says, brought by hand instead of by a member (docs/protocol.md, "Export files").
+"""What a group says, brought by hand instead of by a member (docs/protocol/content.md, "Export files").
 
 Every document is judged as if a relay had brought it; who carried it counts for nothing.
 """

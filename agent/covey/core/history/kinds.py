@@ -1,4 +1,5 @@
-"""The kinds of operations and what each of them brings: the one table that everything else reads (docs/protocol.md,
+"""The kinds of operations and what each of them brings: the one table that everything else reads
+(docs/protocol/history.md,
 "History").
 
 An operation of a kind that is not in the table is *opaque*: devices keep, forward, count and show it, and others may

@@ -1,4 +1,4 @@
-"""The bodies of messages that carry history (docs/protocol.md, "History").
+"""The bodies of messages that carry history (docs/protocol/history.md, "History").
 
 * `OPERATIONS`: `[[operation, ...], more]`: operations, each after what it follows; `more` says that their sender has
   others that it believes the recipient lacks.

@@ -1,4 +1,4 @@
-"""One signed operation of a group's history (docs/protocol.md, "History").
+"""One signed operation of a group's history (docs/protocol/history.md, "History").
 
 An operation is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, author, incarnation, number,
 previous, parents, height, manifest, made_at, kind, body]`. This module knows what one operation must look like by

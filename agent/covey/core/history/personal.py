@@ -1,4 +1,5 @@
-"""What a person's devices say to each other in their personal group (docs/protocol.md, "A person's devices")."""
+"""What a person's devices say to each other in their personal group
+(docs/protocol/history.md, "A person's devices")."""
 
 from __future__ import annotations
 

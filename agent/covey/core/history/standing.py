@@ -1,4 +1,4 @@
-"""Which operations count, once members were removed (docs/protocol.md, "History"; rule 12).
+"""Which operations count, once members were removed (docs/protocol/history.md, "History"; rule 12).
 
 1. An operation by a member that the group lists counts. One by a former member is *void* where somebody wrote in
    knowledge of its removal (under a manifest that does not list it, of no lower version than the one that it names),

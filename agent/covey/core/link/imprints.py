@@ -1,4 +1,5 @@
-"""Which message came under each recent number, so that another life of its author shows (docs/protocol.md, section 20).
+"""Which message came under each recent number, so that another life of its author shows
+(docs/protocol/groups.md, section 20).
 
 A state that was restored, and does not know it, gives numbers once more that its lost life has given. Rules:
 

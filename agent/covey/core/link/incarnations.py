@@ -1,7 +1,7 @@
 """A queue over several incarnations of its device: which of its places go under which numbers on the wire.
 
 A device whose state was restored or salvaged draws a new incarnation, so that it never gives a number twice. What
-waited before keeps its place in the queue. Rules (docs/protocol.md, "Restored and damaged states"):
+waited before keeps its place in the queue. Rules (docs/protocol/groups.md, "Restored and damaged states"):
 
     1. A message that was queued before is sent as it was signed, under its own incarnation: a recipient that has it
        already takes it for the duplicate that it is.

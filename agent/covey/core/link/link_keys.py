@@ -1,4 +1,5 @@
-"""Link keys: what makes an envelope cheap between two devices that have much to say (docs/protocol.md, "Link keys").
+"""Link keys: what makes an envelope cheap between two devices that have much to say
+(docs/protocol/core.md, "Link keys").
 
 A LINK message, always sealed, gives its recipient a random tag and a random key of its author. From then on the author
 may write link envelopes: `crypto_secretbox` under that key, with the tag and a counter as the nonce. Rules:

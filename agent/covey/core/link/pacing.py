@@ -62,7 +62,7 @@ class Pauses:
 
 @dataclass(slots=True)
 class HeadsPacing:
-    """When which peer is told how this device's groups stand, and who was asked (docs/protocol.md, "Heads")."""
+    """When which peer is told how this device's groups stand, and who was asked (docs/protocol/groups.md, "Heads")."""
 
     pauses: Pauses = field(default_factory=Pauses)
     due_us: dict[DeviceKey, int] = field(default_factory=dict)

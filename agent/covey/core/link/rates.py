@@ -1,4 +1,4 @@
-"""Token buckets: how much of what comes a device deals with (002.35; docs/protocol.md, "The link", Receiving).
+"""Token buckets: how much of what comes a device deals with (002.35; docs/protocol/core.md, "The link", Receiving).
 
 1. One bucket for all and one for each author. An envelope that brings news costs little, one that brings nothing
    much: so what is honest never meets a bound, however fast it comes, and what is not does soon.

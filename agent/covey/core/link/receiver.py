@@ -1,6 +1,6 @@
 """Receiving over one link: what has come, what is new, and when to say so.
 
-A link is one author and one of its incarnations. Rules (docs/protocol.md, "The link"):
+A link is one author and one of its incarnations. Rules (docs/protocol/core.md, "The link"):
 
     1. A link sequence is taken once; again, it is a duplicate, which asks for another acknowledgement: ours may be
        lost.

@@ -4,7 +4,7 @@ The queue itself lies in the store; this machine holds a bounded window of it. A
 (control messages, history, everything else, and new telemetry beside a backlog), each with a pace and a clock of its
 own (`windows.py`). So what a recipient cannot take yet (telemetry of a group that it has lost) never holds up what
 would let it. Rules
-(docs/protocol.md, "The link"):
+(docs/protocol/core.md, "The link"):
 
     1. A message is forgotten when its recipient's acknowledgement covers it. The relay's answer proves nothing: it only
        says that this publish need not be repeated when the connection comes back.

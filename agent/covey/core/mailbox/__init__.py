@@ -1,4 +1,4 @@
-"""Mailboxes: members that keep sealed envelopes for devices that sleep, and can open none (docs/protocol.md).
+"""Mailboxes: members that keep sealed envelopes for devices that sleep, and can open none (docs/protocol/).
 
     messages    what devices and mailboxes say to each other: one body for each message of 002
     client      a device's side: its session (a transition table), greeting, pulling, deleting

@@ -1,4 +1,4 @@
-"""What devices and mailboxes say to each other (docs/protocol.md, "Mailbox").
+"""What devices and mailboxes say to each other (docs/protocol/content.md, "Mailbox").
 
 A MAILBOX message is an unsequenced one of a group. Its body is `[number, ...]`, where `number` is that of the message
 in 002, and the rest its fields in the order of 002. What 002 has in its envelope stands in the message's header: the

@@ -1,4 +1,4 @@
-"""Who may say what: the second of a node's rules (docs/protocol.md, "The link", Receiving, 2).
+"""Who may say what: the second of a node's rules (docs/protocol/core.md, "The link", Receiving, 2).
 
 What fails here is not acknowledged: it is silence to the sender. An acknowledgement is heard from anybody, as it frees
 nothing but what is queued for its author; that this state was rolled back it shows only where its author is heard.

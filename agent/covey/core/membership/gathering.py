@@ -1,7 +1,7 @@
 """Devices of a fleet that come at about the same time, each with an invite of its own, are let in by one manifest.
 
 Each manifest goes to every member, so forty that come one by one cost 820 messages. What a device waits for that, it
-waits once in its life. (docs/protocol.md, "Pairing", Invites of a fleet.)
+waits once in its life. (docs/protocol/groups.md, "Pairing", Invites of a fleet.)
 
 1. The request of a device that bears such an invite is kept with the invite, which is that device's alone from then on.
 2. All who wait are let in `GATHER_QUIET_US` after the last of them has come, and `GATHER_US` after the first at the

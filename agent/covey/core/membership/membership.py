@@ -3,7 +3,7 @@
 `trust.py` decides whether a manifest is accepted and what a group then is, `groups.py` knows what holds, `joining.py`
 lets others in; this module keeps the accepted manifests, tells those who must hear of them, and does what follows from
 a change. Messages for others are handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyond the
-rules of trust (docs/protocol.md, "Spreading manifests"):
+rules of trust (docs/protocol/groups.md, "Spreading manifests"):
 
     1. Whoever issues a manifest sends it to every member that it lists, with the rivals that it ends, and to whom it
        removed (000.18, 000.20, 000.21; `spreading.py`).

@@ -1,4 +1,4 @@
-"""Invitations to further groups, between devices that share one already (docs/protocol.md, "Pairing").
+"""Invitations to further groups, between devices that share one already (docs/protocol/groups.md, "Pairing").
 
 The inviter makes an invite that is the invited device's alone, and sends it. There it waits for a person, who accepts
 it, which is a join like any other, or declines it, of which nobody hears. A declined group stays declined, whoever

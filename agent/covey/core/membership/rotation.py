@@ -1,4 +1,4 @@
-"""Replacing a device's own noise key in its groups (docs/protocol.md, "Rotation").
+"""Replacing a device's own noise key in its groups (docs/protocol/groups.md, "Rotation").
 
 A new key is stored before anybody is notified (`state_folder.py`), and the one before still opens what is sealed to it.
 From then on the rules are:
@@ -80,7 +80,8 @@ def announce_everywhere(membership: Membership, identity: Identity, records: Rec
 
 
 def _notify_boards(groups: Groups, identity: Identity, records: Records, group_id: GroupId) -> list[GroupSend]:
-    """Tell the boards that seal for this collector, as they follow no manifests (docs/protocol.md, "Forwarding")."""
+    """Tell the boards that seal for this collector, as they follow no manifests
+    (docs/protocol/boards.md, "Forwarding")."""
     group = groups.group(group_id)
     if identity.signing_public not in {member.keys.signing_public for member in group.with_capability(COLLECTOR)}:
         return []

@@ -1,4 +1,4 @@
-"""Orders: what operators have devices set and do, and whose word counts (docs/protocol.md, "Orders").
+"""Orders: what operators have devices set and do, and whose word counts (docs/protocol/history.md, "Orders").
 
 Rules: every member takes every order into its history, so that all hold the same; each device judges by itself, from
 what its owner has pinned, whether one counts. No capability and no manifest makes anybody an operator.

@@ -1,4 +1,4 @@
-"""Orders by those who have no say here (docs/protocol.md, "Orders", *Attempts*).
+"""Orders by those who have no say here (docs/protocol/history.md, "Orders", *Attempts*).
 
 Nobody obeys them, and they stay in the history like everything else; who tried, and what stands against it, is found
 from it. So it costs nothing to keep, a power cut or a salvage takes nothing of it, and it goes with its group.

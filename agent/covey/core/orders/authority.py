@@ -1,4 +1,4 @@
-"""Whose word counts (docs/protocol.md, "Orders").
+"""Whose word counts (docs/protocol/history.md, "Orders").
 
 A device's owner pins operators and lays down how many of them an order needs (`threshold`). Operators add and remove
 operators by operations. What an operation's author knew is what the operation follows, directly or not.

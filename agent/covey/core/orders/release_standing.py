@@ -1,4 +1,4 @@
-"""Whether releases go on, by what operators have said of them (docs/protocol.md, "Commands", waves).
+"""Whether releases go on, by what operators have said of them (docs/protocol/history.md, "Commands", waves).
 
 1. One operator is enough to pause, to abort, or to have a release go on, however many an order needs: who gives the
    waves could as well give none, and what is given at all they have agreed on.

@@ -1,4 +1,5 @@
-"""What stands in an order in place of what only some devices can read (docs/protocol.md, "Settings", *Secret values*).
+"""What stands in an order in place of what only some devices can read
+(docs/protocol/history.md, "Settings", *Secret values*).
 
 1. It is sealed for the noise keys that the author's manifest lists for those whom it is for, and for nobody else: who
    joins later, or has wiped that key before it opened this, cannot read it.
@@ -6,7 +7,8 @@
 3. It opens with the binding that it was sealed with only: a text says what for, the rest of which order.
 4. How long it is shows as a bucket only; who its recipients are, by their number only.
 
-A file that only some devices can open (docs/protocol.md, "Content", *For some alone*) has a secret of its own, in place
+A file that only some devices can open (docs/protocol/content.md, "Content", *For some alone*) has a secret of its own,
+in place
 of the epoch's. It is sealed in the same way, and opens only as what it was given for: in that group, of that author,
 for that file.
 """

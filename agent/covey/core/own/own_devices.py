@@ -1,4 +1,4 @@
-"""What a device does about the other devices of its person (docs/protocol.md, "A person's devices").
+"""What a device does about the other devices of its person (docs/protocol/history.md, "A person's devices").
 
 1. The personal group is the one that the person has named on this very device, of mode personal, while the device is a
    member. No other group orders anything here.

@@ -1,4 +1,5 @@
-"""The ceremony by which two devices that share a short secret come to trust each other's keys (docs/protocol.md, 10).
+"""The ceremony by which two devices that share a short secret come to trust each other's keys
+(docs/protocol/groups.md, section 36).
 
 The joiner (`joiner.py`) speaks and repeats itself, the inviter (`inviter.py`) answers; so either may come first, and a
 relay may drop, repeat and reorder what it likes. The rules:

@@ -1,4 +1,4 @@
-"""Invites by URI: first contact between a member and a device that wants to join (docs/protocol.md, "Pairing").
+"""Invites by URI: first contact between a member and a device that wants to join (docs/protocol/groups.md, "Pairing").
 
 `covey://join/1/<base64url>` carries `[1, group_id, inviter_signing_pub, inviter_noise_pub, secret16, expires_at_us,
 relay_url, ? rendezvous, ? enrolment, ? operators]`. Whoever reads it may join once, within ten minutes; the joiner

@@ -1,4 +1,4 @@
-"""What the two sides of a pairing tell each other, and the keys that they derive (docs/protocol.md, "Pairing").
+"""What the two sides of a pairing tell each other, and the keys that they derive (docs/protocol/groups.md, "Pairing").
 
 Whoever can reach the rendezvous can write there; so nothing here is believed before the ceremony has proved it. Every
 message is `[1, kind, session, ...]`; `session` is the joiner's commitment, which names one run of the ceremony.

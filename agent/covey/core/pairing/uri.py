@@ -1,4 +1,4 @@
-"""What people copy: a prefix, and one CBOR item in base64url without padding (docs/protocol.md, "Pairing").
+"""What people copy: a prefix, and one CBOR item in base64url without padding (docs/protocol/groups.md, "Pairing").
 
 The URI of a public group holds no secret and is good for any number of devices. `covey://group/1/<base64url>` carries
 `[1, group_id, relay_url, [[signing_pub, noise_pub], ...]]`. The keys are those of members that a newcomer may ask for

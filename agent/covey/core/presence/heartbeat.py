@@ -1,4 +1,4 @@
-"""A device's heartbeats and its will, and what it knows of others' (docs/protocol.md, "Presence"; ADR 21).
+"""A device's heartbeats and its will, and what it knows of others' (docs/protocol/groups.md, "Presence"; ADR 21).
 
 1. A device beats for the collectors that its telemetry goes to: whenever a connection to a relay begins or ends,
    and then only when it has sent a collector nothing for the interval: any message shows that it is there.

@@ -1,4 +1,4 @@
-"""What a device tells of itself, and what a receiver makes of it (docs/protocol.md, "Presence"; ADR 21).
+"""What a device tells of itself, and what a receiver makes of it (docs/protocol/groups.md, "Presence"; ADR 21).
 
 A beat names the connections that are up, each by the counter of the will that it has left at its relay. A will ends one
 connection. It counts only against a beat that names its connection: one that is replayed or late overrules nothing. A

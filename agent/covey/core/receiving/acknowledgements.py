@@ -139,7 +139,7 @@ class Acknowledgements:
         """Return the link sequences whose very messages are held, and the places whose numbers stand for others.
 
         What its recipient holds and knows no imprint of is ours where nothing but a start ended the incarnation: then
-        all that waits in it was there before. Else it may be another life's (docs/protocol.md, section 20).
+        all that waits in it was there before. Else it may be another life's (docs/protocol/groups.md, section 20).
         """
         trusted = not present and not span.rolled_back
         held, rivals = SequenceSet(), list[Place]()

@@ -1,4 +1,5 @@
-"""Devices behind others: a board's envelopes travel inside messages of its gateway (docs/protocol.md, "Forwarding").
+"""Devices behind others: a board's envelopes travel inside messages of its gateway
+(docs/protocol/boards.md, "Forwarding").
 
 A FORWARD carries `[to, envelope]`: the envelope of somebody else, sealed for device `to`. Its author vouches for
 nothing in it and can open nothing of it. Rules:

@@ -1,4 +1,4 @@
-"""What a device does with the settings that operators give it (docs/protocol.md, "Settings").
+"""What a device does with the settings that operators give it (docs/protocol/history.md, "Settings").
 
 1. What its owner's configuration does not allow, or what is not valid, is refused; what held before goes on. What was
    taken up is judged once more at a start, and goes if its owner does not allow it any more, also if it is what

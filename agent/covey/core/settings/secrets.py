@@ -1,4 +1,4 @@
-"""Values of settings that only some devices can read (docs/protocol.md, "Settings", *Secret values*).
+"""Values of settings that only some devices can read (docs/protocol/history.md, "Settings", *Secret values*).
 
 They are sealed as `orders/sealing.py` lays down, and open as what they were given as only: in that group, of that
 author, for that setting and selector.

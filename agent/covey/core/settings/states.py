@@ -1,4 +1,4 @@
-"""What has become of a setting on a device, and how the device reports it (docs/protocol.md, "Settings").
+"""What has become of a setting on a device, and how the device reports it (docs/protocol/history.md, "Settings").
 
 `SETTING_REPORT`: `[[key, operation, state, value, code, why], ...]`: every setting that operators have given its author
 in this group, each key once, ascending. `operation` is the one that asks for it, `value` what holds in its stead, or

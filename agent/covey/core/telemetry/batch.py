@@ -1,4 +1,4 @@
-"""Telemetry batches: many readings of one device, packed in columns (docs/protocol.md, "Telemetry").
+"""Telemetry batches: many readings of one device, packed in columns (docs/protocol/core.md, "Telemetry").
 
 The body of a TELEMETRY message is `[number, batch]`: the batch's place among all of its author's, given when it is
 queued. A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, count, codec, inflated, packed]`. `packed`,

@@ -1,4 +1,5 @@
-"""Reading telemetry batches: every length against every other, whoever wrote them (docs/protocol.md, section 11)."""
+"""Reading telemetry batches: every length against every other, whoever wrote them
+(docs/protocol/core.md, section 11)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ And Covey's own:
        (`names.segment`), and so is a `:` in a tag's key: no two sets of tags have one name.
     6. A line without a time has none, for whoever stamps it later. Times are rounded down to the microsecond. One
        before 1978, which SenML would take for a relative one, is `times.UNUSABLE_US`.
-    7. Whole numbers from 2**61 on become the nearest double, as everywhere (docs/protocol.md, section 11).
+    7. Whole numbers from 2**61 on become the nearest double, as everywhere (docs/protocol/core.md, section 11).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A name is segments with "/" between them, in the characters of SenML (RFC 8428, section 4.5.1): `A-Z a-z 0-9 - : . / _`,
 a letter or digit first. Any text becomes a segment and can be had back, so two different texts never become one name
-(docs/protocol.md, section 11, "Escaped names"):
+(docs/protocol/core.md, section 11, "Escaped names"):
 
 1. A run of other characters becomes `_x`, its UTF-8 in upper-case hex, and `_`: `Küche` is `K_xC3BC_che`. The empty
    text is `_x0_`.

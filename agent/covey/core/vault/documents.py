@@ -1,4 +1,4 @@
-"""The vault: immutable sealed segments and one sealed manifest per node (docs/protocol.md, "Vault").
+"""The vault: immutable sealed segments and one sealed manifest per node (docs/protocol/vault.md, "Vault").
 
 A segment holds signed messages verbatim, with the time at which the collector had each. A vault manifest lists a
 node's segments; it is signed by the node and sealed with the vault key. Whoever reads it checks:

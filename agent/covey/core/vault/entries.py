@@ -1,4 +1,5 @@
-"""What stands in a vault's documents of its objects, and the keys under which these lie (docs/protocol.md, "Vault").
+"""What stands in a vault's documents of its objects, and the keys under which these lie
+(docs/protocol/vault.md, "Vault").
 
 Keys are built from checked ids alone, never from text of a store.
 """

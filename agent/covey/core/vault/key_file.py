@@ -1,4 +1,5 @@
-"""What stands in `vault.key` (docs/protocol.md, 14): a vault's keys, and with whom the next ones are shared.
+"""What stands in `vault.key` (docs/protocol/vault.md, section 14): a vault's keys, and with whom the next ones are
+shared.
 
 1. The newest key seals; all of them open.
 2. `epochs` names the groups, and their epochs, under which the newest key was drawn or found good. Where one of them is

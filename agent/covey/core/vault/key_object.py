@@ -1,4 +1,5 @@
-"""A node's key object: its vault keys, for whoever may read what it lands (docs/protocol.md, 13, "Sharing keys").
+"""A node's key object: its vault keys, for whoever may read what it lands
+(docs/protocol/vault.md, section 13, "Sharing keys").
 
 The newest key is sealed for each reader by itself, the older ones under the newest. So a reader that was away for any
 number of rotations needs one object, and somebody who is no reader any more opens nothing of it.

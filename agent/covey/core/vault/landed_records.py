@@ -1,4 +1,5 @@
-"""What a record of a segment is: a device's message, an operation, or a group manifest (docs/protocol.md, "Vault").
+"""What a record of a segment is: a device's message, an operation, or a group manifest
+(docs/protocol/vault.md, "Vault").
 
 A message and an operation begin with a signature, over 10 and 12 fields; a landed manifest begins with a number. So
 nothing is two of the three. By manifests, and by the operations that describe a group, a reader knows what a device was

@@ -1,4 +1,5 @@
-"""Merging small segments of one node into larger ones (docs/protocol.md, "Merging"). Pure: what to merge, and what the
+"""Merging small segments of one node into larger ones (docs/protocol/vault.md, "Merging"). Pure: what to merge, and
+what the
 next manifest names. `app/telemetry/compactor.py` reads and writes.
 
     1. A merged segment stands for contiguous positions and keeps each message at its own: so an offset stays what it

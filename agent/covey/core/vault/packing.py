@@ -1,4 +1,4 @@
-"""What merged and thinned segments hold, packed (docs/protocol.md, "Packed segments"). Pure.
+"""What merged and thinned segments hold, packed (docs/protocol/vault.md, "Packed segments"). Pure.
 
 1. Messages stand apart from when they came and how long they are, those of an author one behind the other: what they
    have in common is nearer than the 32 KiB that deflate looks back, however many devices a node lands.

@@ -1,4 +1,4 @@
-"""Segments of a vault: landed messages exactly as they came (docs/protocol.md, "Vault"). Pure.
+"""Segments of a vault: landed messages exactly as they came (docs/protocol/vault.md, "Vault"). Pure.
 
 1. A plain segment holds what was landed at one position.
 2. A merged one stands for contiguous positions, and keeps each message at its own.

@@ -1,4 +1,4 @@
-"""What a device announces of its build: the extension map of its member's record (docs/protocol.md, "Growth")."""
+"""What a device announces of its build: the extension map of its member's record (docs/protocol/core.md, "Growth")."""
 
 from __future__ import annotations
 

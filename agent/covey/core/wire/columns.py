@@ -1,4 +1,4 @@
-"""Columns of integers: differences in transposed bytes (docs/protocol.md, section 11).
+"""Columns of integers: differences in transposed bytes (docs/protocol/core.md, section 11).
 
 A column is `[first, width, planes]`: little-endian two's complement of 1, 2, 4 or 8 bytes, all lowest bytes first, then
 all second ones. Differences run through the whole column, and `first` is added to the first of them; so what rises

@@ -1,4 +1,4 @@
-"""Envelopes: all that a relay ever sees (docs/protocol.md, "Envelopes").
+"""Envelopes: all that a relay ever sees (docs/protocol/core.md, "Envelopes").
 
 A sealed envelope is the array `[1, ephemeral_pub, nonce24, ciphertext]`: NaCl `crypto_box` from a fresh key pair to
 the recipient's noise key. A link envelope is `[2, tag16, counter, ciphertext]`: NaCl `crypto_secretbox` under a key

@@ -1,4 +1,5 @@
-"""Files that carry envelopes where no network does: on a stick, between devices that never meet (docs/protocol.md, 20).
+"""Files that carry envelopes where no network does: on a stick, between devices that never meet
+(docs/protocol/groups.md, section 20).
 
 A file is a CBOR sequence of byte strings, each one deterministic item: a header, entries, their number. So a reader
 takes one item at a time, and finds the next entry behind a damaged one. Nothing of it is secret or trusted: what

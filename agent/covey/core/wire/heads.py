@@ -1,4 +1,4 @@
-"""What a device says of the groups that it shares with another one (docs/protocol.md, "Heads").
+"""What a device says of the groups that it shares with another one (docs/protocol/groups.md, "Heads").
 
 Every acknowledgement and every beat has a digest of them where other messages name their group: 32 bytes that were
 zeros before, and are for who shares nothing. A HEADS message has it too, and tells what it is made of, group by group.

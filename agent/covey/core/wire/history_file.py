@@ -1,4 +1,4 @@
-"""A group's history in a file, sealed for some of its members (docs/protocol.md, "Export files").
+"""A group's history in a file, sealed for some of its members (docs/protocol/content.md, "Export files").
 
 A file is a CBOR sequence of byte strings. The first one tells each recipient the file's key. All others are sealed by
 it, numbered, the last one marked: so nothing can be changed, left out or cut off unseen, and what comes before the

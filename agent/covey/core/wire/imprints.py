@@ -1,4 +1,4 @@
-"""Imprints: by which message an acknowledgement holds a number (docs/protocol.md, "Acknowledgements").
+"""Imprints: by which message an acknowledgement holds a number (docs/protocol/core.md, "Acknowledgements").
 
 A message's imprint is the first 4 bytes of its signature: whatever its author signs has another one, however often a
 state that was restored gives the same number.

@@ -1,4 +1,4 @@
-"""Signed messages: what stands inside an envelope (docs/protocol.md, "Messages").
+"""Signed messages: what stands inside an envelope (docs/protocol/core.md, "Messages").
 
 A message is `[signature64, signed]`. `signed` is the exact bytes of `[1, type, author, recipient, group_id,
 incarnation, seq, link_seq, sent_at_us, body]`; the signature covers them with a domain tag, so that a relay, another
@@ -338,7 +338,7 @@ _LAST_REASON = 255
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A signed admission: these link sequences will never come (docs/protocol.md, "Loss records").
+    """A signed admission: these link sequences will never come (docs/protocol/core.md, "Loss records").
 
     `numbers` are those of the telemetry among them, as far as they are known. `incarnation` names an earlier one of the
     author, which both then count in; None is the record's own. Ranges ascend and do not touch each other.

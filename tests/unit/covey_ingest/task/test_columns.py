@@ -13,7 +13,7 @@ from tests.outside.tables import READINGS as AUDITED
 
 
 def test_the_document_has_the_table() -> None:
-    protocol = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    protocol = (ROOT / "docs/protocol/vault.md").read_text(encoding="utf-8")
     [table] = re.findall(r"<!-- columns of readings.*?-->\n(.*?)\n<!-- end -->", protocol, re.DOTALL)
     assert table == described()
 

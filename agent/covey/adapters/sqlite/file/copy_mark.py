@@ -11,7 +11,7 @@ over the same files and `rsync` all show. Rules:
     3. The agent changes the mark at its start and its end, so that a database that is restored alone shows, too.
 
 What an image of the whole disk brings back has the same inodes and times: its recipients notice
-(docs/protocol.md, "Restored and damaged states"; ADR 47).
+(docs/protocol/groups.md, "Restored and damaged states"; ADR 47).
 """
 
 from __future__ import annotations

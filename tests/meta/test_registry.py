@@ -1,0 +1,160 @@
+"""The registry page lists every number, code and name of the protocol that the code has, and no others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import IntEnum
+
+import pytest
+
+from covey import errors
+from covey.adapters.lan import discovery
+from covey.core.actions import results
+from covey.core.actions.results import CommandState
+from covey.core.group.features import Feature
+from covey.core.group.manifest import RULES, Mode, Role
+from covey.core.group.policy import Action
+from covey.core.group.rules import JUDGING
+from covey.core.history.kinds import KINDS, OperationKind
+from covey.core.history.personal import Holding
+from covey.core.history.releases import ReleaseState
+from covey.core.mailbox.messages import Hook, Number
+from covey.core.orders.selector import SelectorKind
+from covey.core.pairing import messages as pairing
+from covey.core.presence.status import State
+from covey.core.settings.states import SettingState
+from covey.core.telemetry.batch import ClockKind, Kind
+from covey.core.wire import announcement, cbor, envelope, message, topics
+from covey.core.wire.history_file import PartKind
+from covey.core.wire.message import LossReason, MessageType
+from covey_boards.shared import line_orders
+from covey_boards.shared import messages as line
+from tests.meta.source_tree import ROOT, sources
+
+PAGE = (ROOT / "docs/protocol/registry.md").read_text(encoding="utf-8")
+
+
+def _rows(title: str) -> list[list[str]]:
+    """Return the cells of the table under a heading, without its head."""
+    section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    lines = [each for each in section.splitlines() if each.startswith("| ")]
+    return [[cell.strip().strip("`") for cell in each.strip("|").split(" |")] for each in lines[1:]]
+
+
+def _numbers(title: str) -> dict[str, int]:
+    return {row[0]: int(row[1], 0) for row in _rows(title)}
+
+
+@pytest.mark.parametrize(
+    ("title", "known"),
+    [
+        ("Message types", MessageType),
+        ("Kinds of operations", OperationKind),
+        ("Features", Feature),
+        ("Loss reasons", LossReason),
+        ("Modes of groups", Mode),
+        ("Roles", Role),
+        ("Actions of votes", Action),
+        ("Passwords of ceremonies", pairing.Password),
+        ("Reasons of ceremonies", pairing.Reason),
+        ("Partings", pairing.Parting),
+        ("Clocks", ClockKind),
+        ("Kinds of values", Kind),
+        ("States of presence", State),
+        ("Parts of a history file", PartKind),
+        ("Selectors", SelectorKind),
+        ("States of settings", SettingState),
+        ("States of commands", CommandState),
+        ("States of releases", ReleaseState),
+        ("Holdings of a person's groups", Holding),
+        ("Mailbox messages", Number),
+        ("Wake hooks", Hook),
+    ],
+)
+def test_an_enumeration_is_listed(title: str, known: type[IntEnum]) -> None:
+    assert _numbers(title) == {each.name: int(each) for each in known}
+
+
+def test_every_kind_of_operations_has_traits() -> None:
+    assert set(KINDS) == set(OperationKind)
+
+
+def test_which_types_are_sequenced_is_listed() -> None:
+    said = {row[0]: row[2] for row in _rows("Message types")}
+    known = {each.name: "no" if each in message._UNSEQUENCED else "yes" for each in MessageType}
+    assert said == known | {each.name: "either" for each in message._EITHER}
+
+
+def test_forms_keys_and_judging_rules_are_listed() -> None:
+    assert _numbers("Forms of envelopes") == {"SEALED": envelope.SEALED, "LINKED": envelope.LINKED}
+    keys = {
+        "SUITE": cbor.SUITE,
+        "RULES": RULES,
+        "FEATURES": announcement.FEATURES,
+        "KNOWN_RULES": announcement.KNOWN_RULES,
+        "UNSUPPORTED": message._UNSUPPORTED,
+    }
+    assert {row[2]: int(row[1]) for row in _rows("Keys of extension maps")} == keys
+    assert [int(row[0]) for row in _rows("Judging rules")] == sorted(JUDGING)
+
+
+def test_messages_of_ceremonies_and_of_the_line_are_listed() -> None:
+    assert _numbers("Rendezvous messages") == {
+        kind.__name__.upper(): int(n) for n, (kind, _) in pairing._SHAPES.items()
+    }
+    known = [*line._LINE_SHAPES, *line_orders._SHAPES]
+    listed = _numbers("Messages of the line")
+    assert sorted(listed.values()) == sorted(known)
+    assert all(
+        number in (getattr(line, name, None), getattr(line_orders, name, None)) for name, number in listed.items()
+    )
+
+
+def test_failure_codes_are_listed() -> None:
+    def codes(error: type[errors.CoveyError]) -> Iterator[str]:
+        for each in error.__subclasses__():
+            yield each.code
+            yield from codes(each)
+
+    assert {row[0] for row in _rows("Failure codes")} == {*codes(errors.RemoteError), errors.LocalError.code}
+
+
+def test_codes_of_orders_are_listed() -> None:
+    listed = {row[0] for row in _rows("Codes of orders")}
+    of_commands = {each for each in vars(results).values() if isinstance(each, str) and each.startswith("action_")}
+    assert {each for each in listed if each.startswith("action_")} == of_commands
+    said = {text for text in _texts() if text.startswith("setting_")}
+    assert {each for each in listed if each.startswith("setting_")} <= said
+
+
+def test_domains_personalisations_and_contexts_are_listed() -> None:
+    titles = (
+        "Domains of signatures",
+        "Personalisations of hashes",
+        "Contexts of encryption, and beginnings of files",
+        "What each device uses for itself",
+    )
+    listed = [row[0] for title in titles for row in _rows(title)]
+    assert set(listed) == {text.rstrip("\0") for text in _texts() if text.startswith("covey/1 ") and len(text) > 8}
+    assert all(len(row[0]) <= 16 for row in _rows("Personalisations of hashes")), "a personalisation has 16 bytes"
+    for title in titles:
+        assert [row[0] for row in _rows(title)] == list(dict.fromkeys(row[0] for row in _rows(title))), "twice"
+
+
+def test_places_are_listed() -> None:
+    places = {row[0]: row[1] for row in _rows("Places")}
+    assert places["topic of an inbox"].startswith(topics._PREFIX)
+    assert places["topic of a rendezvous"].startswith(topics._RENDEZVOUS)
+    assert places["topic by which a mailbox wakes a device"].startswith(topics._WAKE)
+    assert places["service on a local network (DNS-SD)"] == discovery._SERVICE
+
+
+def _texts() -> set[str]:
+    """Return every text and byte string of the product that fits a line."""
+    found: set[str] = set()
+    for source in sources("agent", "firmware_bridge", "spark_ingest"):
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and len(node.value) < 40:
+                found.add(node.value if isinstance(node.value, str) else node.value.decode("latin-1"))
+    return found
