@@ -5,7 +5,7 @@ the other (000.14, 000.17). A device computes the outcome itself from the manife
 the same manifests believe the same, in whatever order they came and whoever signed what ends the conflict.
 
 A manifest counts by what it changed, not by what it lists. Two steps are concurrent where neither follows the other.
-The numbers are those of docs/protocol/groups.md, section 35, *Rivals*:
+docs/protocol/groups.md, section 35, *Rivals*, has them as pseudo-code:
 
     1. Judged are the steps that follow the last manifest which all others follow or are followed by; what that one
        lists is the base. `graph.py` finds it. A device that settled there holds nothing older, and must agree.
