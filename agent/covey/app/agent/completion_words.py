@@ -32,10 +32,10 @@ def _actions(state: Path) -> list[str]:
 
 
 def _orders(state: Path) -> list[str]:
-    from covey.core.history.kinds import OperationKind
+    from covey.core.history.kinds import kinds_that
 
-    kinds = OperationKind.OPERATOR, OperationKind.SETTING, OperationKind.COMMAND
-    return [each.hex()[:_SHORT] for each in order_ids(state, tuple(map(int, kinds)))]
+    approved = kinds_that(lambda traits: traits.by_threshold)
+    return [each.hex()[:_SHORT] for each in order_ids(state, tuple(map(int, approved)))]
 
 
 def _groups(state: Path) -> list[str]:

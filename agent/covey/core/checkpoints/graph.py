@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from covey.core import crypto
 from covey.core.history.checkpoint import DIGEST_BYTES
-from covey.core.history.kinds import TARGETED_KINDS, OperationKind
+from covey.core.history.kinds import KINDS, TARGETED_KINDS, OperationKind
 from covey.core.history.operation import ID_BYTES, Log, OperationShape, Remains
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, GroupId, OperationId
 from covey.core.orders.target import OrderTarget
@@ -180,5 +180,5 @@ def _check_target(it: Remains) -> None:
     if it.kind not in TARGETED_KINDS:
         if it.target:
             raise MalformedError("an operation that is not an order has targets")
-    elif (OrderTarget.from_wire(it.target).key is None) != (it.kind == OperationKind.COMMAND):
-        raise MalformedError("a setting must have a key, a command must not")
+    elif (OrderTarget.from_wire(it.target).key is not None) != KINDS[OperationKind(it.kind)].by_key:
+        raise MalformedError("an order lacks its key, or has a key that its kind does not set")

@@ -69,9 +69,10 @@ class KindTraits:
     `body` is `module:Class`, imported when the first one is read. `by_admins`: where the group's mode has admins, only
     they write it. `is_order`: operators say it to devices; collectors land it, and the table `orders` has a row for it.
     `gives`: it asks devices for something, so that one by a device without authority is an attempt. `targeted`: it is
-    for the devices of a selector, and whom it was for remains when its words are deleted. `bears_on_orders`: judging
-    orders needs to know what follows it (`order_index.py`, in the store). `judged_by_place`: once a checkpoint covers
-    it, nothing is judged by what it said, so that its words may be deleted. `by_threshold`: it counts when
+    for the devices of a selector, and whom it was for remains when its words are deleted. `by_key`: it sets a key, and
+    the last one for a key counts. `in_waves`: those with the same subject are waves of one plan. `bears_on_orders`:
+    judging orders needs to know what follows it (`order_index.py`, in the store). `judged_by_place`: once a checkpoint
+    covers it, nothing is judged by what it said, so that its words may be deleted. `by_threshold`: it counts when
     `operations.threshold` operators have signed it; otherwise its author's signature is enough.
     """
 
@@ -81,6 +82,8 @@ class KindTraits:
     is_order: bool = False
     gives: bool = False
     targeted: bool = False
+    by_key: bool = False
+    in_waves: bool = False
     bears_on_orders: bool = False
     judged_by_place: bool = False
     by_threshold: bool = False
@@ -99,10 +102,22 @@ KINDS: dict[OperationKind, KindTraits] = {
         f"{_ORDERS}:OperatorChange", is_order=True, bears_on_orders=True, by_threshold=True
     ),
     OperationKind.SETTING: KindTraits(
-        f"{_ORDERS}:SettingOrder", is_order=True, gives=True, targeted=True, bears_on_orders=True, by_threshold=True
+        f"{_ORDERS}:SettingOrder",
+        is_order=True,
+        gives=True,
+        targeted=True,
+        by_key=True,
+        bears_on_orders=True,
+        by_threshold=True,
     ),
     OperationKind.COMMAND: KindTraits(
-        f"{_ORDERS}:CommandOrder", is_order=True, gives=True, targeted=True, bears_on_orders=True, by_threshold=True
+        f"{_ORDERS}:CommandOrder",
+        is_order=True,
+        gives=True,
+        targeted=True,
+        in_waves=True,
+        bears_on_orders=True,
+        by_threshold=True,
     ),
     OperationKind.APPROVAL: KindTraits(f"{_ORDERS}:Approval", is_order=True, bears_on_orders=True),
     OperationKind.OBEYING: KindTraits(f"{_ORDERS}:Obeying", bears_on_orders=True),

@@ -114,7 +114,7 @@ def weigh_orders(
         return WeighedOrders({}, (), ())
     nodes = list(records.nodes(group_id)) if nodes is None else nodes
     found = _weighed(records, group_id, nodes, pins, members, void, kind)
-    if not void or kind is not OperationKind.SETTING:
+    if not void or kind is None or not KINDS[kind].by_key:
         return found
     whole = _weighed(records, group_id, nodes, pins, members, (), kind)  # of what is replaced nothing is void (rule 8)
     replacing = {each.id for each in whole.orders if each.replaces}
@@ -227,7 +227,7 @@ class _Weighing:
                     counts = node.author in signers
                 replaces = self._enough(index, self._signers(order.subject, -1, None))
                 orders.append(WeighedOrder(node.id, node.author, signers, counts, node.subject, replaces))
-        if kind is OperationKind.COMMAND:
+        if kind is not None and KINDS[kind].in_waves:
             orders = _with_other_waves(orders)
         return WeighedOrders(self._operators_by(self._everything, self._final), tuple(changes), tuple(orders))
 

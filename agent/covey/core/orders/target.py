@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OrderTarget:
-    """Whom an order is for; of a setting the key, of a command None."""
+    """Whom an order is for, and the key where its kind sets one."""
 
     selector: Selector
     key: str | None = None
