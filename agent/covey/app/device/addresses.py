@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.state_path import SYSTEM_STATE
-from covey.client import SYSTEM_SOCKET
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -30,4 +29,8 @@ def socket_path(folder: StateFolder, config: Config) -> Path | None:
     """Return where this state's agent answers; None where the configuration names no socket."""
     if config.api.socket:
         return folder.path / config.api.socket
-    return Path(SYSTEM_SOCKET) if folder.path == SYSTEM_STATE else None
+    if folder.path != SYSTEM_STATE:
+        return None
+    from covey.client_calls import SYSTEM_SOCKET  # an agent is spared what asks one: 1 MiB with an HTTP client
+
+    return Path(SYSTEM_SOCKET)
