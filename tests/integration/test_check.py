@@ -174,7 +174,7 @@ def check_on_a_full_disk(folder: Path) -> None:
         found = _findings(alone, "--offline", code=1)
         wrong = [name for name, (level, _, _) in found.items() if level == "error"]
         assert wrong == ["disk", "database"]
-        assert found["disk"] == ("error", "0 MiB free", "free some space; what is queued stays")
+        assert found["disk"] == ("error", "0 MiB free", "free some space; queued messages are safe")
         assert found["database"][1:] == ("no room on the disk to read the state database", "free some space")
         (folder / "filler").unlink()
         assert _findings(alone, "--offline")["database"][0] == "ok"

@@ -52,10 +52,10 @@ def test_a_broker_with_our_rules(new_gateway: Callable[[str], Gateway]) -> None:
     [
         (
             "pattern readwrite #\npattern read $SYS/#\n",
-            {"this device can read what is sent to others", "the broker tells this device its statistics ($SYS)"},
+            {"this device can read messages to other devices", "the broker shows this device its statistics ($SYS)"},
         ),
-        ("pattern readwrite covey/1/in/+\n", {"this device can read what is sent to others"}),
-        ("pattern readwrite covey/1/in/%u\n", {"the broker does not let this device write to others"}),
+        ("pattern readwrite covey/1/in/+\n", {"this device can read messages to other devices"}),
+        ("pattern readwrite covey/1/in/%u\n", {"the broker does not let this device send to others"}),
     ],
 )
 def test_a_broker_with_other_rules(tmp_path: Path, rules: str, says: set[str]) -> None:
@@ -120,7 +120,9 @@ class _LaterClock(SystemClock):
         return super().wall_us() + self._ahead_us
 
 
-@pytest.mark.parametrize(("days", "says"), [(2, "not seen yet"), (9, "no other member was heard for 9 days")])
+@pytest.mark.parametrize(
+    ("days", "says"), [(2, "not seen yet"), (9, "this device has heard no other member for 9 days")]
+)
 def test_a_group_that_may_have_ended_without_this_device_is_named(tmp_path: Path, days: int, says: str) -> None:
     """As one that was destroyed, and forgotten by all others, before this state was restored."""
     folder = StateFolder.at(tmp_path / "state")
@@ -197,7 +199,7 @@ def test_boards(tmp_path: Path) -> None:
         assert levels == ["warning"] * len(levels)
     [gone, not_enrolled] = _found(alone, "boards", "--offline")
     assert gone[1].endswith("/gone is gone")
-    assert not_enrolled[1].endswith("knows no collector")
+    assert not_enrolled[1].endswith("has no collector")
     with store.transaction():
         store.boards.note(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}))
     assert ("ok", f"{place}: covey 1", "") in _found(alone, "boards", "--offline")

@@ -103,7 +103,7 @@ def test_who_came_later_opens_what_is_pinned_and_is_told_of_what_is_not(
     _offered(loft, original.name)
     assert "nobody has given its key" in loft.fails("file", "get", "loose", "--wait", "2s", "-o", str(tmp_path), code=1)
     assert [(each["name"], each["state"]) for each in loft.json("file", "list", "--waiting")] == [("loose", "locked")]
-    assert "nobody has given yet" in loft.covey("check").stdout
+    assert "no member has sent the key yet" in loft.covey("check").stdout
     assert loft.json("file", "import", stick)["state"] in {"locked", "here"}
     parts = Client(loft.state / "api.sock").content.get(original.name, wait_s=60)
     assert b"".join(parts) == original.read_bytes(), "which waits for its key"

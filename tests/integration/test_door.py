@@ -34,7 +34,7 @@ def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_pat
     with receiver() as web:
         fleet = _fleet(tmp_path, web)
         hub = fleet.hub
-        assert "nobody sends readings on" in hub.covey("check", "--offline").stdout
+        assert "no process sends readings on" in hub.covey("check", "--offline").stdout
         web.answers = [0, 503, 0, 0, 200, 0]  # what hangs up has taken it
         for seen in (1, 2, 4):
             hub.start("door", "run")

@@ -185,7 +185,7 @@ def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
     [found] = [each for each in checks if each["check"] == "mailbox"]
     assert (found["level"], "capability mailbox" in found["hint"]) == ("warning", True)
     lone.ok("config", "set", "mailbox.wake", "ftp://nowhere")
-    assert "no agent starts with this: mailbox.wake" in lone.covey("check", "--offline").stdout
+    assert "the agent cannot start with this: mailbox.wake" in lone.covey("check", "--offline").stdout
     lone.kill()
     assert "mailbox.wake" in lone.fails("run", "--no-sensors", code=78)
 

@@ -281,7 +281,7 @@ def test_a_guess_is_told_and_costs_nobody_the_code(
     wait_until(lambda: "somebody there says: the code is wrong" in guessing.errors.read_text(), "the guesser hears it")
     assert guessing.interrupt() == 130
     assert not guesser.state.exists()
-    assert "1 wrong tries of its code" in barn.log.read_text()
+    assert "1 wrong codes" in barn.log.read_text()
     pi = fresh("pi")
     start(pi, "join", code, "--relay", broker.url)  # a code that was mistyped once is still good
     assert inviting.document()["joiner"] == pi.author[:8]
@@ -455,7 +455,7 @@ def test_a_relay_that_hears_of_the_account_later(
     pi = fresh("pi")
     inviting = start(barn, "invite", "--yes")
     joining = start(pi, "join", inviting.document()["code"], "--relay", broker.url)
-    wait_until(lambda: "waits until it knows the new account" in joining.errors.read_text(), "it was refused")
+    wait_until(lambda: "waiting until it knows the new account" in joining.errors.read_text(), "it was refused")
     broker.reload()
     assert (joining.end(), inviting.end()) == (0, 0)
     assert "warning" not in joining.errors.read_text(), "nothing is amiss"

@@ -39,7 +39,7 @@ def ask_to_restart(folder: StateFolder, setting: str = "") -> None:
         if folder.locks.alerts_are_watched():
             print("restart covey alert watch: it reads its configuration when it starts", file=sys.stderr)
     elif folder.locks.agent_runs():
-        print("restart the agent: it reads its configuration when it starts", file=sys.stderr)
+        print("restart the agent to read the new configuration", file=sys.stderr)
 
 
 @contextmanager

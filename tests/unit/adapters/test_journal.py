@@ -34,6 +34,17 @@ def test_lines_of_lower_levels_are_not_written(
     assert _written(capsys) == ["<4>a line", "<3>a line"]
 
 
+def test_a_line_stays_one_short_line_whatever_a_peer_is_called(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    report("warning", "dropped an envelope from pump\n<0>kernel: \x1b[2Jpanic " + "x" * 5_000)
+    written = capsys.readouterr().err
+    assert written.count("\n") == 1
+    assert "\x1b" not in written
+    assert len(written) < 1_100
+
+
 def test_a_level_is_one_of_a_few_words(tmp_path: Path) -> None:
     device = Here(tmp_path, "gateway")
     said = device.fails("config", "set", "log.level", "loud", code=78)

@@ -259,7 +259,10 @@ def test_a_check_names_who_gave_what_rests_on_what_is_not_here(ann: Here) -> Non
         device.node.actions.change(group_id, lambda draft, _: draft.adding(Member(ben.keys, "ben")), now)
         device.store.catching_up.note(group_id, ben.signing_public, taken=0, waiting=2, more=0, now_us=now.wall_us)
     [finding] = _found(ann)
-    assert f"2 operations of {ben.signing_public.hex()[:8]} ben rest on what is not here" in finding["line"]
+    assert (
+        f"2 operations of {ben.signing_public.hex()[:8]} ben depend on operations that this device does not have"
+        in finding["line"]
+    )
 
 
 @pytest.mark.slow

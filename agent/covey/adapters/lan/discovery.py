@@ -89,7 +89,9 @@ class LanDiscovery:
         except OSError as error:
             found, trouble = [], str(error)
         if trouble and trouble != self._trouble:
-            self._report("warning", f"files of this network: no mDNS, as its addresses cannot be read: {trouble}")
+            self._report(
+                "warning", f"LAN files: mDNS is off because this machine's addresses cannot be read: {trouble}"
+            )
         self._trouble = trouble
         return found
 
@@ -104,7 +106,7 @@ class LanDiscovery:
             found.register_service(ServiceInfo(_SERVICE, self._own, port=self._port, addresses=packed, server=server))
             ServiceBrowser(found, _SERVICE, handlers=[self._changed])
         except (OSError, Error) as error:
-            self._report("warning", f"files of this network: no mDNS: {error}")
+            self._report("warning", f"LAN files: mDNS is off: {error}")
             if found is not None:
                 found.close()
             return None

@@ -53,7 +53,7 @@ def run_agent(
     try:
         with _agent_locks(folder):
             while _ran_until_restart(folder, identity, roles, lands_telemetry=lands_telemetry):
-                report("notice", "begins anew, with the settings that operators gave")
+                report("notice", "restarting with the settings that operators set")
     finally:
         identity.wipe()
 
@@ -96,7 +96,7 @@ def _ran_until_restart(
         except ConfigurationError as error:
             if not give_back(device, str(error)):
                 raise
-            report("error", f"{error}; what operators set before this holds again")
+            report("error", f"{error}; the operators' earlier settings apply again")
             return True
 
 

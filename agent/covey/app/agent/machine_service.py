@@ -35,7 +35,7 @@ class MachineService:
             code = act()
         if code == 0 and self.managed and os.geteuid() == 0:  # and not in the process that has become the owner
             enable(self._unit, self._instead_of)
-            report("notice", f"{self._unit} runs, and will at every boot")
+            report("notice", f"{self._unit} is running and starts at every boot")
         return code
 
 

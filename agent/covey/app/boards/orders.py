@@ -103,7 +103,7 @@ class BoardOrders:
             if board not in self._unread:
                 self._unread.add(board)
                 name = labelled_name(device_name(board), found[1].label)
-                self._report("warning", f"board {name} says of an order what cannot be read: {error}")
+                self._report("warning", f"board {name} sent a malformed report on an order: {error}")
             return True
         group, member = found
         waiting = self._of(node, group, member)
@@ -134,7 +134,7 @@ class BoardOrders:
             return False
         except RemoteError as error:
             node.discard()
-            self._report("warning", f"what became of {order.id.hex()[:8]} on a board is not kept: {error}")
+            self._report("warning", f"a board's result of order {order.id.hex()[:8]} was not stored: {error}")
         return True
 
     def _send_lacked(self, node: Node, now: Now) -> None:

@@ -25,25 +25,25 @@ def content(device: Examined) -> Iterator[Seen]:
     try:
         files.files.need_room(missing)
     except StorageError as error:
-        yield warning(f"what is asked for has no room: {error}", "covey file delete, or make room on the disk")
+        yield warning(f"there is no room for a requested file: {error}", "covey file delete, or make room on the disk")
     if status.wrong:
         yield warning(
-            f"{count(status.wrong, 'file')} came whole and not as offered, and went: 'covey file list' says which",
+            f"{count(status.wrong, 'file')} did not match the offer and was deleted: 'covey file list' shows which",
             "ask who has put it to put it again, then covey file delete, and covey file get",
         )
     if lacking := len({each.epoch_id for each in EpochSecrets(device.opened.store).wanted()}):
         yield warning(
-            f"files here were put before this device came; their {count(lacking, 'key')} nobody has given yet",
-            "a member that has pinned them gives it: covey file pin there; or have them put again",
+            f"{count(lacking, 'file')} put before this device joined cannot be opened: no member has sent the key yet",
+            "run 'covey file pin' on a member that has them, or ask their authors to put them again",
         )
     if trouble := store_trouble(device.opened):
         yield warning(
-            f"the store of files, {device.opened.config.content.store}, refuses: {trouble}",
-            "AWS_ACCESS_KEY_ID and so on have to stand in the agent's environment; http:// needs AWS_ALLOW_HTTP=true",
+            f"the object store {device.opened.config.content.store} refuses files: {trouble}",
+            "set AWS_ACCESS_KEY_ID etc. in the agent's environment; http:// needs AWS_ALLOW_HTTP=true",
         )
     if status.pinned_bytes > _NEARLY_FULL * status.maximum_bytes:
         yield warning(
-            f"pinned files take {status.pinned_bytes} of {status.maximum_bytes} bytes: others have hardly any room",
+            f"pinned files take {status.pinned_bytes} of {status.maximum_bytes} bytes: other files have almost no room",
             "covey file delete, covey file unpin, or covey config set content.maximum_mb",
         )
     line = f"{count(status.here, 'file')} here, {status.here_bytes} of {status.maximum_bytes} bytes"
@@ -61,19 +61,22 @@ def mailbox(device: Examined) -> Iterator[Seen]:
         try:
             mailbox_roles(device.opened, serve=settings.serve)
         except ConfigurationError as wrong:
-            yield error(f"no agent starts with this: {wrong}", wrong.hint or "covey config set, or unset, that")
+            yield error(
+                f"the agent cannot start with this: {wrong}",
+                wrong.hint or "correct it: covey config set, or covey config unset",
+            )
             return
     named = any(MAILBOX in member.capabilities for group in groups if (member := group.member(own)) is not None)
     if not named and not settings.serve:
         yield Level.SKIPPED, "this device is no mailbox", ""
     elif not named:
         yield warning(
-            "mailbox.serve is set, and no group names this device as a mailbox",
-            "on a device that may: covey group profile DEVICE --capability mailbox",
+            "mailbox.serve is set, but this device is not a mailbox in any group",
+            "on an admin's device: covey group profile DEVICE --capability mailbox",
         )
     elif not settings.serve:
         yield warning(
-            "a group names this device as a mailbox, and it does not keep anything unless 'covey mailbox run' does",
+            "this device is a mailbox in a group, but mailbox.serve is not set",
             "covey config set mailbox.serve true, and restart the agent",
         )
     else:

@@ -107,7 +107,10 @@ def disk(device: Examined) -> Iterator[Seen]:
         yield error(f"the disk of {path} is read-only", hint_of_errno(errno.EROFS))
         return
     if not os.access(path, os.W_OK):
-        yield error(f"{path} cannot be written", "is the disk mounted read-only (dmesg), or another user's?")
+        yield error(
+            f"{path} cannot be written",
+            "check with dmesg whether the disk is read-only, and with ls -ld who owns the folder",
+        )
         return
     free = shutil.disk_usage(path).free
     status = os.statvfs(path)
@@ -115,9 +118,9 @@ def disk(device: Examined) -> Iterator[Seen]:
     wanted = max(0, device.configuration.config.outbox.maximum_bytes - used)
     room = f"{free // MIB} MiB free"
     if free < _LEAST_FREE_BYTES:
-        yield error(room, "free some space; what is queued stays")
+        yield error(room, "free some space; queued messages are safe")
     elif status.f_files and status.f_favail < _LEAST_FREE_INODES:
-        yield error(f"{status.f_favail} inodes free", "remove small files; what is queued stays")
+        yield error(f"{status.f_favail} inodes free", "remove small files; queued messages are safe")
     elif free < wanted:
         yield warning(
             f"{room}, less than outbox.maximum_bytes allows the outbox",
@@ -141,7 +144,7 @@ def database(device: Examined) -> Iterator[Seen]:
     aside = sorted(device.folder.path.glob("state.sqlite.damaged-*[!lm]"))
     if aside:
         yield warning(
-            f"it was saved from a damaged file, {aside[-1].name}",
+            f"it was recovered from a damaged file, {aside[-1].name}",
             "'covey check database' shows what was lost; delete the file if nothing is missing: it contains secrets",
         )
     lost = device.status.counters.get("unreadable_commits", 0)
@@ -158,7 +161,7 @@ def agent(device: Examined) -> Iterator[Seen]:
     if device.folder.locks.agent_runs():
         yield ok("running")
     else:
-        yield warning("no agent runs on this state", "systemctl start covey, or: covey run")
+        yield warning("no agent is running on this state", "sudo systemctl start covey, or: covey run")
 
 
 _UNKNOWN_GROUP = f"dropped_{UnknownGroupError.code}"
@@ -169,18 +172,21 @@ def group(device: Examined) -> Iterator[Seen]:
     groups = device.status.groups
     membership = device.opened.node.membership
     if device.status.pending_joins:
-        yield warning("a join waits for its answer", "the inviter's agent must run; an invite is valid ten minutes")
+        yield warning(
+            "a join is waiting for its answer",
+            "the inviter's agent must be running; an invite is valid for ten minutes",
+        )
     elif not groups and (unknown := device.status.counters.get(_UNKNOWN_GROUP, 0)):
         yield warning(
-            f"this device is in no group, and others speak to it in one ({count(unknown, 'message')} dropped): "
-            "its state was lost, perhaps",
-            "have a member let it in again: there covey invite, here covey join CODE",
+            f"this device is in no group, but members of one send to it ({count(unknown, 'message')} dropped): "
+            "its state may have been lost",
+            "let it in again: run 'covey invite' on a member, then 'covey join CODE' here",
         )
     elif not groups:
         yield warning("this device is in no group", "covey group create, or covey join")
     elif not any(membership.groups.collector_of(each.group_id) for each in membership.groups.joined()):
         yield warning(
-            "no group has a collector: readings go nowhere", "invite one: covey invite --capability collector"
+            "no group has a collector, so no device stores readings", "invite one: covey invite --capability collector"
         )
     else:
         yield ok(", ".join(f"{each.group_id[:8]} version {each.version}" for each in groups))
@@ -213,20 +219,20 @@ def troubles(device: Examined) -> Iterator[Seen]:
     older, lost = counters.get("not_understood", 0), counters.get("lost_messages", 0)
     if newer:
         yield warning(
-            f"{count(newer, 'message')} from newer devices in quarantine: this Covey does not know what they need",
+            f"{count(newer, 'message')} from newer devices in quarantine: this version of Covey does not support them",
             "upgrade Covey on this device; nothing else waits for these messages",
         )
     if older:
         yield warning(
-            f"older devices have set aside {count(older, 'message')} of this device: they do not know what these need",
+            f"older devices have set aside {count(older, 'message')} of this device: they do not support them",
             "the log names these devices; upgrade Covey on them",
         )
     if quarantined:
-        yield warning(f"{count(quarantined, 'message')} in quarantine", "are all devices on the same version of Covey?")
-    if lost:
         yield warning(
-            f"senders have admitted to have lost {count(lost, 'message')}", "their outboxes were too small or erased"
+            f"{count(quarantined, 'message')} in quarantine", "check that all devices have the same version of Covey"
         )
+    if lost:
+        yield warning(f"senders report {count(lost, 'lost message')}", "their outboxes were full or were deleted")
     if not (quarantined or newer or older or lost):
         yield ok("nothing in quarantine, nothing lost")
 
@@ -240,9 +246,11 @@ def vault(device: Examined) -> Iterator[Seen]:
     elif "://" in place:
         yield ok(f"{place}, {device.status.landing_bytes} bytes on their way")
     elif not folder.is_dir() or not os.access(folder, os.W_OK):
-        yield error(f"{folder} cannot be written", "is its disk mounted, and does it belong to the agent's user?")
+        yield error(
+            f"{folder} cannot be written", "check that its disk is mounted and that it belongs to the agent's user"
+        )
     elif shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
-        yield error(f"{folder}: no room left", "free some space; senders keep what is not landed")
+        yield error(f"{folder}: no room left", "free some space; senders keep their data until then")
     else:
         yield ok(f"{folder}, {device.status.landing_bytes} bytes on their way")
 
@@ -266,13 +274,15 @@ def agreement(device: Examined) -> Iterator[Seen]:
         if early:
             yield warning(f"{name}: members know version {max(early)}, this device {group.version}", missing)
         elif not group.raw:
-            yield warning(f"{name}: members hold rivals of version {group.version}", "two minutes online end it")
+            yield warning(
+                f"{name}: members hold conflicting versions {group.version}", "they agree after two minutes online"
+            )
         elif membership.groups.secret(group.group_id) is None:
-            yield warning(f"{name}: the secret of its epoch has not come", missing)
+            yield warning(f"{name}: the secret of its epoch has not arrived", missing)
         elif days := _days_unheard(device, group):
             yield warning(
-                f"{name} version {group.version}: no other member was heard for {count(days, 'day')}",
-                "if they destroyed it meanwhile nobody is left to tell this device: 'covey group destroy' ends it here",
+                f"{name} version {group.version}: this device has heard no other member for {count(days, 'day')}",
+                "if they destroyed the group, delete it here: covey group destroy",
             )
         elif found.others or found.never:
             yield warning(
@@ -333,8 +343,8 @@ def history(device: Examined) -> Iterator[Seen]:
         if waiting:
             giver = labelled_name(found.fetching[0].device, found.fetching[0].label)
             yield warning(
-                f"{name}: {count(waiting, 'operation')} of {giver} rest on what is not here",
-                "the agent asks for it: is the relay up, and another member there?",
+                f"{name}: {count(waiting, 'operation')} of {giver} depend on operations that this device does not have",
+                "the agent requests them; check that the relay is up and another member is online",
             )
         elif not forks:
             seen = found.same + len(found.others)
@@ -358,7 +368,7 @@ def operators(device: Examined) -> Iterator[Seen]:
         if len(able) < config.threshold:
             yield warning(
                 f"{name}: {count(len(able), 'operator')}, and an order needs {config.threshold}",
-                "an operator has to be a member, and its key the right one: covey group operators",
+                "check that operators are members and their keys are right: covey group operators",
             )
         else:
             named = ", ".join(able[:_NAMED])
@@ -377,7 +387,7 @@ def boards(device: Examined) -> Iterator[Seen]:
     for board in known:
         device_file, is_serial = Path(board.port), not board.port.startswith(UDP_PREFIX)
         if is_serial and not device_file.exists():
-            yield warning(f"{board.port} is gone", "plug the board in; a board elsewhere is found at its own port")
+            yield warning(f"{board.port} is gone", "plug the board in; on another port Covey finds it there")
         elif is_serial and not os.access(device_file, os.R_OK | os.W_OK):
             yield error(f"{board.port} cannot be opened", "let the agent's user open it: sudo adduser covey dialout")
         elif board.trouble:
@@ -387,7 +397,7 @@ def boards(device: Examined) -> Iterator[Seen]:
         elif not board.up:
             yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
         elif not board.enrolled:
-            yield warning(f"the board on {board.port} knows no collector", "add it: covey mcu enrol")
+            yield warning(f"the board on {board.port} has no collector", "add it: covey mcu enrol")
         else:
             yield ok(f"{board.port}: {board.software}")
 
@@ -412,7 +422,7 @@ def api(device: Examined) -> Iterator[Seen]:
         )
     elif group and (closed := _closed_to(path, group_named(group))) is not None:
         yield warning(
-            f"members of {group} cannot get through {closed}", "let api.socket be in a folder that they may enter"
+            f"members of {group} cannot get through {closed}", "put api.socket in a folder that they may enter"
         )
     else:
         yield ok(f"{path}{f', for members of {group}' if group else ''}")

@@ -30,8 +30,8 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
     reached = connect(account.url, account.ca_file, account.client, allow_tls12=account.allow_tls12)
     if exposes_password(account.url):
         yield warning(
-            f"{reached.address} without TLS: the network reads the password and who talks to whom",
-            "let the broker speak TLS, then covey relay set mqtts://HOST",
+            f"{reached.address} has no TLS: anyone on the network can read the password and see who talks to whom",
+            "enable TLS at the broker, then: covey relay set mqtts://HOST",
         )
     if reached.certificate_ends_at is None:
         yield ok(f"{reached.address} answers")
@@ -39,7 +39,7 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
     days = int((reached.certificate_ends_at - now_us / 1e6) // 86_400)
     line = f"{reached.address} answers with {reached.protocol}; its certificate ends in {days} days"
     if days < _CERTIFICATE_DAYS:
-        yield warning(line, "renew it in time: a gateway that was away must still trust it")
+        yield warning(line, "renew it early: gateways that were offline must still trust it")
     else:
         yield ok(line)
 
@@ -75,7 +75,8 @@ def _signed_in(device: Examined) -> Iterator[Seen]:
 
 
 def acl(device: Examined) -> Iterator[Seen]:
-    """Whether this device can read what is sent to others. Like its credential, asked only while no agent is there."""
+    """Whether this device can read messages to other devices. Like its credential, asked only while no agent is "
+    "there."""
     from covey.adapters.keys.relay_credential import accounts
 
     lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
@@ -102,10 +103,10 @@ def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
     )
     rules = "give the broker the rules of 'covey system-files broker_conf/mosquitto/acl', then run 'covey broker check'"
     if openings.overhears:
-        yield error("this device can read what is sent to others", rules)
+        yield error("this device can read messages to other devices", rules)
     if not openings.writes:
-        yield error("the broker does not let this device write to others", rules)
+        yield error("the broker does not let this device send to others", rules)
     if openings.statistics:
-        yield warning("the broker tells this device its statistics ($SYS)", rules)
+        yield warning("the broker shows this device its statistics ($SYS)", rules)
     if openings.writes and not openings.overhears and not openings.statistics:
         yield ok("this device can write to others, and reads nothing but its own inbox")

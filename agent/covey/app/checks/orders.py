@@ -78,7 +78,8 @@ def _program(found: ActionDefinition, roots: Collection[str] | None, agent: int,
         return warning(f"{found.name} needs rights that the agent does not have", hint)
     if roots is not None and found.name not in roots:
         return warning(
-            f"{found.name} is refused: root does not list it", "operations.commands in /etc/covey/conf.d/commands.toml"
+            f"{found.name} is refused: root has not allowed it",
+            "add it to operations.commands in /etc/covey/conf.d/commands.toml",
         )
     return None
 
@@ -103,7 +104,7 @@ def attempts(device: Examined) -> Iterator[Seen]:
             yield warning(
                 f"group {group.group_id.hex()[:8]}: {count(each.count, 'order')} by "
                 f"{labelled_name(each.name, each.label)}, {each.why}, since {first}",
-                "nobody obeys it: covey order refused; its key may be in other hands: covey group remove",
+                "no device obeys it: covey order refused; if its key was stolen: covey group remove",
             )
     if quiet:
         yield ok("nobody ordered anything without a say here, within 30 days")
@@ -116,7 +117,7 @@ def installers(device: Examined) -> Iterator[Seen]:
     for each in under_way:
         phase = each.phase.name.lower().replace("_", " ")
         why = f": {each.why}" if each.why else ""
-        yield warning(f"{each.action} is not installed for good yet: {phase}{why}", "it ends by itself: covey order")
+        yield warning(f"{each.action} is still on trial: {phase}{why}", "the trial ends by itself: see 'covey order'")
     quiet = not under_way
     for record in last:
         result, action = record.result, record.command.action
@@ -124,9 +125,9 @@ def installers(device: Examined) -> Iterator[Seen]:
             continue
         quiet = False
         if result.code == NOT_ROLLED_BACK:
-            yield error(f"{action} is {result.why}", "somebody has to look; then install a version that is well")
+            yield error(f"{action} is {result.why}", "examine the device, then install a working version")
         else:
-            yield warning(f"{action}: {result.why}", "it runs as before; release a version that is well")
+            yield warning(f"{action}: {result.why}", "the earlier version is running; release a working version")
     if quiet:
         yield ok("nothing is on trial, and what was installed last is well")
 

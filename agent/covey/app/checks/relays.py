@@ -21,18 +21,20 @@ def served_relay(device: Examined) -> Iterator[Seen]:
     lock = device.folder.locks.served_relay()
     if lock is not None:
         os.close(lock)
-        yield error("the relay of this device is not served", "systemctl start covey-relay, or: covey relay serve")
+        yield error(
+            "the relay of this device is not running", "sudo systemctl start covey-relay, or: covey relay serve"
+        )
     elif address := lost_address(device.folder, url):
         yield error(
-            f"devices know this relay by {address}, an address that this machine has no more",
-            "have the router keep that address for it; or: covey relay serve --host NAME, and on each device: "
+            f"devices use {address} for this relay, which is no longer an address of this machine",
+            "reserve that address in the router; or: covey relay serve --host NAME, and on each device: "
             "covey relay set mqtts://NAME",
         )
     elif place.in_force():
         yield ok(f"served as {url}, with all accounts in force")
     else:
         yield error(
-            "the broker has not been reloaded: who was let in or shut out last is not yet",
+            "the broker has not been reloaded: the last accounts added or removed are not in force yet",
             "this usually takes a second; if it stays: sudo systemctl restart covey-relay",
         )
 
@@ -44,14 +46,12 @@ def duplicate(device: Examined) -> Iterator[Seen]:
     """Whether connections to the relay are cut off again and again, and by whom, as far as that is known."""
     seen = seen_cuts(device.opened.store.conditions, device.clock.wall_us())
     if seen.sign is CopySign.CERTAIN:
-        yield error(
-            f"another device signs in as this one, the last time {seen.age_s} s ago", f"its card was copied: {_COPY}"
-        )
+        yield error(f"another device signs in as this one, last {seen.age_s} s ago", f"its card was copied: {_COPY}")
     elif seen.sign is CopySign.POSSIBLE:
         yield warning(
             f"the connection to the relay was lost {seen.times} times in a row soon after it came up, "
             f"last {seen.age_s} s ago",
-            f"a bad line, or a copy of this machine's card that signs in as this one: {_COPY}",
+            f"the connection is bad, or a copy of this machine's card signs in as this one: {_COPY}",
         )
     else:
         yield ok("no sign of another device that signs in as this one")

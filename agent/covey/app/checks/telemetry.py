@@ -26,17 +26,15 @@ def sensors(device: Examined) -> Iterator[Seen]:
     for entry in entries:
         found = known.get(entry.name)
         if found is None:
-            yield warning(
-                f"{entry.name} is not read yet", "restart the agent: it reads its configuration when it starts"
-            )
+            yield warning(f"{entry.name} is not read yet", "restart the agent to read the new configuration")
         elif found.failing:
             yield warning(
                 f"{entry.name}: {found.state}, for {duration(found.seconds)}", f"covey sensor try {entry.name}"
             )
         elif found.is_silent:
             yield warning(
-                f"{entry.name} is open and has brought no reading for {duration(found.seconds)}",
-                f"covey sensor try {entry.name}: does anybody send to it?",
+                f"{entry.name} is open but gave no reading for {duration(found.seconds)}",
+                f"check that a device sends to it: covey sensor try {entry.name}",
             )
         elif found.up:
             measuring.append(entry.name)
@@ -59,8 +57,8 @@ def doors(device: Examined) -> Iterator[Seen]:
     found = door_statuses(device.folder)
     if not found[0].runs:
         yield warning(
-            f"{count(len(found), 'door')} in the configuration, and nobody sends readings on",
-            "systemctl enable --now covey-door, or: covey door run",
+            f"{count(len(found), 'door')} configured, but no process sends readings on",
+            "sudo systemctl enable --now covey-door, or: covey door run",
         )
         return
     now_us, sending = device.clock.wall_us(), []
@@ -76,8 +74,8 @@ def doors(device: Examined) -> Iterator[Seen]:
         else:
             sending.append(each.name)
         if lost := {reason: number for reason, number in each.dropped.items() if reason != Drop.VALUE}:
-            yield warning(f"{each.name}{dropped_text(lost)}", "docs/reference/doors.md says what each door takes")
+            yield warning(f"{each.name}{dropped_text(lost)}", "docs/reference/doors.md lists what each door accepts")
         if each.gaps:
-            yield warning(f"{each.name} has passed over {count(each.gaps, 'part')} of the vault", "covey door status")
+            yield warning(f"{each.name} has skipped {count(each.gaps, 'part')} of the vault", "covey door status")
     if sending:
         yield ok(f"{count(len(sending), 'door')} sending on: {', '.join(sending)}")

@@ -37,7 +37,7 @@ def nearby_role(device: Device) -> NearbyFiles:
             from covey.adapters.lan.discovery import LanDiscovery
 
             discovery = LanDiscovery(server.port, report)
-        report("info", f"files of this network: given at port {server.port}")
+        report("info", f"LAN files: serving on port {server.port}")
     store = None
     if config.store:
         from covey.adapters.objects.content import ContentStore

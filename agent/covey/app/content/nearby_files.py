@@ -190,9 +190,9 @@ class NearbyFiles:
         if bool(trouble) is self._store_refuses:
             return
         if trouble:
-            self._report("warning", f"the object store refuses: {trouble}")
+            self._report("warning", f"the object store refuses files: {trouble}")
         elif self._store_refuses:
-            self._report("notice", "the object store takes and gives files again")
+            self._report("notice", "the object store works again")
         self._store_refuses = bool(trouble)
         self._notes.store(trouble)
 
@@ -266,10 +266,10 @@ class NearbyFiles:
         self._hold(node, now)  # no longer: it is taken for whole, or members are asked for the rest
         self._nearby.offer(self._content.given_files())
         if work.end is NearEnd.NO_ROOM:
-            self._report("warning", f"no room for a file of {work.wanted.sealed_size} bytes: it waits for some")
+            self._report("warning", f"no room for a file of {work.wanted.sealed_size} bytes; it waits")
         if work.end is NearEnd.WHOLE:
             self._notes.came(work.wanted.sealed_size)
-            self._report("info", f"a file of {work.wanted.sealed_size} bytes came from {work.source}")
+            self._report("info", f"received a file of {work.wanted.sealed_size} bytes from {work.source}")
 
     # -- in the thread ------------------------------------------------------------------------------------------------
 
@@ -293,7 +293,10 @@ class NearbyFiles:
             place.close()
             if work.end is NearEnd.WRONG:
                 seen.liars.add(place.name)
-                self._report("warning", f"{place.name} gave what is not of a file; it is not asked for it again")
+                self._report(
+                    "warning",
+                    f"{place.name} sent data that is not part of the file; it is not asked for this file again",
+                )
             if work.end in _DONE:
                 return True
             if progress.position != position:
@@ -309,7 +312,7 @@ class NearbyFiles:
         except CoveyError:
             return  # it says why (`_note_store`)
         except OSError as error:
-            self._report("warning", f"a file is not in the object store yet: {error}")
+            self._report("warning", f"a file could not be put into the object store yet: {error}")
             return
         self._stored.add(content)
         if self._nearby.has_store:

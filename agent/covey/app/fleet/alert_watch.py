@@ -147,7 +147,7 @@ class AlertWatch:
         self._file = AlertFile(folder.path / _FILE)
         self._book, aside = self._file.read_or_set_aside()
         if aside is not None:
-            log(f"{_FILE} was damaged, and is kept as {aside.name}: what is wrong is told once more")
+            log(f"{_FILE} was damaged and is kept as {aside.name}; current alerts are sent again")
         self._view = FleetView()
         self._listens_since = time.monotonic()
         self._under_way: dict[str, threading.Thread] = {}
@@ -195,13 +195,13 @@ class AlertWatch:
                 queue = self._book.queue(name)
                 if why:
                     queue.refused(why, time.time_ns() // 1_000)
-                    self._log(f"{name}: {printable(why)}; tried {count(queue.attempts, 'time')}")
+                    self._log(f"{name}: {printable(why)}; after {count(queue.attempts, 'attempt')}")
                 else:
                     queue.taken(waiting)
                 try:
                     self._file.write(self._book)
                 except StorageError as error:  # it is sent once more, under the same id
-                    self._log(f"not written: {error}")
+                    self._log(f"the alerts' state was not written: {error}")
                     return
                 waiting = None if why else queue.due(time.time_ns() // 1_000)
 

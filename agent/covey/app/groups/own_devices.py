@@ -71,7 +71,7 @@ class OwnDevicesRole:
             node.discard()
             if str(error) != self._refused:
                 self._refused = str(error)
-                self._report("warning", f"what other own devices make necessary waits: {error}")
+                self._report("warning", f"changes by your other devices wait: {error}")
             return self._look_at_us
         labels = DeviceLabels(node.groups.joined())
         for each in done:

@@ -85,7 +85,7 @@ class CheckpointSigning:
             self._reported.add(checkpoint.id)
             who = DeviceLabels((group,)).named(checkpoint.author)
             self._report(
-                "warning", f"checkpoint {checkpoint.id.hex()[:8]} by {who} not signed: {checkpoint.objection_text}"
+                "warning", f"checkpoint {checkpoint.id.hex()[:8]} by {who} was not signed: {checkpoint.objection_text}"
             )
 
     def stop(self, node: Node, now: Now) -> None:

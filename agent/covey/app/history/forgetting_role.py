@@ -62,7 +62,7 @@ class HistoryForgetting:
             self._forgotten += self._forget(portion)
         self._waiting = [*([rest] if rest else []), *self._waiting[1:]]
         if not self._waiting and self._forgotten:
-            self._report("info", f"{self._forgotten} operations forgotten that a checkpoint covers")
+            self._report("info", f"deleted {self._forgotten} operations covered by a checkpoint")
             self._forgotten = 0
         return now.monotonic_us + _PAUSE_US
 

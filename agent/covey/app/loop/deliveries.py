@@ -107,7 +107,7 @@ class Deliveries:
     def _report_rest(self, now: Now) -> None:
         if self._reported_us is None or now.monotonic_us >= self._reported_us + DROPPED_LINE_US:
             self._reported_us = now.monotonic_us
-            self._report("warning", "more worthless envelopes come than are dealt with: what comes waits at the relay")
+            self._report("warning", "too many worthless envelopes arrive; new envelopes wait at the relay")
 
     def _acknowledge(self, batch: list[Delivered], seen: list[Seen | None]) -> None:
         for event, found in zip(batch, seen, strict=True):
@@ -130,7 +130,7 @@ class Deliveries:
             with self._store.transaction():
                 self._store.counters.count(f"dropped_{UNFORESEEN}")
         whose = f" from {DeviceLabels(node.groups.joined()).named(author)}" if author else ""
-        self._report("error", f"an envelope{whose} brought out a defect of Covey's and was set aside: {_place(defect)}")
+        self._report("error", f"an envelope{whose} triggered a defect of Covey and was set aside: {_place(defect)}")
         self._acknowledge([event], [None])
         return node
 

@@ -41,7 +41,7 @@ class KeyReload:
                 with self._store.transaction():
                     self._file.forget(node.identity, publics)
                 for public in publics:
-                    self._report("notice", f"noise key {public[:4].hex()} of before a rotation is wiped")
+                    self._report("notice", f"deleted the earlier noise key {public[:4].hex()}")
         return self._look_at_us
 
     def stop(self, node: Node, now: Now) -> None:

@@ -77,9 +77,9 @@ class KeyRotation:
                 self._store.conditions.set(CONDITION, node.identity.noise_public.hex(), now.wall_us)
         except LocalError as error:
             node.discard()  # the key is stored, perhaps: then the maintenance of groups tells it later
-            self._report("warning", f"the noise key was not told to every group: {error}")
+            self._report("warning", f"the new noise key was not sent to every group: {error}")
         else:
-            self._report("notice", f"noise key {node.identity.noise_public[:4].hex()} is this device's from now on")
+            self._report("notice", f"this device now uses noise key {node.identity.noise_public[:4].hex()}")
 
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""

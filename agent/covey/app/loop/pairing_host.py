@@ -226,7 +226,7 @@ class PairingHost:
         machine.handle_deadline(now.monotonic_us)
         if machine.wrong_tries > room.wrong_tries:
             room.wrong_tries = machine.wrong_tries
-            self._report("warning", f"pairing {row.number}: {room.wrong_tries} wrong tries of its code")
+            self._report("warning", f"pairing {row.number}: {room.wrong_tries} wrong codes")
         if machine.ending is None and machine.met is not None:
             key = machine.met.joiner.keys.signing_public
             if row.joiner is None or (invite.bound_to is None and row.joiner != key):
@@ -256,7 +256,7 @@ class PairingHost:
         )
         self._note(known)
         name = labelled_name(device_name(joiner.keys.signing_public), joiner.label)
-        self._report("notice", f"pairing {row.number}: {name} knows the secret")
+        self._report("notice", f"pairing {row.number}: {name} proved the code")
         return known
 
     def _note(self, row: Pairing) -> None:
@@ -273,7 +273,7 @@ class PairingHost:
                 room.account = _Account(self._credential(joiner, row), now.monotonic_us)
             except CoveyError as error:
                 name = labelled_name(device_name(joiner.keys.signing_public), joiner.label)
-                self._report("error", f"no account at the relay could be made for {name}: {error}")
+                self._report("error", f"the relay account for {name} could not be created: {error}")
                 machine.end(Ending.FAILED)
                 return
         if room.account.credential and not self._is_in_force(room.account, now):
@@ -336,9 +336,9 @@ class PairingHost:
             name = labelled_name(device_name(row.joiner), row.label)
             try:
                 self._facts.credentials().remove(row.joiner.hex())
-                self._report("notice", f"{name} never joined: its account at the relay is gone")
+                self._report("notice", f"{name} never joined; its relay account was removed")
             except CoveyError as error:
-                self._report("error", f"the account of {name} at the relay stays: {error}")
+                self._report("error", f"the relay account of {name} could not be removed: {error}")
         with self._store.transaction():
             self._store.pairings.note_minted(row.secret_hash, minted=False)
 
@@ -348,7 +348,7 @@ class PairingHost:
             if self._facts.credentials is not None:
                 self._facts.credentials().remove(row.secret_hash.hex())
         except CoveyError as error:
-            self._report("error", f"the account of an invite's file at the relay stays: {error}")
+            self._report("error", f"the relay account of an invite file could not be removed: {error}")
         with self._store.transaction():
             self._store.pairings.note_account_gone(row.secret_hash)
 

@@ -227,11 +227,11 @@ class Runtime:
             raise  # the next start saves what can be read
         except StorageError as error:
             if not self._storage_fails:
-                self._report("error", f"{error}; nothing new is taken until this ends")
+                self._report("error", f"{error}; the agent accepts nothing new until this is solved")
             self._storage_fails = True
             self._replace_node()
         except ConstraintError as error:
-            self._report("error", f"{error}: a defect of Covey's; the step is left undone")
+            self._report("error", f"{error}: a defect of Covey; the step was skipped")
             self._replace_node()
         else:
             if self.node.discarded:
@@ -243,14 +243,14 @@ class Runtime:
         return self.node
 
     def _try_storage(self, now: Now) -> None:
-        """See whether the disk takes writes again."""
+        """See whether the disk accepts writes again."""
         try:
             with self._store.transaction():
                 self._store.conditions.set("storage", "took writes again", now.wall_us)
         except StorageError:
             return
         self._storage_fails = False
-        self._report("notice", "the disk takes writes again")
+        self._report("notice", "the disk accepts writes again")
 
     def _take(self, events: list[RelayEvent], now: Now) -> None:
         delivered = [event for event in events if isinstance(event, Delivered)]
@@ -318,7 +318,8 @@ class Runtime:
         self._guarded(note)
         self._report(
             "warning",
-            f"relay {relay} hangs up on messages of {size} bytes: this size is set aside, and tried again later",
+            f"relay {relay} disconnects on messages of {size} bytes: messages of this size wait and are tried "
+            "again later",
         )
 
     def _note_connection(self, event: RelayDown, now: Now) -> None:
@@ -355,7 +356,7 @@ class Runtime:
         if state == _UP:
             self._report("info", f"{which}: connected")
         elif awaited:
-            self._report("info", f"{which}: waits until it knows the new account")
+            self._report("info", f"{which}: waiting until it knows the new account")
         elif state != _CONNECTING:
             self._report("warning", f"{which}: {state}")
 
@@ -391,7 +392,9 @@ class Runtime:
         entry, size = outgoing.entry, len(outgoing.envelope)
         if entry is not None and self.node.waits_for_a_relay(entry):
             if entry.sends == 1:
-                self._report("warning", f"news of a departure, {size} bytes, waits for a relay that takes so much")
+                self._report(
+                    "warning", f"a notice of departure of {size} bytes waits for a relay that accepts this size"
+                )
             return
         hopeless = not self._relays.carries(size)
         if entry is None or not (hopeless or (self._relays.complete and entry.sends >= POISON_TRIES)):

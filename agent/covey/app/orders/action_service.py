@@ -46,7 +46,7 @@ def serve(channel: socket.socket, folder: Path, runtime: Path, unit: str, report
     channel.settimeout(None)
     try:
         invocation = _invocation(folder, action, arguments, secrets)
-        report("notice", f"does {action} for the agent")
+        report("notice", f"running {action} for the agent")
         answer = _answer(TransientUnit(runtime, unit).run(invocation, channel))
     except ActionError as error:
         answer = ActionAnswer(ActionOutcome.REFUSED, code=error.code, why=str(error))

@@ -156,7 +156,7 @@ class OrderAttempts:
                 lines += 1
                 self._reported[key] = now.monotonic_us, each.count
                 what = f"{count(each.count, 'order')} by {labelled_name(each.name, each.label)}, {each.why}"
-                self._report("warning", f"group {group.group_id.hex()[:8]}: {what}; 'covey order refused' shows them")
+                self._report("warning", f"group {group.group_id.hex()[:8]}: {what}; 'covey order refused' lists them")
         self._count(seen, now)
         return left
 

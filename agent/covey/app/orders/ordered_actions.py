@@ -178,7 +178,7 @@ class OrderedActions:
             result = record.result
             if result is not None:
                 ended = result.why or f"exit code {result.exit}"
-                self._report("notice", f"{record.command.action}, as {_author(node, record)} ordered: {ended}")
+                self._report("notice", f"{record.command.action}, ordered by {_author(node, record)}: {ended}")
 
     # -- taking -------------------------------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class OrderedActions:
                 self._records.note_obeyed(group.group_id, since)
         except LocalError as error:
             node.discard()
-            self._report("warning", f"obeys nobody in {group.group_id.hex()[:8]} yet: {error}")
+            self._report("warning", f"this device obeys no operator in group {group.group_id.hex()[:8]} yet: {error}")
             return None
         self._report_final(node, final)
         return since
@@ -297,7 +297,7 @@ class OrderedActions:
 
     def _start(self, node: Node, begun: Begun | StepBegun, now: Now) -> _Running:
         if isinstance(begun, Begun):
-            self._report("notice", f"does {begun.invocation.action}, as {_author(node, begun.record)} ordered")
+            self._report("notice", f"running {begun.invocation.action}, ordered by {_author(node, begun.record)}")
         else:
             self._report("notice", f"{begun.invocation.action}: {begun.step.value}")
         try:

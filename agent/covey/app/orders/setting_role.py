@@ -132,7 +132,7 @@ class OrderedSettings:
             return []
         why = Objection(RELAY_SILENT, f"the relay did not answer within {RELAY_TRIAL_US // 1_000_000} s")
         given_back = self._within(lambda: self._obedience.revert(why, now.wall_us, (SettingState.TRIED,)))
-        self._report("warning", f"{', '.join(given_back)}: {why.why}; the address of before holds again")
+        self._report("warning", f"{', '.join(given_back)}: {why.why}; the earlier address applies again")
         return given_back
 
     def _let_hold(self, changed: list[str]) -> None:

@@ -65,7 +65,7 @@ class MailboxRole:
                 expired, gone = service.maintain(now), service.forget_strangers()
             self._look_at_us = now.monotonic_us + (0 if expired else MAILBOX_LOOK_US)
             if gone:
-                self._report("info", f"the inboxes of {len(gone)} devices went that are in no group any more")
+                self._report("info", f"deleted the inboxes of {len(gone)} devices that are no longer in any group")
         wake_at_us = service.next_wake_us()
         return self._look_at_us if wake_at_us is None else min(self._look_at_us, wake_at_us)
 

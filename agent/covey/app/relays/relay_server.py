@@ -74,7 +74,9 @@ def _serve_with_restarts(
     pause_s, came_up, ended_soon = _PAUSE_S_MIN, False, 0
     while not stopping:
         if ended_soon > 1 and place.forget_queue():
-            report("warning", "mosquitto ended twice soon after its start: its saved sessions and queues were deleted")
+            report(
+                "warning", "mosquitto stopped twice right after its start; its saved sessions and queues were deleted"
+            )
         began, seen, is_up = time.monotonic(), _stamps(place), False
         digest = place.digest()
         mosquitto = MosquittoProcess(program, place.configuration)
@@ -82,7 +84,7 @@ def _serve_with_restarts(
             mosquitto.wait_until_running()
             came_up = is_up = True
             place.note_in_force(digest)
-            report("notice", f"the relay {folder.configuration.config().relay.url} is served")
+            report("notice", f"serving the relay {folder.configuration.config().relay.url}")
             _look_after(folder, place, mosquitto, supervisor, stopping, seen)
         except TransientError as error:
             if not came_up:
@@ -107,7 +109,7 @@ def _look_after(
     look_at = time.monotonic() + _CERTIFICATE_S
     while not stopping:
         if mosquitto.ended:
-            report("error", "mosquitto ended by itself")
+            report("error", "mosquitto stopped unexpectedly")
             return
         supervisor.alive()
         for account in mosquitto.accounts_to_shut_out(_LOOK_S):

@@ -125,7 +125,7 @@ class Collector:
         self._looked_at_us, landing = now.monotonic_us, self._store.landing
         scarce = self._is_scarce()
         if scarce and not landing.scarce:
-            self._report("warning", "the vault's disk is nearly full: each device lands no more than its share")
+            self._report("warning", "the vault's disk is nearly full: each device can store only its share")
         elif landing.scarce and not scarce:
             self._report("notice", "the vault's disk has room again")
         landing.scarce = scarce
@@ -172,11 +172,11 @@ class Collector:
             rests_until_us = self._land(node, now)
         except StorageError as error:
             if not self._failing:
-                self._report("error", f"the vault refuses: {error}; senders keep what is not landed")
+                self._report("error", f"the vault refuses data: {error}; senders keep their data")
             self._failing = True
             return now.monotonic_us + _RETRY_US
         if self._failing:
-            self._report("notice", "the vault takes segments again")
+            self._report("notice", "the vault accepts data again")
         self._failing = False
         waiting = self._store.landing.size()
         if not waiting:

@@ -144,12 +144,12 @@ class DoorRunner:
         now_us = int(time.monotonic() * 1e6)
         since_us = self._waits_since_us.setdefault(gap.node, now_us)
         if since_us == now_us:
-            self.log(f"{self.entry.name}: waits for segments {gap.first}-{gap.last} of {gap.node[:8]}: {gap.reason}")
+            self.log(f"{self.entry.name}: waiting for segments {gap.first}-{gap.last} of {gap.node[:8]}: {gap.reason}")
             self._survey = None
         return now_us - since_us >= DOOR_PATIENCE_US
 
     def _pass_over(self, gap: DoorGap, end: LandedPosition) -> None:
-        self.log(f"{self.entry.name}: passes over segments {gap.first}-{gap.last} of {gap.node[:8]}: {gap.reason}")
+        self.log(f"{self.entry.name}: skipping segments {gap.first}-{gap.last} of {gap.node[:8]}: {gap.reason}")
         self.file.passed(self.entry.name, gap, end, self.wall_us())
 
     def _send(self, batch: Batch, survey: Survey) -> float:
@@ -175,7 +175,7 @@ class DoorRunner:
         self.file.taken(self.entry.name, batch.plan, passed, len(batch.messages), readings, now_us, dropped)
         self._batch = None
         if self._trouble.line:
-            self.log(f"{self.entry.name}: goes on")
+            self.log(f"{self.entry.name}: sending again")
         self._trouble = _Trouble()
         return 0.0
 
@@ -193,7 +193,7 @@ class DoorRunner:
         if self._trouble.refusals >= DOOR_REFUSALS:
             number = batch.ends[0].number
             gap = DoorGap(batch.plan.node, number, number, f"a message: {error}")
-            self.log(f"{self.entry.name}: passes over message {batch.messages[0].id}: {printable(str(error))}")
+            self.log(f"{self.entry.name}: skipping message {batch.messages[0].id}: {printable(str(error))}")
             self.file.taken(self.entry.name, batch.plan, (*batch.passed, gap), 0, 0, self.wall_us())
             self._batch, self._trouble = None, _Trouble()
         return self._wait(str(error))

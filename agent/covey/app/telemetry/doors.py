@@ -258,7 +258,7 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
     try:
         aside = set_aside(folder.path / FILE)
         if aside is not None:
-            log(f"{FILE} was damaged, and is kept as {aside.name}: each door begins as at its first start")
+            log(f"{FILE} was damaged and is kept as {aside.name}; every door starts over")
         stop = threading.Event()
         runners = [
             DoorRunner(entry, door, DoorFile(folder.path / FILE), partial(survey, folder), log) for entry, door in doors

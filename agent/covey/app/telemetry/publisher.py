@@ -160,7 +160,7 @@ class Outflow:
             self._publisher.flush(node, once)
         except LocalError as error:
             if now.monotonic_us >= self._quiet_until_us:
-                self._report("warning", f"readings wait: {error}")
+                self._report("warning", f"readings are waiting: {error}")
                 self._quiet_until_us = now.monotonic_us + _COMPLAIN_EVERY_US
 
     def flush_if_due(self, node: Node, now: Now, once: Callable[[Callable[[], int]], int] = _always) -> int | None:

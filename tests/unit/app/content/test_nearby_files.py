@@ -320,6 +320,6 @@ def test_a_store_that_refuses_is_noted_and_told_once_with_its_end(pair: Pair) ->
         pair.look()
     assert pair.notes.troubles == ["", "it is down, after 1 ms", ""]
     assert [each for each in pair.lines if "store" in each] == [
-        "the object store refuses: it is down, after 1 ms",
-        "the object store takes and gives files again",
+        "the object store refuses files: it is down, after 1 ms",
+        "the object store works again",
     ]

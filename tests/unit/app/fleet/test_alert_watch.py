@@ -79,7 +79,7 @@ def test_a_damaged_file_is_set_aside_and_the_watch_goes_on(hub: Here) -> None:
     path = hub.state / "alerts.json"
     path.write_bytes(b'{"version": 1, "epi')
     (line,) = _look_damaged(hub)
-    assert "alerts.json was damaged, and is kept as alerts.json.damaged" in line
+    assert "alerts.json was damaged and is kept as alerts.json.damaged" in line
     assert (hub.state / "alerts.json.damaged").read_bytes() == b'{"version": 1, "epi'
     assert AlertFile(path).read().number == 0
     assert _look(hub) == []

@@ -87,7 +87,7 @@ def test_it_forgets_in_portions_and_nothing_comes_again(tmp_path: Path) -> None:
     size = sum(map(len, everything))
     assert _forget_all(ben) == 3, "two portions, and one look"
     assert operations.forgotten.count(group_id) == _NOTES
-    assert ben.reported == [f"{_NOTES} operations forgotten that a checkpoint covers"]
+    assert ben.reported == [f"deleted {_NOTES} operations covered by a checkpoint"]
     assert sum(len(each.raw) for each in operations.in_order(group_id)) < size / 10
     assert not [each for each in operations.in_order(group_id) if b"the secret of tank" in each.raw]
     assert ann.device.node.history.digest(group_id) == ben.device.node.history.digest(group_id)

@@ -479,7 +479,7 @@ def test_wrong_tries_are_told(inn: Inn) -> None:
     inn.joiner = inn.new_joiner("stranger", (Password.CODE, b"42-abandon-able-river"))
     for _ in range(3):
         inn.round()
-    assert inn.reported == [("warning", "pairing 42: 1 wrong tries of its code")]
+    assert inn.reported == [("warning", "pairing 42: 1 wrong codes")]
     assert inn.row().ended is None
     inn.joiner = inn.new_joiner("ben")
     assert inn.admitted().inviter == inn.ann.identity.keys

@@ -266,7 +266,7 @@ def test_a_message_that_a_relay_hangs_up_on_holds_up_nothing_behind_it(tmp_path:
     assert behind <= agent.forwarded(60)
     hang_ups = agent.relay.hang_ups
     assert hang_ups <= 5
-    assert any("hangs up on messages of" in line for line in agent.said)
+    assert any("disconnects on messages of" in line for line in agent.said)
     assert any("was set aside" in line for line in agent.said)
     agent.blob(bytes(300_001))  # the size is known now
     agent.blob(b"later")

@@ -188,7 +188,7 @@ def test_a_full_disk_takes_nothing_says_so_once_and_recovers(agent: Agent) -> No
     assert [level for level, _ in agent.said if level == "error"] == ["error"]
     agent.store.full = False
     agent.turn()
-    assert agent.said[-1] == ("notice", "the disk takes writes again")
+    assert agent.said[-1] == ("notice", "the disk accepts writes again")
     agent.turn(event)
     assert agent.ben.inbox() == [b"hello"]
 

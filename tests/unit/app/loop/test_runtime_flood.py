@@ -111,4 +111,4 @@ def test_when_all_tokens_are_used_up_what_comes_waits_at_the_relay(agent: Agent)
     while event not in agent.relay.acknowledged:
         agent.turn(seconds=1)
     assert agent.ben.inbox() == [b"honest"]
-    assert sum("waits at the relay" in line for _, line in agent.said) == 1
+    assert sum("wait at the relay" in line for _, line in agent.said) == 1

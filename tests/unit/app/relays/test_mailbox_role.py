@@ -99,7 +99,7 @@ def test_who_is_in_no_group_any_more_has_no_inbox(fleet: MailboxFleet) -> None: 
         )
     post.turn()
     assert post.post.store.mailbox.devices() == []
-    assert post.said == ["the inboxes of 1 devices went that are in no group any more"]
+    assert post.said == ["deleted the inboxes of 1 devices that are no longer in any group"]
     post.role.stop(post.post.node, post.post.now)
 
 

@@ -82,7 +82,7 @@ def test_a_vault_that_refuses_delays_and_doubles_nothing(site: Site, refused: st
     site.turn(10)
     site.turn(10)
     assert site.landed() == [b"one", b"two"]
-    assert site.said[-1] == "the vault takes segments again"
+    assert site.said[-1] == "the vault accepts data again"
     carry(site.ann, site.gate)
     assert site.ann.store.outbox.totals()[0] == 0
 

@@ -191,7 +191,7 @@ def test_what_is_gone_is_waited_for_and_then_left_behind_with_a_record(
     assert site.seqs() == [1, 5, 6]
     (noted,) = site.file.gaps("cloud")
     assert (noted.gap.first, noted.gap.last, noted.gap.reason) == (2, 4, "missing")
-    assert any("waits for segments 2-2" in each for each in site.lines)
+    assert any("waiting for segments 2-2" in each for each in site.lines)
 
 
 def test_a_planned_batch_that_is_gone_is_left_behind_too(site: _Site, monkeypatch: pytest.MonkeyPatch) -> None:
