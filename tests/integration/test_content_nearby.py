@@ -53,7 +53,7 @@ def test_a_file_crosses_a_network_on_which_no_relay_is_left(
     wait_until(lambda: bool(shed.answers("file", "get", original.name, "-o", str(target), "--json")), "it is fetched")
     assert target.read_bytes() == original.read_bytes()
     where = "192.168.77.1" if prefixes[0] else "127.0.0.1"
-    assert f"came from {where}" in shed.log.read_text() or not prefixes[0]
+    assert f"bytes from {where}" in shed.log.read_text() or not prefixes[0]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def _by_store(pair: tuple[Gateway, Gateway], location: str, original: Path, targ
     hub.kill()
     shed.ok("file", "get", put["id"][:8], "-o", str(target))
     assert target.read_bytes() == original.read_bytes()
-    assert "came from the object store" in shed.log.read_text()
+    assert "bytes from the object store" in shed.log.read_text()
 
 
 def test_a_folder_that_members_share_brings_a_file_while_its_author_is_away(
@@ -152,7 +152,7 @@ def test_of_many_that_want_a_file_at_once_one_asks_at_the_relay(site: list[Gatew
         [*at_once.map(lambda each: each.fails(*ask, code=124), others)]
     for each in others:
         wait_until(lambda each=each: each.json("file", "list")[0]["state"] == "here", "it is here")
-    by_relay = [each for each in others if "came from 127.0.0.1" not in each.log.read_text()]
+    by_relay = [each for each in others if "bytes from 127.0.0.1" not in each.log.read_text()]
     assert len(by_relay) == 1
     near = next(each for each in others if each not in by_relay)
     files = near.json("status")["content"]

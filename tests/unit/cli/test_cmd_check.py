@@ -21,5 +21,5 @@ def test_who_is_spoken_to_in_an_unknown_group_is_told_to_ask_for_an_invite(tmp_p
     with open_device(find_state(str(here.state))) as device, device.store.transaction():
         device.store.counters.count("dropped_unknown_group")
     text, hint = _group(here)
-    assert "others speak to it in one (1 message dropped)" in text
+    assert "members of one send to it (1 message dropped)" in text
     assert "covey invite" in hint

@@ -46,7 +46,7 @@ def test_who_does_not_wake_in_time_is_gone_and_told_once(gateway: Gateway) -> No
     assert gateway.device.store.boards.all()[0].up
     gateway.run(20)
     assert not gateway.device.store.boards.all()[0].up
-    assert [line for line in gateway.reports if "woken" in line] == [
+    assert [line for line in gateway.reports if "wake" in line] == [
         "warning: /dev/ttyTEST: the board did not wake from its sleep"
     ]
 

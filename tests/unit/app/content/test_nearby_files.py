@@ -205,7 +205,7 @@ def test_the_first_place_that_delivers_is_kept(pair: Pair) -> None:
     assert pair.state is ContentState.HERE
     assert (empty.asked, second.asked) == (1, 0)
     assert first.asked == 2, "the index, then all chunks"
-    assert any("came from first" in line for line in pair.lines)
+    assert any("bytes from first" in line for line in pair.lines)
     assert (pair.notes.noted, pair.notes.counted) == ([0], [pair.reference.sealed_size])
     pair.settle()
     assert pair.ann.store.content.holders(pair.reference.hash) == [pair.ben.key], "its author hears of it (002.18)"
@@ -226,7 +226,7 @@ def test_a_liar_costs_its_turn_and_is_told_of(pair: Pair, spoil: Callable[[bytes
     pair.place("honest")
     pair.look()
     assert pair.state is ContentState.HERE
-    assert any("liar gave what is not of a file" in line for line in pair.lines)
+    assert any("liar sent data that is not part of the file" in line for line in pair.lines)
     assert liar.asked <= 2
 
 
@@ -262,7 +262,7 @@ def test_where_peers_are_near_members_are_not_asked_before_these_were_looked_at_
     pair.place("later")
     pair.look()
     assert pair.state is ContentState.HERE
-    assert any("came from later" in line for line in pair.lines)
+    assert any("bytes from later" in line for line in pair.lines)
 
 
 def test_that_ends_and_then_members_are_asked(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ def test_a_full_outbox_has_the_sensors_wait(tmp_path: Path) -> None:
     site.run(60)
     assert site.publisher.waiting <= MAXIMUM_BATCH_READINGS + 2_048
     assert site.publisher.waiting + len(site.boiler.waiting) == 50_000
-    assert [line for _, line in site.lines if "readings wait" in line] != []
+    assert [line for _, line in site.lines if "readings are waiting" in line] != []
 
 
 def test_how_each_is_is_noted_and_told_but_not_at_every_turn(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_what_the_outbox_refuses_moves_no_position(tmp_path: Path) -> None:
     site.boiler.measure(5_000)
     site.boiler.position = b"first"
     site.run(10)
-    assert [line for _, line in site.lines if "readings wait" in line]
+    assert [line for _, line in site.lines if "readings are waiting" in line]
     assert (site.ann.store.sensor_positions.get("boiler"), site.boiler.committed) == (b"", 0)
 
 

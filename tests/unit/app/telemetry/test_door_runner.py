@@ -149,7 +149,7 @@ def test_a_receiver_that_is_down_is_waited_for_longer_and_longer(site: _Site) ->
     state = site.file.state("cloud")
     assert state is not None
     assert (state.attempts, state.error, state.messages, state.behind) == (0, "", 3, 0)
-    assert site.lines[-1] == "cloud: goes on"
+    assert site.lines[-1] == "cloud: sending again"
 
 
 def test_a_receiver_says_how_long_it_wants_to_be_left_alone(site: _Site) -> None:

@@ -71,7 +71,7 @@ def test_a_full_outbox_stops_sampling_within_bounds(tmp_path: Path) -> None:
     site.run(60)
     assert site.publisher.waiting <= MAXIMUM_BATCH_READINGS + 1_000
     assert len(site.said) == 1
-    assert "readings wait" in site.said[0]
+    assert "readings are waiting" in site.said[0]
 
 
 @pytest.mark.slow
