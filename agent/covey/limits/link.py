@@ -47,6 +47,13 @@ IMPRINTS_REPEATED = 16
 IMPRINTS_KEPT = 1_024
 """The newest numbers of a link of which imprints are kept, in 9 bytes each: a window."""
 
+ACKNOWLEDGED_MESSAGES_KEPT = 512
+"""The newest acknowledged telemetry of each recipient that its sender keeps while its outbox is less than half full: of
+a device with a message a minute more than eight hours, the age of an hourly or nightly backup."""
+
+ACKNOWLEDGED_BYTES_KEPT = 16_384
+"""The longest such message: all of one recipient then take 8 MiB at most, and usually half a megabyte."""
+
 IMPRINTS_OF_AUTHOR = 4 * IMPRINTS_KEPT
 """...and of all incarnations of an author together, or of a link with holes: what is under way lies about these."""
 

@@ -350,7 +350,75 @@ def _batches(landed: list[Message]) -> set[int]:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_a_restored_collector_had_acknowledged_is_told_as_lost(make: Make, restarts: bool) -> None:
+def test_what_a_restored_collector_had_acknowledged_comes_again(make: Make, restarts: bool) -> None:
+    """A hub that was restored from a backup fourteen minutes old once lost thirteen minutes of readings."""
+    pi, hub = make("pi"), make("hub", collects=True)
+    group_id = found(pi, hub)
+    _settle(hub, pi)
+
+    def send(*numbers: int) -> list[Message]:
+        for number in numbers:
+            pi.batch(group_id, b"batch %d" % number)
+        carry(hub, pi)
+        landed = _land(hub)
+        _settle(hub, pi)
+        return landed + _land(hub)
+
+    send(1, 2, 3)
+    files = _image(hub)
+    lost = [each.body for each in send(4, 5, 6, 7) if each.type is MessageType.TELEMETRY]
+    assert pi.store.outbox.totals()[0] == 0, "all of it is acknowledged"
+    _write_back(hub, files)
+    after = send(8)
+    if restarts:
+        pi.restart()
+    _settle(hub, pi)
+    after += _land(hub)
+    _settle(hub, pi)
+    after += _land(hub)
+    assert not [each for each in after if each.type is MessageType.LOSS]
+    came = [each.body for each in after if each.type is MessageType.TELEMETRY]
+    assert Counter(came) >= Counter(lost), "each under its own batch number"
+    assert len(came) == len(lost) + 1
+    assert pi.store.counters.values()["sent_again_to_restored"] == len(lost)
+    assert "lost_by_recipients" not in pi.store.counters.values()
+    send(9)
+    assert pi.store.outbox.totals()[0] == 0
+
+
+def test_a_sender_that_restarts_remembers_what_its_recipient_lacks(make: Make) -> None:
+    pi, hub = make("pi"), make("hub", collects=True)
+    group_id = found(pi, hub)
+    _settle(hub, pi)
+    pi.batch(group_id, b"before")
+    carry(hub, pi)
+    _land(hub)
+    _settle(hub, pi)
+    files = _image(hub)
+    pi.batch(group_id, b"lost")
+    carry(hub, pi)
+    _land(hub)
+    _settle(hub, pi)
+    _write_back(hub, files)
+    came = list[bytes]()
+    for number in range(8):
+        pi.batch(group_id, b"after %d" % number)
+        for one, other in ((hub, pi), (pi, hub)):
+            for outgoing in one.sends():
+                other.receive(outgoing.envelope)
+        pi.restart()  # after it has resumed the link, before the answer to that
+        for device in (pi, hub):
+            device.wait(RETRY_US_MAX / 1e6)
+            device.maintain()
+        came += [each.body for each in _land(hub) if each.type is MessageType.TELEMETRY]
+    assert [each for each in came if each.endswith(b"lost")]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_restored_collector_had_acknowledged_and_nobody_has_is_told_as_lost(
+    make: Make, monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    monkeypatch.setattr("covey.adapters.sqlite.link.outbox.ACKNOWLEDGED_MESSAGES_KEPT", 0)
     pi, hub = make("pi"), make("hub", collects=True)
     group_id = found(pi, hub)
     _settle(hub, pi)

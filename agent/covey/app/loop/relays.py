@@ -50,6 +50,7 @@ class Relays:
         assert len(self._relays) == len(relays), "relays have names of their own"
         self._up: set[str] = set()
         self._sizes: dict[str, TakenSizes] = {}
+        self._restored: dict[str, tuple[int, int, int]] = {}
         self._taken = dict.fromkeys(self._relays, 0)
         self._refusals: dict[tuple[str, DeviceKey, Place], _Refusals] = {}
         self._full_since: dict[str, int] = {}
@@ -124,11 +125,24 @@ class Relays:
     def came_up(self, name: str, maximum_payload: int) -> None:
         """Note that a relay is reached (rule 1), and the largest envelope that it takes."""
         self._up.add(name)
-        self._sizes.setdefault(name, TakenSizes()).came_up(maximum_payload)
+        if name not in self._sizes:
+            self._sizes[name] = TakenSizes()
+            if name in self._restored:
+                self._sizes[name].restore(*self._restored[name])
+        self._sizes[name].came_up(maximum_payload)
         self._full_since.pop(name, None)
         rank = self.names.index(name)
         lower = set(self.names[rank + 1 :])
         self._arrivals = {topic: relay for topic, relay in self._arrivals.items() if relay not in lower}
+
+    def refusal_of(self, name: str) -> tuple[int, int] | None:
+        """Return from which size on a relay refuses messages, as its hang-ups show, and for how long (rule 6)."""
+        sizes = self._sizes.get(name)
+        return None if sizes is None else sizes.refusal
+
+    def restore_refusal(self, name: str, refused_bytes: int, pause_us: int, now_us: int) -> None:
+        """Take up what an earlier process has learned of a relay, once that is reached."""
+        self._restored[name] = refused_bytes, pause_us, now_us
 
     def went_down(self, name: str, now_us: int, *, too_large: bool = False) -> int | None:
         """Note that a relay is lost, with what it had not answered.

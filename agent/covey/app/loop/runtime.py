@@ -83,6 +83,8 @@ _REFUSES = 0x80
 _UP = "up"
 _CONNECTING = "connecting"
 _ENDED = "not connected"
+_REFUSED_SIZE = "refused size "
+"""The condition that says which size a relay refuses; its name follows."""
 
 
 class AgentRole(Protocol):
@@ -129,6 +131,8 @@ class Runtime:
         self._make_node = make_node
         self._dropped_lines = DroppedLines(self._named)
         self._deliveries = Deliveries(store, relays, self._replace_node, report)
+        self._noted_refusals: dict[str, tuple[int, int] | None] = {}
+        self._restore_refusals()
         self.node = make_node(None)
 
     def run(self, until: Callable[[], bool]) -> None:
@@ -293,9 +297,11 @@ class Runtime:
                 self._guarded(lambda: self._note_connection(event, now))
             if refused_bytes is not None:
                 self._note_refused_size(event.relay, refused_bytes, now)
+            self._note_refusal(event.relay, now)
         elif isinstance(event, Released):
             self._moved_at = self._clock.monotonic_us()
             outgoing = self._relays.released(event)
+            self._note_refusal(event.relay, now)
             if outgoing is None or outgoing.entry is None:
                 return
             if event.reason_code == _SUCCESS:
@@ -305,6 +311,28 @@ class Runtime:
             elif event.reason_code >= _REFUSES and self._relays.gives_up(event.relay, outgoing):
                 why = f"relay {event.relay} refuses it (reason 0x{event.reason_code:02x})"
                 self._guarded(partial(self._give_up, outgoing, outgoing.entry, why, now))
+
+    def _restore_refusals(self) -> None:
+        """Take up which sizes relays have refused before this process began, so that nothing hangs up on them anew."""
+        for name, (value, _) in self._store.conditions.values().items():
+            relay, words = name.removeprefix(_REFUSED_SIZE), value.split()
+            if name.startswith(_REFUSED_SIZE) and len(words) == 2 and all(word.isdecimal() for word in words):
+                self._relays.restore_refusal(relay, int(words[0]), int(words[1]), self._clock.monotonic_us())
+                self._noted_refusals[relay] = int(words[0]), int(words[1])
+
+    def _note_refusal(self, relay: str, now: Now) -> None:
+        """Keep which size a relay refuses, for the next process."""
+        refusal = self._relays.refusal_of(relay)
+        if refusal == self._noted_refusals.get(relay):
+            return
+        self._noted_refusals[relay] = refusal
+
+        def note() -> None:
+            with self._store.transaction():
+                value = "" if refusal is None else f"{refusal[0]} {refusal[1]}"
+                self._store.conditions.set(f"{_REFUSED_SIZE}{relay}", value, now.wall_us)
+
+        self._guarded(note)
 
     def _note_refused_size(self, relay: str, size: int, now: Now) -> None:
         """Tell of a size that a relay hangs up on, and have what is written from now on keep below it."""

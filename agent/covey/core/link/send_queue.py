@@ -15,7 +15,7 @@ from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.queued import class_of
+from covey.core.link.queued import TakenBack, class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
@@ -208,8 +208,13 @@ class SendQueue:
         """Queue a message once more, in the present incarnation: another life of this device has used its number."""
         self._withdrawn(recipient, place, place)
         taken = self._records.outbox.take_back(recipient, place)
-        message = None if taken is None else read_message(taken.message, verify=False)
-        if taken is None or message is None or message.type is MessageType.LINK:  # its key is forgotten with the place
+        if taken is not None:
+            self.queue_again(recipient, taken, now)
+
+    def queue_again(self, recipient: DeviceKey, taken: TakenBack, now: Now) -> None:
+        """Queue a message that has left its place under a new one; telemetry keeps its batch number."""
+        message = read_message(taken.message, verify=False)
+        if message.type is MessageType.LINK:  # its key is forgotten with the place
             return
         body = message.body
         if message.type is MessageType.LOSS:

@@ -57,6 +57,17 @@ class TakenSizes:
             return self._announced
         return min(self.largest, max(self._answered_bytes, self._refused_bytes // 2))
 
+    @property
+    def refusal(self) -> tuple[int, int] | None:
+        """The size, in bytes, from which on the relay refuses, and the next pause, in microseconds; None: nothing."""
+        return None if self._refused_bytes is None else (self._refused_bytes, self._pause_us)
+
+    def restore(self, refused_bytes: int, pause_us: int, now_us: int) -> None:
+        """Take up a refusal that an earlier process learned: it lasts as long as its last pause once more."""
+        self._refused_bytes = max(1, refused_bytes)
+        self._pause_us = max(REFUSED_SIZE_US, min(pause_us, REFUSED_SIZE_US_MAX))
+        self._refused_until_us = now_us + self._pause_us // 2
+
     def came_up(self, announced: int) -> None:
         """Note what the relay announces on a new connection."""
         self._announced = announced

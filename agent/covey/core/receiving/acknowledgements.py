@@ -41,7 +41,7 @@ class Acknowledgements:
         self._collectors = collectors
         self._rng = rng
         self._lacking: dict[tuple[DeviceKey, Incarnation], SequenceSet] = {}
-        """What each recipient's last acknowledgement lacked of what had left the queue."""
+        """What each recipient's last acknowledgement lacked of what had left the queue, as far as it was asked for."""
         self._resumptions: dict[tuple[DeviceKey, Incarnation], Resumption] = {}
 
     def acknowledge(self, message: Message, now: Now, *, hears: bool) -> Seen | RollbackDetected | NotUnderstood | None:
@@ -104,7 +104,7 @@ class Acknowledgements:
         gone = self._records.outbox.let_go(author, span, received)
         if hears and acknowledgement.imprints is not None:
             self._note_lost(author, span, received, acknowledgement.imprints, now)
-            self._lacking[author, span.incarnation] = SequenceSet().including(gone)
+            self._set_lacking(author, span.incarnation, SequenceSet().including(gone))
         if gone:
             self._resumptions[author, span.incarnation] = Resumption(tuple(gone))
             for first, last in gone:
@@ -113,19 +113,36 @@ class Acknowledgements:
     def _note_lost(
         self, author: DeviceKey, span: IncarnationSpan, received: SequenceSet, imprints: Mapping[int, bytes], now: Now
     ) -> None:
-        """Admit as lost what a recipient had acknowledged, and says that nothing has come under since it was resumed.
+        """Deal with what a recipient had acknowledged, and says that nothing has come under since it was resumed.
 
-        An acknowledgement that came late lacks things, too; but its author, who has them, never says that.
+        What is still kept goes again; the rest is admitted as lost. An acknowledgement that came late lacks things,
+        too; but its author, who has them, never says that.
         """
-        lost = 0
-        for first, last in self._lacking.get((author, span.incarnation), SequenceSet()).spans():
+        lost, again = 0, 0
+        for first, last in self._known_lacking(author, span.incarnation).spans():
             closed = all(number in received for number in (first, last))
             if closed and NOTHING in (imprints.get(first), imprints.get(last)):
                 places = Place(span.base + first), Place(span.base + last)
+                for message in self._records.outbox.take_acknowledged(author, *places):
+                    self._queue.queue_again(author, message, now)
+                    again += 1
                 lost += self._records.outbox.lost_by_recipient(author, *places)
+        if again:
+            self._records.counters.count("sent_again_to_restored", again)
         if lost:
             self._records.counters.count("lost_by_recipients", lost)
             self._queue.report_losses(now)
+
+    def _known_lacking(self, recipient: DeviceKey, incarnation: Incarnation) -> SequenceSet:
+        key = recipient, incarnation
+        if key not in self._lacking:
+            self._lacking[key] = SequenceSet().including(self._records.outbox.lacking(*key))
+        return self._lacking[key]
+
+    def _set_lacking(self, recipient: DeviceKey, incarnation: Incarnation, lacking: SequenceSet) -> None:
+        if self._known_lacking(recipient, incarnation) != lacking:
+            self._lacking[recipient, incarnation] = lacking
+            self._records.outbox.set_lacking(recipient, incarnation, lacking.spans())
 
     def _compared(
         self,

@@ -124,6 +124,15 @@ class OutboxRecords(Protocol):
         Return how many messages those are, as far as they were telemetry and are remembered.
         """
 
+    def take_acknowledged(self, recipient: DeviceKey, first: Place, last: Place) -> list[TakenBack]:
+        """Return what is still kept of what a recipient had acknowledged between two places, and keep it no longer."""
+
+    def lacking(self, recipient: DeviceKey, incarnation: Incarnation) -> list[Range]:
+        """Return what a recipient's last acknowledgement lacked of what had left the queue."""
+
+    def set_lacking(self, recipient: DeviceKey, incarnation: Incarnation, ranges: list[Range]) -> None:
+        """Note that, so that a restart does not forget it."""
+
     def let_go(self, recipient: DeviceKey, span: IncarnationSpan, received: SequenceSet) -> list[Range]:
         """Return the link sequences of a span that its recipient lacks and the outbox does not hold."""
 

@@ -233,6 +233,10 @@ class HangingUpAgent(Agent):
         self.said: list[str] = []
         self.relay = relay or HangingUp("site")
         self._forwarded = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin as a new process does."""
         self.runtime = Runtime(
             self.ann.store,
             Relays([self.relay]),
@@ -272,6 +276,11 @@ def test_a_message_that_a_relay_hangs_up_on_holds_up_nothing_behind_it(tmp_path:
     agent.blob(b"later")
     assert b"later" in agent.forwarded(20)
     assert agent.relay.hang_ups == hang_ups
+    agent.start()
+    agent.blob(bytes(300_002))
+    agent.blob(b"after a restart")
+    assert b"after a restart" in agent.forwarded(20)
+    assert agent.relay.hang_ups == hang_ups, "a new process knows it, too"
     agent.relay.largest = 1_000_000  # mended
     agent.clock.now_us += 3_600 * SECOND
     agent.blob(bytes(299_999))

@@ -124,3 +124,19 @@ def test_a_relay_whose_limit_was_lowered_is_found_out_though_it_took_the_size_be
     relay.taken_bytes = TAKEN
     relay.find_limit()
     assert relay.offer(TAKEN)[0] == [SizeAdmission.NOW]
+
+
+def test_a_refusal_is_taken_up_by_the_next_process() -> None:
+    relay = Relay()
+    for _ in range(HANG_UPS + 1):
+        relay.offer(LARGE)
+    refusal = relay.sizes.refusal
+    assert refusal is not None
+    relay.sizes = TakenSizes()
+    relay.sizes.restore(*refusal, relay.now_us)
+    relay.sizes.came_up(ANNOUNCED)
+    hang_ups = relay.hang_ups
+    assert relay.offer(LARGE, TAKEN) == ([SizeAdmission.NEVER, SizeAdmission.NOW], None)
+    assert relay.hang_ups == hang_ups
+    relay.now_us += REFUSED_SIZE_US_MAX
+    assert relay.offer(LARGE)[0] == [SizeAdmission.NOW], "after a while it is tried again"

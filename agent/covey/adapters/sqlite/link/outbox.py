@@ -17,14 +17,19 @@ from covey.adapters.sqlite.link.losses import Losses
 from covey.adapters.sqlite.link.outbox_growth import BYTES_OF_CLASS, OutboxGrowth
 from covey.adapters.sqlite.link.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
-from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
+from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.link.queued import Lane, MessageClass, QueueSummary, TakenBack
 from covey.core.wire.message import LossReason, Message, read_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError
 from covey.limits.group import MAINTENANCE_US
-from covey.limits.link import ACKNOWLEDGED_RUNS_KEPT
+from covey.limits.link import (
+    ACKNOWLEDGED_BYTES_KEPT,
+    ACKNOWLEDGED_MESSAGES_KEPT,
+    ACKNOWLEDGED_RUNS_KEPT,
+    MAXIMUM_LOSS_RANGES,
+)
 from covey.limits.message import MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_BYTES, OUTBOX_DROP_SHARE
 
@@ -287,6 +292,8 @@ class Outbox:
 
     def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         self._losses.forget(recipient)
+        kept = self._places(recipient)
+        self._database.run("DELETE FROM acknowledged_message WHERE id BETWEEN ? AND ?", kept)
         if not but_telemetry:
             return self._drop(recipient)
         ranges: list[Range] = []
@@ -340,6 +347,7 @@ class Outbox:
         """Remember which telemetry is about to leave its queue as acknowledged."""
         self._growth.write()
         runs: list[tuple[int, int, int]] = []
+        self._keep_acknowledged(recipient, first, last)
         query = "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND number IS NOT NULL ORDER BY id"
         for place, number in self._database.run(query, self._places(recipient, first, last)):
             if runs and place == runs[-1][1] + 1 and number - place == runs[-1][2] - runs[-1][0]:
@@ -362,6 +370,54 @@ class Outbox:
             "DELETE FROM acknowledged_run WHERE peer = ?1 AND first <= "
             "(SELECT first FROM acknowledged_run WHERE peer = ?1 ORDER BY first DESC LIMIT 1 OFFSET ?2)",
             (peer, ACKNOWLEDGED_RUNS_KEPT),
+        )
+
+    def _keep_acknowledged(self, recipient: DeviceKey, first: int, last: int) -> None:
+        """Keep the newest telemetry that is about to leave its queue, unless room is short."""
+        if self._database.lean or 2 * self._growth.bytes > self._maximum_bytes:
+            return
+        begin, end = self._places(recipient, first, last)
+        self._database.run(
+            "INSERT OR REPLACE INTO acknowledged_message SELECT id, number, message FROM outbox "
+            "WHERE id BETWEEN ? AND ? AND number IS NOT NULL AND size <= ? ORDER BY id DESC LIMIT ?",
+            (begin, end, ACKNOWLEDGED_BYTES_KEPT, ACKNOWLEDGED_MESSAGES_KEPT),
+        )
+        of_peer = self._places(recipient)
+        self._database.run(
+            "DELETE FROM acknowledged_message WHERE id BETWEEN ?1 AND (SELECT id FROM acknowledged_message "
+            "WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)",
+            (*of_peer, ACKNOWLEDGED_MESSAGES_KEPT),
+        )
+
+    def take_acknowledged(self, recipient: DeviceKey, first: Place, last: Place) -> list[TakenBack]:
+        peer, bounds = self._peer(recipient), self._places(recipient, first, last)
+        rows = self._database.run(
+            "SELECT id, number, message FROM acknowledged_message WHERE id BETWEEN ? AND ? ORDER BY id", bounds
+        )
+        for key, _, _ in rows:
+            place = key & LAST_PLACE
+            [(begin, end, number)] = self._database.run(
+                "DELETE FROM acknowledged_run WHERE peer = ?1 AND first <= ?2 AND last >= ?2 "
+                "RETURNING first, last, number",
+                (peer, place),
+            ) or [(place, place, 0)]
+            for piece, upto in ((begin, place - 1), (place + 1, end)):
+                if piece <= upto:
+                    self._database.run(
+                        "INSERT INTO acknowledged_run VALUES (?, ?, ?, ?)", (peer, piece, upto, number + piece - begin)
+                    )
+        self._database.run("DELETE FROM acknowledged_message WHERE id BETWEEN ? AND ?", bounds)
+        return [TakenBack(message, BatchNumber(number), None) for _, number, message in rows]
+
+    def lacking(self, recipient: DeviceKey, incarnation: Incarnation) -> list[Range]:
+        query = "SELECT first, last FROM recipient_hole WHERE recipient = ? AND incarnation = ? ORDER BY first"
+        return self._database.run(query, (recipient, incarnation))
+
+    def set_lacking(self, recipient: DeviceKey, incarnation: Incarnation, ranges: list[Range]) -> None:
+        which = recipient, incarnation
+        self._database.run("DELETE FROM recipient_hole WHERE recipient = ? AND incarnation = ?", which)
+        self._database.run_each(
+            "INSERT INTO recipient_hole VALUES (?, ?, ?, ?)", [(*which, *each) for each in ranges[:MAXIMUM_LOSS_RANGES]]
         )
 
     def lost_by_recipient(self, recipient: DeviceKey, first: Place, last: Place) -> int:

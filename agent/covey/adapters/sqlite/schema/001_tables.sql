@@ -136,6 +136,22 @@ CREATE TABLE acknowledged_run (
     PRIMARY KEY (peer, first)
 ) STRICT, WITHOUT ROWID;
 
+-- The newest telemetry that each recipient has acknowledged, as far as there is room: it goes again to one that lost it.
+CREATE TABLE acknowledged_message (
+    id                INTEGER PRIMARY KEY,            -- peer << 40 | place
+    number            INTEGER NOT NULL,               -- of its batch
+    message           BLOB    NOT NULL
+) STRICT;
+
+-- What a recipient's last acknowledgement lacked of what had left the queue.
+CREATE TABLE recipient_hole (
+    recipient         BLOB    NOT NULL,
+    incarnation       BLOB    NOT NULL,
+    first             INTEGER NOT NULL,
+    last              INTEGER NOT NULL,
+    PRIMARY KEY (recipient, incarnation, first)
+) STRICT, WITHOUT ROWID;
+
 -- Collectors that acknowledge nothing: new telemetry goes to the next one.
 CREATE TABLE silent_collector (
     device            BLOB    PRIMARY KEY,
