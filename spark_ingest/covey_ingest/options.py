@@ -86,7 +86,7 @@ class SourceOptions:
         try:
             verify = Verify(given.get("verify", Verify.ALL))
         except ValueError:
-            raise ConfigurationError(f"option verify is {given['verify']!r}", hint="use all, sample or none") from None
+            raise ConfigurationError(f"option verify is {given['verify']!r}", hint="use all or none") from None
         segments = _number(given, "maxSegmentsPerTrigger", 1_000_000) or SEGMENTS_PER_TRIGGER
         size = _number(given, "maxBytesPerTrigger", 2**50)
         memory, failed = (

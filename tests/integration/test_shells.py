@@ -73,7 +73,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "relay", "set", "--ca") == {"--ca-file"}
     assert _complete(script, "covey", "relay", "add", "--key", "blob") == {"blob one"}
     assert _complete(script, "covey", "group", "add", "--label", "") == set()
-    assert _complete(script, "covey", "tables", "run", "--verify", "s") == {"sample"}
+    assert _complete(script, "covey", "tables", "run", "--verify", "n") == {"none"}
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from covey.errors import ConfigurationError
 
-VERIFY = ("all", "sample", "none")
+VERIFY = ("all", "none")
 ENGINES = ("local", "spark")
 DIALECTS = ("duckdb", "spark")
 FORMS = ("table", "csv", "json")

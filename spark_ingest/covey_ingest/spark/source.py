@@ -3,7 +3,7 @@
 Options:
     path: the vault: a directory, or an object store as `s3://bucket/prefix` (what `load(path)` sets). Required.
     keyFile: path of the vault key file, the same on driver and executors. Required. No key stands in options or plans.
-    verify: `all` (default), `sample` or `none`: whose Ed25519 signatures the executors check.
+    verify: `all` (default) or `none`: whose Ed25519 signatures the executors check.
     maxSegmentsPerTrigger: segments in one micro-batch (default 256).
     maxBytesPerTrigger: their bytes in the vault, by what the signed manifests say (default: no such bound). A segment
         that is larger is read alone.

@@ -51,7 +51,6 @@ DECODED_TOGETHER = 32_768
 ERASED = "erased"
 """The reason of a loss that no device has admitted: people had it erased from the vault."""
 
-_SAMPLE = 16
 _TELEMETRY = RowKind.TELEMETRY.value
 _REPORTS = (MessageType.ORDER_RESULT, MessageType.SETTING_REPORT)
 
@@ -65,13 +64,7 @@ class Verify(StrEnum):
     """Whose Ed25519 signatures are checked; all of them were checked by the collector before landing."""
 
     ALL = "all"
-    SAMPLE = "sample"
-    """The first message of a segment and every sixteenth after it."""
     NONE = "none"
-
-    def wants(self, record: int) -> bool:
-        """Say whether the message at this place of a segment is to be verified."""
-        return self is Verify.ALL or (self is Verify.SAMPLE and record % _SAMPLE == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +156,7 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
             for row in list(_beside_messages(record, verify)):
                 rows.add(scalars | row)
             return
-        message = read_message(record.message, verify=verify.wants(record.index))
+        message = read_message(record.message, verify=verify is Verify.ALL)
         scalars["author"] = message.author.hex()
         scalars["incarnation"] = message.incarnation.hex()
         scalars["seq"] = message.seq
@@ -188,7 +181,7 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
 
 def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]:
     """Yield what the rows of a manifest, a profile or an order have beside the place where it stands."""
-    verified, kind = verify.wants(record.index), {"kind": RowKind.MEMBERSHIP.value}
+    verified, kind = verify is Verify.ALL, {"kind": RowKind.MEMBERSHIP.value}
     if record_kind(record.message) is RecordKind.MANIFEST:
         for group, author, membership in member_rows(record.message, verify=verified):
             yield kind | {"group": group, "author": author, "membership": membership}

@@ -81,6 +81,8 @@ def _agent_runs(here: Here, fails_with: str = "") -> None:
         (("telemetry.batch_seconds", "-1"), 1, "must be between"),
         (("sensors.enabled", "7"), 1, "must be true or false"),
         (("nonsense", "7"), 1, "'covey config list' shows all"),
+        (("operations.settings", "*"), 1, "only a device's owner can set"),
+        (("relay.password_file", "/etc/shadow"), 1, "only a device's owner can set"),
         (("telemetry.batch_secs", "7"), 1, "did you mean 'telemetry.batch_seconds'?"),
         (("app.Mode", "eco"), 1, "not a valid name for a program's setting"),
         (("app.mode", "eco", "--for", "label:nobody"), 2, "no device of the group has the label"),

@@ -53,8 +53,6 @@ class OwnerRules:
             raise SettingError(f"{key} is a setting of boards, and this device is not a board", "setting_unknown")
         configuration = self._folder.configuration.read()
         check_setting(key, value)
-        if key in settings() and settings()[key].local:
-            raise SettingError(f"only this device's owner can set {key}", "setting_local")
         if not allowed(configuration.config.operations.settings, key):
             raise SettingError(f"this device's owner does not let operators set {key}", "setting_not_allowed")
         origin = configuration.origins.get(key, "")
@@ -70,10 +68,10 @@ class OwnerRules:
 
 
 def check_setting(key: str, value: Scalar | None) -> None:
-    """Check that a key is one, and a value one of it; None for any.
+    """Check that a key is one that operators may set somewhere, and a value one of it; None for any.
 
     Raises:
-        SettingError: the one, or the other.
+        SettingError: the one, or the other: every device would refuse it, so no such order is signed.
     """
     if key.startswith(APPLICATION_PREFIX):
         if not _APPLICATION_KEY.fullmatch(key) or len(key) > MAXIMUM_SETTING_KEY_BYTES:
@@ -92,6 +90,12 @@ def check_setting(key: str, value: Scalar | None) -> None:
         about = setting(key)
     except ConfigurationError as error:
         raise SettingError(str(error), "setting_unknown", hint=error.hint) from error
+    if about.local:
+        raise SettingError(
+            f"only a device's owner can set {key}",
+            "setting_local",
+            hint=f"on the device: covey config set {key} VALUE",
+        )
     if value is not None:
         as_setting(about, value)
 

@@ -140,7 +140,7 @@ def test_a_segment_in_the_place_of_another_is_quarantined(collector: Collector) 
     assert [row["kind"] for row in _rows(collector, relisted, content)] == ["quarantine"]
 
 
-def test_verification_can_be_sampled_or_left_out(collector: Collector) -> None:
+def test_verification_can_be_left_out(collector: Collector) -> None:
     device = Author(collector, 1)
     forged = []
     for _ in range(17):
@@ -151,7 +151,7 @@ def test_verification_can_be_sampled_or_left_out(collector: Collector) -> None:
     quarantined = {
         verify: sum(row["kind"] == "quarantine" for row in _rows(collector, entry, verify=verify)) for verify in Verify
     }
-    assert quarantined == {Verify.ALL: 17, Verify.SAMPLE: 2, Verify.NONE: 0}
+    assert quarantined == {Verify.ALL: 17, Verify.NONE: 0}
 
 
 def _batches(collector: Collector, *messages: bytes, received_at_us: int = NOW_US) -> list[pa.RecordBatch]:
