@@ -223,9 +223,12 @@ def test_admins_ban_by_more_than_half_of_their_votes(new_gateway: NewGateway) ->
     assert "only an admin" in four.fails("group", "ban", "one", "--yes", code=1)
     assert len(one.json("group", "ban", "four", "--yes")["members"]) == 4, "one vote of two does not decide"
     wait_until(lambda: "votes to ban" in two.log.read_text(), "two hears of the vote")
+    [vote] = two.json("group", "show")["votes"]
+    assert (vote["action"], len(vote["voters"]), vote["needed"]) == ("ban", 1, 2)
+    assert "1 of 2 votes so far" in two.ok("group", "show")
     assert "votes to ban" not in four.log.read_text()
     shown = two.json("group", "ban", "four", "--yes")
-    assert (len(shown["members"]), len(shown["banned"])) == (3, 1)
+    assert (len(shown["members"]), len(shown["banned"]), shown["votes"]) == (3, 1, [])
     wait_until(lambda: "this device was removed" in four.log.read_text(), "four is told")
     wait_until(lambda: len(three.json("group", "show")["members"]) == 3, "three knows")
 

@@ -115,10 +115,11 @@ def _show(options: argparse.Namespace) -> None:
 
 def _show_group(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
     profile, labels = group_profile(device, manifest), groups.labels_in(device, manifest)
+    votes = groups.votes_in(device, manifest)
     if options.json:
-        print_json(group_as_json(manifest, profile, labels))
+        print_json(group_as_json(manifest, profile, labels, votes))
     else:
-        show_group(manifest, profile, device.node.identity.signing_public, labels)
+        show_group(manifest, profile, device.node.identity.signing_public, labels, votes)
 
 
 def _members(options: argparse.Namespace) -> None:

@@ -6,7 +6,9 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from covey.app.groups.groups import mode_name
+from covey.app.wording import count
 from covey.cli.terminal import print_json, print_table
+from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, fingerprint, printable
 
 if TYPE_CHECKING:
@@ -15,10 +17,19 @@ if TYPE_CHECKING:
     from covey.core.group.device_labels import DeviceLabels
     from covey.core.group.manifest import GroupManifest, Member
     from covey.core.history.bodies import GroupProfile
+    from covey.core.membership.voting import OpenVote
 
 
-def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey, labels: DeviceLabels) -> None:
-    """Print a manifest for people, under what the group is called; `labels` know those who are members no more."""
+_VOTES = {Action.BAN: "ban", Action.UNBAN: "unban", Action.KEEP_OUT: "keep out"}
+
+
+def show_group(
+    manifest: GroupManifest, profile: GroupProfile, own: DeviceKey, labels: DeviceLabels, votes: Sequence[OpenVote] = ()
+) -> None:
+    """Print a manifest for people, under what the group is called, and what its admins vote about.
+
+    `labels` know former members, too.
+    """
     show_profile(manifest, profile)
     state = f"issued by {labels.named(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
     print(f"version  {manifest.version}, {state}")
@@ -36,6 +47,10 @@ def show_group(manifest: GroupManifest, profile: GroupProfile, own: DeviceKey, l
     print_table(["member", "label", "capabilities", "role", "since"], rows)
     if manifest.banned:
         print("banned   " + ", ".join(labels.named(ban.signing_public) for ban in manifest.banned))
+    for vote in votes:
+        voters = ", ".join(map(labels.named, vote.voters))
+        what = f"{_VOTES[vote.action]} {labels.named(vote.target)}"
+        print(f"vote     {what}: {len(vote.voters)} of {count(vote.needed, 'vote')} so far, by {voters}")
 
 
 def show_profile(manifest: GroupManifest, profile: GroupProfile) -> None:
@@ -82,8 +97,10 @@ def _member_as_json(member: Member) -> dict[str, object]:
     }
 
 
-def group_as_json(manifest: GroupManifest, profile: GroupProfile, labels: DeviceLabels) -> dict[str, object]:
-    """Return a manifest, and how the group is described, as JSON values; `labels` as for `show_group`."""
+def group_as_json(
+    manifest: GroupManifest, profile: GroupProfile, labels: DeviceLabels, votes: Sequence[OpenVote] = ()
+) -> dict[str, object]:
+    """Return a manifest, how the group is described, and its open votes as JSON; `labels` as for `show_group`."""
     avatar = profile.avatar
     return {
         "group_id": manifest.group_id.hex(),
@@ -97,6 +114,15 @@ def group_as_json(manifest: GroupManifest, profile: GroupProfile, labels: Device
         "conflict": not manifest.raw,
         "hash": manifest.hash.hex() if manifest.raw else None,
         "banned": [ban.signing_public.hex() for ban in manifest.banned],
+        "votes": [
+            {
+                "action": vote.action.name.lower(),
+                "target": vote.target.hex(),
+                "voters": [voter.hex() for voter in vote.voters],
+                "needed": vote.needed,
+            }
+            for vote in votes
+        ],
         "labels": {
             key.hex(): labels.label(key) for key in (manifest.issuer, *(ban.signing_public for ban in manifest.banned))
         },

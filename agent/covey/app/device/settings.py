@@ -110,6 +110,8 @@ def check_meanings(configuration: Configuration) -> None:
         check_meaning(key, str(configuration.value(key)))
     for url in configuration.config.relay.also:
         check_meaning("relay.url", url)
+    for peer in configuration.config.content.lan_peers:
+        check_meaning("content.lan_peers", peer)
     operator_keys(configuration.config.operations.operators)
 
 
@@ -135,6 +137,10 @@ def check_meaning(key: str, value: str) -> None:
         from covey.app.device.device import group_id
 
         group_id(value)
+    elif key == "content.lan_peers":
+        from covey.app.device.addresses import host_and_port
+
+        host_and_port(value, key)
     elif key in _ADDRESSES:
         from covey.adapters.web_address import web_address
 

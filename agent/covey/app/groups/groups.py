@@ -27,7 +27,7 @@ from covey.core.ids import (
     truncate_utf8,
 )
 from covey.core.membership.invitations import check_capabilities
-from covey.core.membership.voting import VOTING_MODES
+from covey.core.membership.voting import VOTING_MODES, OpenVote, open_votes
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.uri import GroupUri
 from covey.errors import ConfigurationError, LocalError, MalformedError, UsageError
@@ -384,6 +384,11 @@ def changes_since(device: Device, manifest: GroupManifest, version: int | None) 
             f"this device does not have version {version}", hint="'covey group log' lists the versions it has"
         )
     return Version(manifest, difference(GroupState.of(before[0]), GroupState.of(manifest)))
+
+
+def votes_in(device: Device, manifest: GroupManifest) -> list[OpenVote]:
+    """Return what the admins of a group vote about now, as far as this device knows."""
+    return open_votes(device.node.groups, device.store.votes, manifest)
 
 
 def labels_in(device: Device, manifest: GroupManifest) -> DeviceLabels:

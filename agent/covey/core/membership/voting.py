@@ -123,6 +123,30 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
     return VoteCast(message.group_id, cast.action, cast.target, cast.voter, len(alike), majority(state))
 
 
+@dataclass(frozen=True, slots=True)
+class OpenVote:
+    """Something that admins vote about: who has voted for it so far, and how many have to."""
+
+    action: Action
+    target: DeviceKey
+    voters: tuple[DeviceKey, ...]
+    needed: int
+
+
+def open_votes(groups: Groups, records: VoteRecords, manifest: GroupManifest) -> list[OpenVote]:
+    """Return what the admins of a group vote about now, as far as this device knows; sorted."""
+    if manifest.mode not in VOTING_MODES:
+        return []
+    state, kept = GroupState.of(manifest), list(map(read_vote, records.of_group(manifest.group_id)))
+    epoch = groups.trust(manifest.group_id).epoch
+    found = []
+    for action, target in sorted({(each.action, each.target) for each in kept}):
+        voters = voted_for(state, epoch, manifest.group_id, action, target, kept)
+        if voters:
+            found.append(OpenVote(action, target, tuple(sorted(voters)), majority(state)))
+    return found
+
+
 def own_votes(groups: Groups, records: VoteRecords, own: DeviceKey) -> list[VoteCast]:
     """Return how far what this device has voted for has come, in each group as it is now."""
     found = []

@@ -13,6 +13,7 @@ from covey.core.group.manifest import GroupManifest, Member, Mode, Role
 from covey.core.group.policy import Action, sign_vote
 from covey.core.ids import DeviceKey, EpochId, GroupId
 from covey.core.membership.events import GroupChanged, VoteCast
+from covey.core.membership.voting import OpenVote, open_votes
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from tests.fleet import Device, admit, carry, found, identity
@@ -66,6 +67,19 @@ def test_a_vote_that_comes_again_is_one_event(group: Group) -> None:
     for _ in range(3):
         _cast(ben, ann, GroupId(group_id), dan, 4)
     assert len(_votes(ann, 0)) == 1
+
+
+def test_open_votes_are_listed_until_they_decide(group: Group) -> None:
+    group_id, ann, ben, _, dan = group
+    manifest = ann.node.groups.group(GroupId(group_id))
+    assert open_votes(ann.node.groups, ann.store.votes, manifest) == []
+    _cast(ben, ann, GroupId(group_id), dan, 4)
+    assert open_votes(ann.node.groups, ann.store.votes, manifest) == [OpenVote(Action.BAN, dan.key, (ben.key,), 2)]
+    with ann.store.transaction():
+        ann.node.actions.vote(GroupId(group_id), Action.BAN, dan.key, ann.now)
+    after = ann.node.groups.group(GroupId(group_id))
+    assert after.member(dan.key) is None
+    assert open_votes(ann.node.groups, ann.store.votes, after) == []
 
 
 def test_a_removal_that_the_group_refuses_leaves_nothing_behind(group: Group) -> None:

@@ -80,6 +80,12 @@ class Inbox:
         found = [row for identifier in ready[:limit] for row in self.arrived(1, identifier - 1) if row[0] == identifier]
         return found or (self.arrived_in_order(limit, but) if ready else [])  # another process has taken them
 
+    def forget(self, group_id: GroupId) -> None:
+        """Forget what nobody has read of a group: it was destroyed or left, and is erased."""
+        rows = self._database.run("DELETE FROM inbox WHERE group_id = ? RETURNING length(body)", (group_id,))
+        if rows:
+            self._database.run("UPDATE device SET inbox_bytes = inbox_bytes - ?", (sum(size for (size,) in rows),))
+
     def consume(self, identifier: int) -> None:
         """Forget a blob that the application has taken; another process may have done so."""
         for (size,) in self._database.run("DELETE FROM inbox WHERE id = ? RETURNING length(body)", (identifier,)):

@@ -92,5 +92,18 @@ def test_what_is_erased_is_in_no_file_though_the_store_stays_open(
     assert not _held(tmp_path, secret)
 
 
+def test_what_is_erased_leaves_no_unread_messages(store: SqliteStore) -> None:  # accepts: 000.23
+    """A destroyed group's unread messages were once there for `covey recv` while the device was in another group."""
+    ben = identity("ben").signing_public
+    with store.transaction():
+        for number, group_id in enumerate((_GROUP, _GROUP, GroupId(b"o" * 32)), 1):
+            sent = LinkSeq(number), 1, b"said"
+            blob = Message(MessageType.BLOB, ben, ben, group_id, Incarnation(bytes(8)), number, *sent, b"raw")
+            assert store.inbox.deliver(blob, 7)
+        store.groups.forget(_GROUP)
+    assert [row[1] for row in store.inbox.arrived(9)] == [GroupId(b"o" * 32)]
+    assert store.database.one("SELECT inbox_bytes FROM device") == len(b"said")
+
+
 def _held(folder: Path, secret: bytes) -> bool:
     return any(secret in each.read_bytes() for each in folder.glob("state*") if each.is_file())
