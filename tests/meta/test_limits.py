@@ -152,6 +152,8 @@ _OUR_OWN = {
     "LINKS_REMEMBERED": "this machine's memory",
     "IMPRINTS_REPEATED": "a receiver's choice; senders take any imprint",
     "ACKNOWLEDGED_RUNS_KEPT": "what this device remembers of its own",
+    "ACKNOWLEDGED_MESSAGES_KEPT": "what this device remembers of its own",
+    "ACKNOWLEDGED_BYTES_KEPT": "what this device remembers of its own",
     "REPLACE_INCARNATION_US": "this device's own incarnations",
     "LINK_AFTER_ENVELOPES": "a sender's choice; recipients take any LINK",
     "LOG_BYTES": "this machine's disk",

@@ -380,7 +380,7 @@ def test_what_a_restored_collector_had_acknowledged_comes_again(make: Make, rest
     came = [each.body for each in after if each.type is MessageType.TELEMETRY]
     assert Counter(came) >= Counter(lost), "each under its own batch number"
     assert len(came) == len(lost) + 1
-    assert pi.store.counters.values()["sent_again_to_restored"] == len(lost)
+    assert pi.store.counters.values()["resent_to_restored"] == len(lost)
     assert "lost_by_recipients" not in pi.store.counters.values()
     send(9)
     assert pi.store.outbox.totals()[0] == 0

@@ -209,9 +209,9 @@ class SendQueue:
         self._withdrawn(recipient, place, place)
         taken = self._records.outbox.take_back(recipient, place)
         if taken is not None:
-            self.queue_again(recipient, taken, now)
+            self.queue_returned(recipient, taken, now)
 
-    def queue_again(self, recipient: DeviceKey, taken: TakenBack, now: Now) -> None:
+    def queue_returned(self, recipient: DeviceKey, taken: TakenBack, now: Now) -> None:
         """Queue a message that has left its place under a new one; telemetry keeps its batch number."""
         message = read_message(taken.message, verify=False)
         if message.type is MessageType.LINK:  # its key is forgotten with the place

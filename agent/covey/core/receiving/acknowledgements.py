@@ -118,17 +118,17 @@ class Acknowledgements:
         What is still kept goes again; the rest is admitted as lost. An acknowledgement that came late lacks things,
         too; but its author, who has them, never says that.
         """
-        lost, again = 0, 0
+        lost, resent = 0, 0
         for first, last in self._known_lacking(author, span.incarnation).spans():
             closed = all(number in received for number in (first, last))
             if closed and NOTHING in (imprints.get(first), imprints.get(last)):
                 places = Place(span.base + first), Place(span.base + last)
                 for message in self._records.outbox.take_acknowledged(author, *places):
-                    self._queue.queue_again(author, message, now)
-                    again += 1
+                    self._queue.queue_returned(author, message, now)
+                    resent += 1
                 lost += self._records.outbox.lost_by_recipient(author, *places)
-        if again:
-            self._records.counters.count("sent_again_to_restored", again)
+        if resent:
+            self._records.counters.count("resent_to_restored", resent)
         if lost:
             self._records.counters.count("lost_by_recipients", lost)
             self._queue.report_losses(now)
