@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from covey.app.groups.groups import mode_name
 from covey.app.wording import count
 from covey.cli.terminal import print_json, print_table
-from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, fingerprint, printable
 
 if TYPE_CHECKING:
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest, Member
     from covey.core.history.bodies import GroupProfile
     from covey.core.membership.voting import OpenVote
-
-
-_VOTES = {Action.BAN: "ban", Action.UNBAN: "unban", Action.KEEP_OUT: "keep out"}
 
 
 def show_group(
@@ -49,7 +45,7 @@ def show_group(
         print("banned   " + ", ".join(labels.named(ban.signing_public) for ban in manifest.banned))
     for vote in votes:
         voters = ", ".join(map(labels.named, vote.voters))
-        what = f"{_VOTES[vote.action]} {labels.named(vote.target)}"
+        what = f"{vote.action.name.lower().replace('_', ' ')} {labels.named(vote.target)}"
         print(f"vote     {what}: {len(vote.voters)} of {count(vote.needed, 'vote')} so far, by {voters}")
 
 
