@@ -508,7 +508,7 @@ def test_invitations_to_a_further_group(
     assert "which group?" in pi.fails("requests", "accept", code=2)
     assert pi.json("requests", "decline", third) == {"declined": third}
     assert pi.json("requests", "accept", second)["group_id"] == second
-    assert pi.json("requests") == []
+    assert pi.json("requests") == []  # it has come, so nothing is synchronised any more
     assert "no such invitation" in pi.fails("requests", "accept", third, code=1)
     assert "already in that group" in barn.fails("invite", "--to", "pi", "--group", first, code=1)
     assert "0 devices" in barn.fails("invite", "--to", "nobody", "--group", first, code=2)
@@ -523,6 +523,9 @@ def test_invitations_to_a_further_group(
     assert [each["group_id"] for each in pi.json("requests")] == [third], "what came meanwhile"
     barn.end()
     pi.ok("requests", "accept", "--no-wait")
-    assert pi.json("requests") == []
+    [syncing] = pi.json("requests")
+    assert (syncing["group_id"], syncing["inviter"], syncing["state"]) == (third, barn.author, "syncing")
+    assert "manifest" in syncing["missing"]
+    assert f"syncing  {third[:8]}, invited by" in pi.ok("requests")
     barn.start("run")  # the inviter is back
     wait_until(lambda: len(pi.json("status")["groups"]) == 3, "pi is in the third group")

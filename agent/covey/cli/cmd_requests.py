@@ -14,6 +14,7 @@ from covey.app.groups.requests import (
     decline_invitation,
     declined_groups,
     reconsider_group,
+    syncing_groups,
     waiting_invitations,
 )
 from covey.cli.device_options import on_device
@@ -42,10 +43,13 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     if options.declined:
         _list_declined(device, as_json=options.json)
         return
-    waiting = waiting_invitations(device)
+    waiting, syncing = waiting_invitations(device), syncing_groups(device)
     if options.json:
-        print_json([to_json(each) for each in waiting])
+        print_json([*({**to_json(each), "state": "waiting"} for each in waiting), *map(to_json, syncing)])
         return
+    for group in syncing:
+        who = labelled_name(group.inviter[:8], group.label)
+        print(f"syncing  {group.group_id[:8]}, invited by {who}; missing: {group.missing}")
     if not waiting:
         print("no invitation waits")
         return
@@ -60,6 +64,11 @@ def _list(device: Device, options: argparse.Namespace) -> None:
         for each in waiting
     ]
     print_table(["group", "invited by", "members", "ends in"], rows)
+    for each in waiting:
+        for line in each.description.splitlines():
+            print(f"{each.group_id[:8]}  {printable(line)}")
+        if each.picture is not None:
+            print(f"{each.group_id[:8]}  picture: {printable(each.picture.mime)}; --json has it")
 
 
 def _members(invitation: WaitingInvitation) -> str:

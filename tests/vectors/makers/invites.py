@@ -131,8 +131,11 @@ def _requests() -> list[dict[str, Any]]:
     return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
 
 
+_DESCRIBED = ("All pumps of the site", ("image/png", b"\x89PNG"))
+
+
 def _group_invites() -> list[dict[str, Any]]:
-    shown = GroupPreview("Pumps", 40, ((ALICE.signing_public, "workshop"), (BOB.signing_public, "")))
+    shown = GroupPreview("Pumps", 40, ((ALICE.signing_public, "workshop"), (BOB.signing_public, "")), *_DESCRIBED)
     good = GroupInvite(_SECRET, ALICE.noise_public, _EXPIRES_US, shown).to_wire()
     entries: list[dict[str, Any]] = [
         {
@@ -141,22 +144,42 @@ def _group_invites() -> list[dict[str, Any]]:
             "secret": _SECRET.hex(),
             "noise_public": ALICE.noise_public.hex(),
             "expires_at_us": _EXPIRES_US,
-            "preview": {"title": "Pumps", "count": 40, "labels": ["workshop", ""]},
+            "preview": {
+                "title": "Pumps",
+                "count": 40,
+                "labels": ["workshop", ""],
+                "description": _DESCRIBED[0],
+                "picture": [_DESCRIBED[1][0], _DESCRIBED[1][1].hex()],
+            },
             "code": None,
         }
     ]
     preview = shown.to_wire()
+
+    def invited(preview: list[object]) -> bytes:
+        return cbor([_SECRET, ALICE.noise_public, 1, preview])
+
     many = [[ALICE.signing_public, ""]] * (PREVIEWED_MEMBERS + 1)
     refused = [
-        ("a title too long", "limit", cbor([_SECRET, ALICE.noise_public, 1, ["x" * 129, 1, []]])),
-        ("too many members shown", "limit", cbor([_SECRET, ALICE.noise_public, 1, ["", 1_000, many]])),
-        ("more members than a group has", "malformed", cbor([_SECRET, ALICE.noise_public, 1, ["", 1_001, []]])),
+        ("a title too long", "limit", invited(["x" * 129, 1, [], "", None])),
+        ("too many members shown", "limit", invited(["", 1_000, many, "", None])),
+        (
+            "more members than a group has",
+            "malformed",
+            cbor([_SECRET, ALICE.noise_public, 1, ["", 1_001, [], "", None]]),
+        ),
         ("cut", "malformed", good[:-1]),
         ("without a preview", "malformed", cbor([_SECRET, ALICE.noise_public, 1])),
         ("secret of 17 bytes", "malformed", cbor([_SECRET + b"x", ALICE.noise_public, 1, preview])),
         ("key of zeros", "malformed", cbor([_SECRET, bytes(32), 1, preview])),
         ("expires before the epoch", "malformed", cbor([_SECRET, ALICE.noise_public, -1, preview])),
-        ("longer than any", "limit", bytes(4_096)),
+        ("longer than any", "limit", bytes(65_536)),
+        (
+            "a picture that is none",
+            "malformed",
+            invited(["", 1, [], "", ["text/html", b""]]),
+        ),
+        ("a description too long", "limit", invited(["", 1, [], "x" * 4_097, None])),
     ]
     return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
 

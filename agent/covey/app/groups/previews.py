@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +21,19 @@ class PreviewedMember:
 
 
 @dataclass(frozen=True, slots=True)
+class PreviewedPicture:
+    """A group's picture, by the inviter's word; its content is base64."""
+
+    mime: str
+    base64: str
+
+    @classmethod
+    def of(cls, mime: str, content: bytes) -> PreviewedPicture:
+        """Return a picture as a document has it."""
+        return cls(mime, b64encode(content).decode())
+
+
+@dataclass(frozen=True, slots=True)
 class PreviewedGroup:
     """A group that a person is invited to, by the inviter's word: how many members it has, and those who came first."""
 
@@ -27,12 +41,15 @@ class PreviewedGroup:
     title: str
     members: int
     shown: tuple[PreviewedMember, ...]
+    description: str = ""
+    picture: PreviewedPicture | None = None
 
 
 def previewed(group_id: GroupId, preview: GroupPreview) -> PreviewedGroup:
     """Return what a person reads of a preview."""
     shown = tuple(PreviewedMember(device_name(key), fingerprint(key), label) for key, label in preview.members)
-    return PreviewedGroup(group_id.hex(), preview.title, preview.count, shown)
+    picture = None if preview.picture is None else PreviewedPicture.of(*preview.picture)
+    return PreviewedGroup(group_id.hex(), preview.title, preview.count, shown, preview.description, picture)
 
 
 def shown_operators(keys: Iterable[DeviceKey], labels: Mapping[DeviceKey, str]) -> tuple[PreviewedMember, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from covey.app.device.device import Device
 from covey.app.device.known_labels import own_label
-from covey.app.groups.previews import PreviewedMember, previewed
+from covey.app.groups.previews import PreviewedMember, PreviewedPicture, previewed
 from covey.core.ids import GroupId
 from covey.core.membership.events import InvitationState
 from covey.core.membership.requests import decline, unanswered
@@ -29,6 +29,29 @@ class WaitingInvitation:
     members: int | None = None
     """How many members it has; None where the inviter does not say."""
     shown: tuple[PreviewedMember, ...] = ()
+    description: str = ""
+    """What its inviter says that the group is for."""
+    picture: PreviewedPicture | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncingGroup:
+    """A group that this device has asked to join, and does not have yet; `inviter` and `label` as above."""
+
+    group_id: str
+    inviter: str
+    label: str
+    state: str = "syncing"
+    missing: str = "the group's manifest, which its inviter sends"
+
+
+def syncing_groups(device: Device) -> list[SyncingGroup]:
+    """Return the groups that this device has asked to join and does not have yet, as after accepting an invitation."""
+    labels = {
+        member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
+    }
+    keys = [(each.group_id, each.inviter.signing_public) for each in device.store.joins.pending()]
+    return [SyncingGroup(group_id.hex(), key.hex(), labels.get(key, "")) for group_id, key in keys]
 
 
 def waiting_invitations(device: Device) -> list[WaitingInvitation]:
@@ -49,11 +72,13 @@ def waiting_invitations(device: Device) -> list[WaitingInvitation]:
     ]
 
 
-def _shown(request: GroupRequest) -> tuple[str, int | None, tuple[PreviewedMember, ...]]:
+def _shown(
+    request: GroupRequest,
+) -> tuple[str, int | None, tuple[PreviewedMember, ...], str, PreviewedPicture | None]:
     if request.preview is None:
-        return "", None, ()
+        return "", None, (), "", None
     group = previewed(request.group_id, request.preview)
-    return group.title, group.members, group.shown
+    return group.title, group.members, group.shown, group.description, group.picture
 
 
 def _unanswered(device: Device) -> list[GroupRequest]:

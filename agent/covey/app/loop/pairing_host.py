@@ -32,7 +32,7 @@ from covey.core.pairing.invite import Invite
 from covey.core.pairing.inviter import Inviter
 from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIntroduction, Password
 from covey.core.pairing.pending import OpenInvite, Pairing
-from covey.core.pairing.preview import GroupPreview
+from covey.core.pairing.preview import GroupDescription, GroupPreview
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
 from covey.errors import CoveyError, RemoteError
@@ -214,7 +214,8 @@ class PairingHost:
         group = next((each for each in node.groups.joined() if each.group_id == group_id), None)
         if group is None:
             return GroupPreview("", 0, ())
-        return preview_of(group, node.history.profile(group_id).title)
+        profile = node.history.profile(group_id)
+        return preview_of(group, GroupDescription(profile.title, profile.description))  # a picture is too large here
 
     def _meet(self, room: _Room, row: Pairing, invite: OpenInvite, node: Node, now: Now) -> None:
         machine = room.machine

@@ -27,6 +27,7 @@ from covey.core.ids import DeviceKey, GroupId, device_name, key_from_text, print
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.invite import Invite
 from covey.core.pairing.pending import Pairing
+from covey.core.pairing.preview import GroupDescription
 from covey.errors import LocalError, MalformedError, RelayError, UsageError
 from covey.limits.pairing import INVITE_US, NAMED_OPERATORS, RENDEZVOUS_NUMBERS
 
@@ -35,6 +36,8 @@ _DELIVERY_S = 10.0
 
 
 _TLS_PORT = 8883
+_WITH_PICTURE_BYTES = 65_536
+"""The smallest largest envelope of a relay that takes an invitation with a group's picture."""
 _SIGNING_KEY = "covey-sign-"
 """How a signing key begins, as people write it."""
 _MEMBER_BYTES = 240
@@ -312,8 +315,11 @@ def invite_member(device: Device, group: str | None, name: str, capabilities: tu
         )
     ((key, member),) = found.items()
     with device.store.transaction():
-        title = group_profile(device, manifest).title
-        device.node.actions.invite_member(group_id, key, capabilities, device.now(), title)
+        profile = group_profile(device, manifest)
+        fits = device.node.state.carriage.maximum_payload >= _WITH_PICTURE_BYTES
+        picture = (profile.avatar.mime, profile.avatar.content) if profile.avatar is not None and fits else None
+        described = GroupDescription(profile.title, profile.description, picture)
+        device.node.actions.invite_member(group_id, key, capabilities, device.now(), described)
     return member, group_id
 
 

@@ -27,12 +27,15 @@ from covey.core.membership.voting import vote as cast_vote
 from covey.core.now import Now
 from covey.core.pairing.invite import NO_INVITE, Invite, JoinRequest
 from covey.core.pairing.pending import GroupRequest
+from covey.core.pairing.preview import GroupDescription
 from covey.core.pairing.uri import GroupUri
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 
 if TYPE_CHECKING:
     from covey.core.records import Records
+
+_NOT_DESCRIBED = GroupDescription()
 
 
 class GroupActions:
@@ -83,21 +86,21 @@ class GroupActions:
         member: DeviceKey,
         capabilities: tuple[str, ...],
         now: Now,
-        title: str = "",
+        described: GroupDescription = _NOT_DESCRIBED,
         *,
         may_be_member: bool = False,
     ) -> None:
         """Invite a device that shares a group with this one to a further group; a person there answers.
 
-        `title` is what the group is called; it is shown with the invitation, as are its members. `may_be_member`: the
-        group may list the device, which may have lost it.
+        How the group is `described` is shown with the invitation, as are its members. `may_be_member`: the group may
+        list the device, which may have lost it.
 
         Raises:
             LocalError: not that device, or not to that group.
             UnknownGroupError: this device is not in the group.
         """
         body = invite_member(
-            *(self._membership.groups, self._joining, group_id, member, capabilities, title, now.wall_us),
+            *(self._membership.groups, self._joining, group_id, member, capabilities, described, now.wall_us),
             may_be_member=may_be_member,
         ).to_wire()
         self._queue.queue(member, MessageType.GROUP_INVITE, group_id, body, now)

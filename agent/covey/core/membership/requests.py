@@ -19,7 +19,7 @@ from covey.core.membership.groups import Groups
 from covey.core.membership.joining import Joining
 from covey.core.pairing.invite import SECRET_BYTES, Invite
 from covey.core.pairing.pending import GroupRequest
-from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
+from covey.core.pairing.preview import PREVIEW_BYTES, GroupDescription, GroupPreview
 from covey.core.wire import cbor
 from covey.core.wire.message import Message
 from covey.errors import InviteError, LimitError, LocalError, NotAMemberError
@@ -84,12 +84,12 @@ def invite_member(
     group_id: GroupId,
     member: DeviceKey,
     capabilities: tuple[str, ...],
-    title: str,
+    described: GroupDescription,
     now_us: int,
     *,
     may_be_member: bool = False,
 ) -> GroupInvite:
-    """Make an invite to a group, which is called `title`, for a device of another group that both are in.
+    """Make an invite to a group, as it is described, for a device of another group that both are in.
 
     `may_be_member`: also where the group lists it, as it may have lost its state.
 
@@ -109,15 +109,15 @@ def invite_member(
     if manifest.member(member) is not None and not may_be_member:
         raise LocalError("that device is already in that group")
     invite = joining.invite(group_id, capabilities, "", now_us, GROUP_REQUEST_US, member)
-    shown = preview_of(manifest, title)
+    shown = preview_of(manifest, described)
     return GroupInvite(invite.secret, invite.inviter.noise_public, invite.expires_at_us, shown)
 
 
-def preview_of(manifest: GroupManifest, title: str) -> GroupPreview:
+def preview_of(manifest: GroupManifest, described: GroupDescription) -> GroupPreview:
     """Return what an invitation to a group shows of it: of more members than that those that came first."""
     eldest = sorted(manifest.members, key=lambda each: (each.since, each.keys.signing_public))[:PREVIEWED_MEMBERS]
     shown = tuple((each.keys.signing_public, each.label) for each in eldest)
-    return GroupPreview(title, len(manifest.members), shown)
+    return GroupPreview(described.title, len(manifest.members), shown, described.description, described.picture)
 
 
 def receive_group_invite(groups: Groups, records: RequestRecords, message: Message, now_us: int) -> GroupInvited | None:

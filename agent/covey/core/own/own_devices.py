@@ -37,6 +37,7 @@ from covey.core.membership.requests import unanswered
 from covey.core.now import Now
 from covey.core.own.state import KnownGroup, PersonalState, personal_state
 from covey.core.pairing.pending import OpenInvite
+from covey.core.pairing.preview import GroupDescription
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_GROUP_REQUESTS_OF_ONE
 from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US, LISTED_IN_VAIN_US, UNANSWERED_US
@@ -273,7 +274,8 @@ class OwnDevices:
                 continue
             try:
                 self._actions.invite_member(
-                    *(group.group_id, device, (), now, self._title(group.group_id)), may_be_member=device in owed
+                    *(group.group_id, device, (), now, GroupDescription(self._title(group.group_id))),
+                    may_be_member=device in owed,
                 )
             except OutboxFullError:
                 raise

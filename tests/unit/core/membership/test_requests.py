@@ -11,10 +11,11 @@ from covey.core.membership.events import GroupInvited, JoinRefused
 from covey.core.membership.requests import GroupInvite, decline, unanswered
 from covey.core.now import Now
 from covey.core.pairing.invite import JoinRequest
-from covey.core.pairing.preview import GroupPreview
+from covey.core.pairing.preview import GroupDescription, GroupPreview
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
 from covey.errors import LocalError
+from covey.limits.history import MAXIMUM_AVATAR_BYTES
 from covey.limits.pairing import (
     GROUP_REQUEST_US,
     MAXIMUM_DECLINED_GROUPS,
@@ -39,13 +40,16 @@ def test_an_invitation_shows_the_group(make: Make) -> None:  # accepts: 003.14, 
     found(ann, ben)
     further = GroupId(create(ann))
     with ann.store.transaction():
-        ann.node.actions.invite_member(further, ben.key, (), ann.now, "Pumps")
+        described = GroupDescription("Pumps", "All of the site", ("image/png", bytes(MAXIMUM_AVATAR_BYTES)))
+        ann.node.actions.invite_member(further, ben.key, (), ann.now, described)
     carry(ann, ben)
     ben.restart()
     [request] = ben.store.requests.pending()
     assert request.preview is not None
     assert (request.preview.title, request.preview.count) == ("Pumps", 1)
     assert request.preview.members == ((ann.key, "ann"),)
+    assert request.preview.description == "All of the site"
+    assert request.preview.picture == ("image/png", bytes(MAXIMUM_AVATAR_BYTES))
 
 
 def forge(author: Device, to: Device, number: LinkSeq, body: bytes, group_id: GroupId = NO_GROUP) -> None:

@@ -77,6 +77,8 @@ def test_group_invites(vector: dict[str, Any]) -> None:
     shown = vector["preview"]
     assert (found.preview.title, found.preview.count) == (shown["title"], shown["count"])
     assert [label for _, label in found.preview.members] == shown["labels"]
+    assert found.preview.description == shown["description"]
+    assert found.preview.picture == (shown["picture"][0], bytes.fromhex(shown["picture"][1]))
 
 
 @pytest.mark.parametrize(
