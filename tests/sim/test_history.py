@@ -28,7 +28,7 @@ from covey.core.history.standing import Standing
 from covey.core.ids import Incarnation, OperationId
 from covey.core.wire.message import MessageType
 from covey.errors import RemoteError, SignatureError
-from covey.limits.history import FORKS_OF_ONE
+from covey.limits.history import FORKS_OF_ONE, LOGS_OF_ONE
 from tests.examples import parameters
 from tests.fleet import Device
 from tests.sim.test_membership import World
@@ -46,6 +46,7 @@ class Liar:
         self._logs = 0
         self.lies: list[Operation] = []
         self.rivals: list[list[Operation]] = []
+        self.floods: list[Operation] = []
 
     def lie(self, victim: Device) -> None:
         """Tell a victim an operation that is in order, and one for each rule that breaks it."""
@@ -55,7 +56,7 @@ class Liar:
         unsigned = replace(self._signed(held), height=1)
         lies = [
             self._signed(held, parents=(first,), height=7),
-            self._signed(held, kind=200, body=b"\x80"),
+            self._signed(held, kind=1, body=b"\x80"),
             self._signed(held, number=2, previous=self._signed(held).id, parents=(first,), log=first.log),
             self._signed(held, number=3, previous=first.id, parents=(first,), log=first.log),
             read_operation(_flipped(unsigned.raw), verify=False),
@@ -74,6 +75,14 @@ class Liar:
         self.rivals.append(rivals)
         for victim in victims:
             self._say(victim, *self._chance.sample(rivals, 4))
+
+    def flood(self, victim: Device) -> None:
+        """Tell a victim more logs than one author may begin, others than it tells anybody else."""
+        held = self._world.group(victim)
+        assert held is not None
+        logs = [self._signed(held) for _ in range(LOGS_OF_ONE + 1)]
+        self.floods += logs
+        self._say(victim, *logs)
 
     def late(self, known: GroupManifest) -> Operation:
         """Return an operation from before the removal, as far as anybody can see."""
@@ -125,7 +134,7 @@ def _bodies(chance: random.Random) -> Iterator[OperationBody]:
         )
 
 
-def _run(folder: Path, seed: int) -> None:
+def _run(folder: Path, seed: int, *, floods: bool = False) -> None:
     world, chance = World(folder, seed, 5), random.Random(seed)
     *legitimate, hostile = world.devices
     liar, bodies, group_id = Liar(world, hostile, chance), _bodies(chance), world.group_id
@@ -140,6 +149,8 @@ def _run(folder: Path, seed: int) -> None:
     for _ in range(_ROUNDS):
         write()
         chance.choice((liar.lie, liar.fork))(chance.choice(legitimate))
+        if floods:
+            liar.flood(chance.choice(legitimate))
         for _ in range(chance.randint(0, 8)):
             world.network.step()
         chance.choice(legitimate).restart()
@@ -197,6 +208,8 @@ def _check_one(world: World, device: Device, liar: Liar, written: list[Operation
     assert held.keys() >= set(written), "what an honest member wrote is lost"
     assert not held.keys() & {each.id for each in liar.lies}, "a lie is kept"
     wanted = {parent for each in held.values() for parent in each.parents if each.author != late.author}
+    unfollowed = {each.log for each in liar.floods if each.id in held and each.id not in wanted}
+    assert len(unfollowed) <= LOGS_OF_ONE, "more logs of one than are bounded"
     for rivals in liar.rivals:
         kept = [each for each in rivals if each.id in held]
         assert len([each for each in kept if each.id not in wanted]) <= FORKS_OF_ONE, "more rivals than prove a fork"
@@ -232,6 +245,12 @@ def test_members_agree_on_one_history_despite_liars(tmp_path: Path, seed: int) -
     _run(tmp_path, seed)
 
 
+@pytest.mark.parametrize("seed", parameters(range(6)))
+def test_members_end_with_one_history_whoever_floods_them(tmp_path: Path, seed: int) -> None:
+    """One member shows each other one more logs than it may begin, and different ones."""
+    _run(tmp_path, seed, floods=True)
+
+
 def _forgiving(what: str) -> Callable[..., object]:
     """Return rules that pass over what one of them says."""
     judge = Acceptance.judge
@@ -265,7 +284,7 @@ _MISTAKES = {
     "heights are not looked at": (Acceptance, "judge", _forgiving("one higher than the highest")),
     "who is not listed may write": (Acceptance, "judge", _forgiving("does not allow its author to write")),
     "any operation may be the one before": (Acceptance, "judge", _forgiving("is another one")),
-    "kinds that nobody knows are taken": (Acceptance, "judge", _forgiving("a newer Covey?")),
+    "bodies of another shape are taken": (Acceptance, "judge", _forgiving("note: ")),
     "every rival is kept": (Acceptance, "judge", _forgiving("under one number")),
     "signatures are not looked at": (
         history_module,
