@@ -246,7 +246,7 @@ def test_members_agree_on_one_history_despite_liars(tmp_path: Path, seed: int) -
 
 
 @pytest.mark.parametrize("seed", parameters(range(6)))
-def test_members_end_with_one_history_whoever_floods_them(tmp_path: Path, seed: int) -> None:
+def test_members_agree_when_one_floods_them_with_logs(tmp_path: Path, seed: int) -> None:
     """One member shows each other one more logs than it may begin, and different ones."""
     _run(tmp_path, seed, floods=True)
 
