@@ -117,7 +117,11 @@ def test_failure_codes_are_listed() -> None:
             yield each.code
             yield from codes(each)
 
-    assert {row[0] for row in _rows("Failure codes")} == {*codes(errors.RemoteError), errors.LocalError.code}
+    assert {row[0] for row in _rows("Failure codes")} == {
+        *codes(errors.RemoteError),
+        errors.LocalError.code,
+        errors.ConfigurationError.code,
+    }
 
 
 def test_codes_of_orders_are_listed() -> None:

@@ -10,9 +10,13 @@ HERE = Path(__file__).parent
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return one committed vector file."""
-    parsed: dict[str, Any] = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+    """Return one committed vector file; numbers that are spelled for readers of JSON are numbers."""
+    parsed: dict[str, Any] = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"), object_hook=_number)
     return parsed
+
+
+def _number(value: dict[str, Any]) -> Any:
+    return int(value["int"]) if value.keys() == {"int"} else value
 
 
 def vectors(name: str, part: str = "vectors") -> list[Any]:

@@ -7,6 +7,7 @@ from elsewhere.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,9 @@ from tests.vectors.makers import (
     vault,
 )
 
+_EXACT = 2**53
+"""Beyond it, not every whole number is one of a JavaScript program."""
+
 FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "cbor": cbor.make,
     "envelopes": envelopes.make,
@@ -64,9 +68,28 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
+def file_content(name: str) -> dict[str, Any]:
+    """Return what a file holds: what it is about, then its parts. Numbers that JSON's readers may round are spelled."""
+    made = FILES[name]()
+    summary = (sys.modules[FILES[name].__module__].__doc__ or "").partition("\n")[0].partition(": ")[2]
+    spelled: dict[str, Any] = _spelled({"about": made.pop("about", summary[:1].upper() + summary[1:]), **made})
+    return spelled
+
+
+def _spelled(value: Any) -> Any:
+    """Spell whole numbers beyond 2^53, which a reader of JSON may round: `{"int": decimal}`."""
+    if isinstance(value, dict):
+        return {key: _spelled(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(each) for each in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT:
+        return {"int": str(value)}
+    return value
+
+
 def text(name: str) -> str:
     """Return a file as it should stand."""
-    return json.dumps(FILES[name](), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(file_content(name), indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def make() -> dict[str, Any]:
     forged_by_bob = said(BOB, Approval(forged[-1].id), forged[-1])
     beside = said(ALICE, SettingOrder(EVERYBODY, "app.mode", "beside"), first)
     return {
-        "what": "In each case a device holds the operations and has pinned the operators; `checkpoints` are what it "
+        "about": "In each case a device holds the operations and has pinned the operators; `checkpoints` are what it "
         "makes of them, the last one first.",
         "cases": [
             _case("proposed", pins, *history, *written),

@@ -153,7 +153,7 @@ def _nearby(name: str, content: bytes, salt: bytes, device: bytes) -> dict[str, 
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
-        "what": "`files` are sealed for a group with the epoch's secret, the file's id and the nonce given; `offers` "
+        "about": "`files` are sealed for a group with the epoch's secret, the file's id and the nonce given; `offers` "
         "are bodies of operations of the kind file, `bodies` of messages. `nearby`: the tag by which a peer of a salt "
         "is asked for what has a hash, and the microseconds for which a device looks for it nearby. `secrets`: those "
         "of files that are for some alone, and what Bob reads, or the code with which he cannot.",

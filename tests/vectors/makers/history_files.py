@@ -24,7 +24,7 @@ def make() -> dict[str, Any]:
     header, *parts = items = [writer.header(recipients), *(writer.part(each) for each in _PARTS)]
     whole, cut = b"".join(items), b"".join(items[:-1])
     return {
-        "what": "`reads` are the documents that the reader gets before it ends, or before `code`.",
+        "about": "`reads` are the documents that the reader gets before it ends, or before `code`.",
         "cases": [
             _case("read by Alice", ALICE, whole, 5),
             _case("read by Bob", BOB, whole, 5),

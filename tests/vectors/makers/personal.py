@@ -89,7 +89,7 @@ def _scenario(name: str, operations: list[Operation]) -> dict[str, Any]:
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
-        "what": "A device holds a personal group's history, all of which counts by section 23; the last manifest "
+        "about": "A device holds a personal group's history, all of which counts by section 23; the last manifest "
         "lists who is a member. `groups` are [group, holding, title], `preferences` [group or null, key, value].",
         "keys": keys(),
         "group_id": GROUP_ID.hex(),
