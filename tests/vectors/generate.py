@@ -34,6 +34,7 @@ from tests.vectors.makers import (
     orders,
     personal,
     presences,
+    sessions,
     telemetry,
     vault,
 )
@@ -65,6 +66,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "vault": vault.make,
     "erasures": erasures.make,
     "growth": growth.make,
+    "sessions": sessions.make,
 }
 
 
