@@ -19,22 +19,23 @@ from tests.rules.mutation import Mutant, mistaken, run
 
 MUTANTS = [Mutant(**each) for each in tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())["mutant"]]
 
-_SECTIONS = ("Group manifests", "History", "Orders", "Settings", "Commands", "Checkpoints")
+_SECTIONS = ("Which manifests hold", "History", "Orders", "Settings", "Commands", "Checkpoints")
 _UNNUMBERED = {"History: Which of them count", "History: Writing", "History: Spreading", "Orders: Attempts", "Settings"}
 _FAILED = 1
 """pytest's exit code."""
 
 
 def _rules() -> set[str]:
-    """Return the rules that the sections number: `section: list number`."""
+    """Return the rules that the sections number, `section: list number`, and the functions of their pseudo-code."""
     found, section, listed = set(), "", ""
-    for line in (ROOT / "docs/protocol/").read_text().splitlines():
+    pages = sorted((ROOT / "docs/protocol").glob("*.md"))
+    for line in "\n".join(each.read_text(encoding="utf-8") for each in pages).splitlines():
         if heading := re.match(r"## \d+\. (.+)", line):
             section, listed = heading[1], ""
         elif bold := re.match(r"\*\*([^*]+?)\.?\*\*", line):
             listed = f": {bold[1]}"
-        elif section in _SECTIONS and (number := re.match(r"(\d+)\. ", line)):
-            found.add(f"{section}{listed} {number[1]}")
+        elif section in _SECTIONS and (number := re.match(r"(\d+)\. | ?\d+  (\w+)\([^)]*\):(?: +#.*)?$", line)):
+            found.add(f"{section}{listed} {number[1] or number[2]}")
     return found
 
 

@@ -113,7 +113,7 @@ class HostileOperator:
             self._raw(heads, 2**40, kind, order),
             self._raw((), 2, kind, order),
             self._raw((), 1, kind, bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
-            self._raw((), 1, 200, order),
+            self._raw((), 1, kind, b"\x80"),
             self._raw((), 1, kind, order + order),
         ]
         self.lies |= {operation_id(each) for each in bombs}
