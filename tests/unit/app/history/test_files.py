@@ -228,9 +228,9 @@ _WORSE: dict[str, tuple[Callable[[Operation, Identity], bytes], str]] = {
         lambda genuine, identity: _next(genuine, identity, body=bytes(MAXIMUM_OPERATION_BODY_BYTES + 1)),
         "1 operation refused: limit: signed operation: field 11: it says more than 65,536 bytes",
     ),
-    "a kind that nobody knows": (
-        lambda genuine, identity: _next(genuine, identity, kind=200),
-        "1 operation refused: malformed: operation of kind 200: a newer Covey?",
+    "a body that its kind does not allow": (
+        lambda genuine, identity: _next(genuine, identity, body=b"\x80"),
+        "1 operation refused: malformed: note: not an array of 4",
     ),
     "somebody else's signature": (
         lambda genuine, identity: _next(genuine, identity)[:10] + b"!" + _next(genuine, identity)[11:],
