@@ -106,13 +106,13 @@ class _Rivals:
                     t.hash for t, change in changes if step.issuer in change.added or step.issuer in change.removed
                 }
             hangs[step.hash] = found
-        reach = {each.hash: self._reached(each.hash, hangs) for each in undecided}
+        closures = {each.hash: self._closure(each.hash, hangs) for each in undecided}
         for step in undecided:
-            if step.hash in reach[step.hash] and all(step.hash in reach[x] for x in reach[step.hash]):
-                return [each for each in undecided if each.hash in reach[step.hash]]
+            if step.hash in closures[step.hash] and all(step.hash in closures[x] for x in closures[step.hash]):
+                return [each for each in undecided if each.hash in closures[step.hash]]
         raise AssertionError("there is always a circle")
 
-    def _reached(self, start: ManifestHash, hangs: dict[ManifestHash, set[ManifestHash]]) -> set[ManifestHash]:
+    def _closure(self, start: ManifestHash, hangs: dict[ManifestHash, set[ManifestHash]]) -> set[ManifestHash]:
         found: set[ManifestHash] = set()
         row = set(hangs[start])
         while row:
