@@ -1,4 +1,4 @@
-"""One line of a gateway, what is known of the board behind it, and what boards say that have not said who they are.
+"""One line of a gateway: its board's state, and messages of boards that have not identified themselves.
 
 `store.boards` has a row for each board that has introduced itself on a port. One whose flash is full at its first start
 never does: its line alone is known, and what it says is a condition of that line (`LINE_CONDITION`).

@@ -1,4 +1,4 @@
-"""What has come of files on their way to this device; whoever takes one, in a thread or in the loop, does so alone.
+"""Files that are being downloaded; one thread or the loop owns each of them at a time.
 
 A part is brought to the disk while more of it comes: a card that takes its time holds nobody up. Its whole is hashed
 beside, from what came, so that it need not be read again.

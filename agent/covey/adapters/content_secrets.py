@@ -1,4 +1,4 @@
-"""What a file is opened by that is for this device and some others alone: a file beside it, and gone with it.
+"""The secrets of files that are sealed for some devices only; each lies next to its file and is deleted with it.
 
 It is kept for the one offer that it came by: whoever offers the same bytes anew, with another secret, changes nothing.
 """

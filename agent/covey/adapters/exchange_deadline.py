@@ -1,4 +1,4 @@
-"""An end to what is exchanged by a connection, however little at a time its other side gives.
+"""A deadline for a whole exchange on a connection, however slowly the other side sends.
 
 The time limit of a socket begins anew with each byte: who sends one now and then holds its reader for ever.
 """

@@ -1,4 +1,4 @@
-"""The server of the fleet's page: static files and a few answers, for whoever has been let in.
+"""The server of the fleet page: static files and a few API answers for signed-in browsers.
 
 1. Nobody is let in without the key of the printed link, which is good for one browser and then replaced, or, over TLS,
    the password of a file. Both become a cookie that scripts cannot read and other sites' pages do not send.

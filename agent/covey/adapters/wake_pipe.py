@@ -1,4 +1,4 @@
-"""A command's word to the agent of the same state that there is something to do: a pipe beside the state.
+"""A pipe next to the state by which commands wake the agent.
 
 What comes by it says nothing: what there is to do is in the state. A word that nobody takes is lost, and the agent
 finds what there is at its next look. So a command waits for no agent, and an agent loses nothing.

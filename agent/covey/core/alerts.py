@@ -1,4 +1,4 @@
-"""What a person is told of a fleet, and when.
+"""Decide which alerts about a fleet a person receives, and when.
 
 1. Whatever is wrong with one device is one episode: told once when it has begun, and once when it has ended.
 2. An episode is told when it has held for some time.

@@ -1,4 +1,4 @@
-"""Events: what a node reports to whoever runs it."""
+"""Events that a node returns to the code that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One device: what arrives is checked, stored and answered; what is queued is sealed and sent.
+"""One device: check, store and answer incoming messages; seal and send queued ones.
 
 The node holds the machines of this package, and joins them. It is sans-I/O: the runtime opens a transaction, calls in,
 commits, says so (`committed`), and only then lets go of what `envelopes_to_send` and `next_event` give. Where the

@@ -1,4 +1,4 @@
-"""What deals with an order, or takes a firmware, on a board whose heap has no room for that beside what measures.
+"""Process an order or firmware on a board whose heap has no room for it while it measures.
 
 docs/protocol/boards.md, section 18, "Orders" and "Firmware".
 

@@ -1,4 +1,4 @@
-"""A board's two secrets: drawn at its first start, stored before anybody is told of them, and read again after that.
+"""A board's two secrets: drawn at its first start, stored before they are used, and read at later starts.
 
 Loaded once, and let go of: what stays of it on a board's heap is the `Identity` alone.
 """

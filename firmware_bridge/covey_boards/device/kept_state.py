@@ -1,4 +1,4 @@
-"""What of a board outlasts a deep sleep: all that its RAM holds and its gateway, or its collector, count on.
+"""A board's state that survives deep sleep: everything in RAM that its gateway or collector relies on.
 
 1. It is kept once and taken once, so no sequence and no counter of a link key is ever used twice.
 2. A link key goes into the clock's memory alone, which ends with the power: flash would keep it, whoever reads that.

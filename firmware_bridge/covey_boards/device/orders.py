@@ -1,4 +1,4 @@
-"""What operators order of this board. docs/protocol/boards.md, section 18, "Orders". Loaded for each order, and let go of.
+"""Orders for this board. docs/protocol/boards.md, section 18, "Orders". Loaded for each order, then unloaded.
 
 1. An order is an operation of the group's history, as its author signed it. It counts where the author is an operator
    that enrolment pinned, and where as many of those have signed it or an approval of it as were laid down.

@@ -1,4 +1,4 @@
-"""What a board measures. A sensor is an object whose `read()` gives (name, unit, scale, value), as many as it likes.
+"""A board's sensors. A sensor is an object whose `read()` yields any number of (name, unit, scale, value).
 
 `scale` is the number of decimal places of a whole-numbered value: 2,153 with scale 2 is 21.53. None sends the float as
 it is; most boards have floats of 32 bits, which hold seven digits. Units are SenML's (RFC 8428): Cel, %RH, V, Pa.

@@ -1,4 +1,4 @@
-"""Letting a setting hold that operators have ordered, without a restart. Loaded for each, and let go of.
+"""Apply an operator's setting without a restart. Loaded for each setting, then unloaded.
 
 1. Operators set `board.sensors` (JSON, as `covey.json` has it) and how often a board measures and sends, nothing else.
 2. What they set lies in a file of its own above `covey.json`, so that without a value the owner's holds again.

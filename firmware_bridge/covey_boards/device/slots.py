@@ -1,4 +1,4 @@
-"""Which of a board's firmwares starts. docs/protocol/boards.md, section 18, "Firmware". Loaded by `main.py`, and let go of.
+"""Choose the firmware that a board starts. docs/protocol/boards.md, section 18, "Firmware". `main.py` unloads it.
 
 1. Beside the firmware that was flashed, which lies in the board's own folder, there are two slots, folders. The file
    `slot.cbor` says which of these three is good, and which is on trial (`slot_state.py`); without it the one that was

@@ -1,4 +1,4 @@
-"""What was deleted from tables, so that it does not come back: `deletions.json` beside them, in a folder or a store.
+"""`deletions.json`: the deletions from tables, kept next to them so that deleted rows do not return.
 
     {"layout": 1, "authors": {"5f1c…": 1795176000000000}, "kept_since": 1760000000000000}
 

@@ -1,4 +1,4 @@
-"""The logs of the tables: what is committed, by which run, and up to where the vault is in the tables.
+"""The tables' logs: which run committed what, and how much of the vault the tables contain.
 
     covey.json                       whose tables these are, and of which vaults; the number of the last run
     readings/_delta_log/…N.json      the commit of a micro-batch: its files, `txn` with its number, and `covey.offset`,

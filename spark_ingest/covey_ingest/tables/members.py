@@ -1,4 +1,4 @@
-"""The `members` table: what devices were called, in which group, and when. It is what readings are labelled by.
+"""The `members` table: the labels of devices by group and time; readings get their labels from it.
 
     members/members.parquet   one row for each device, group and span of time in which it was called so, replaced whole
 

@@ -1,4 +1,4 @@
-"""Signed manifests and profiles as rows: who is in which group, and what it is called. Needs no Spark.
+"""Turn signed manifests and profiles into rows of members and labels. Needs no Spark.
 
     memberships/batch=N/   one row for each member of each manifest that landed, and one for each profile
 

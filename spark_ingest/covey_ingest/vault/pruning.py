@@ -1,4 +1,4 @@
-"""What of a vault is read, where it need not be all. Needs no Spark.
+"""Choose the parts of a vault that a query has to read. Needs no Spark.
 
 1. Columns: those that are not asked for are not built. Where none is asked for that comes out of packed columns
    (readings and the quality of their times), these stay packed: messages are verified and parsed as ever, but a column

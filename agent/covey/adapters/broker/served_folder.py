@@ -1,4 +1,4 @@
-"""What a relay of one's own is made of, in the folder `broker/` of the state (mode 0700).
+"""The files of this device's own relay, in the state's folder `broker/` (mode 0700).
 
 mosquitto.conf, acl   as Covey brings them, with places     passwords   the accounts; `.enrolment`: the joiners'
 ca/                   the authority, `fleet_ca.py`          server.pem  the relay's key and certificate, mode 0600

@@ -1,4 +1,4 @@
-"""HTTP with one client: what all conversations have in common. A conversation is a subclass that answers."""
+"""HTTP with one client: the base class of all conversations."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Exchange(ABC):
         """Hold a refusal back, or until another stranger needs the place. No lock is held meanwhile."""
         if self.enter(Phase.DELAYED):
             ended = select.poll()
-            ended.register(self.connection, 0)  # a hang-up alone: more requests may have come already
+            ended.register(self.connection, 0)  # only a hang-up: further requests may be waiting
             until = time.monotonic() + seconds
             while (left_s := until - time.monotonic()) > 0 and not ended.poll(left_s * 1_000):
                 pass

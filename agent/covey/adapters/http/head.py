@@ -1,4 +1,4 @@
-"""The head of a request, read strictly (RFC 9112): what two readers could understand differently is refused.
+"""Parse request heads strictly (RFC 9112): refuse input that two parsers could read differently.
 
 The standard library reads heads with the parser of its e-mail package, which costs an agent 1.5 MiB (ADR 108).
 

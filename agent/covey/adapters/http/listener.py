@@ -1,4 +1,4 @@
-"""A listening socket: a thread that accepts connections, and a thread for each client."""
+"""A listening socket: one thread accepts connections, and each client has its own thread."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Listener:
         while not self._stopped:
             try:
                 connection, address = self._listening.accept()
-            except OSError:  # the end, a client that has gone, or no descriptor left
+            except OSError:  # the server ends, the client is gone, or no descriptor is free
                 if not self._stopped:
                     time.sleep(_NO_DESCRIPTOR_S)
                 continue
@@ -79,7 +79,7 @@ class Listener:
                 continue
             try:
                 threading.Thread(target=self._visit, args=(client,), name=f"{self._name} client", daemon=True).start()
-            except RuntimeError:  # no thread more, as the service's TasksMax or the user's limit has it
+            except RuntimeError:  # the service's TasksMax or the user's limit allows no further thread
                 self._places.release(client)
                 self._turn_away(connection)
 
@@ -92,14 +92,14 @@ class Listener:
     def _visit(self, client: ConnectedClient) -> None:
         try:
             client.connection.settimeout(self._places.bounds.request_s)
-            if self._tls is not None:  # here, and not where connections are accepted: a silent client stops nobody
+            if self._tls is not None:  # not in the accepting thread, where a silent client would block others
                 client.connection = self._tls.wrap_socket(
                     client.connection, server_side=True, do_handshake_on_connect=False
                 )
-                client.connection.do_handshake()  # one deadline for all of it
+                client.connection.do_handshake()  # one deadline for the whole handshake
             self._converse(client, self._places)
         except OSError:
-            pass  # a client that went away, or took too long
+            pass  # the client closed the connection or was too slow
         finally:
             self._places.release(client)
             with contextlib.suppress(OSError):

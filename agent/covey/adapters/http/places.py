@@ -1,4 +1,4 @@
-"""Which clients are connected, and which of them makes room when all places are taken."""
+"""The connected clients, and the choice of the one to close when all places are taken."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ConnectedClient:
     def end(self) -> None:
         """Have its thread read the end of the connection, and close it."""
         with contextlib.suppress(OSError):
-            # Not `SSLSocket.shutdown`, which takes TLS away from the thread that uses it.
+            # Not `SSLSocket.shutdown`: it would remove TLS from the thread that uses the socket.
             socket.socket.shutdown(self.connection, socket.SHUT_RDWR)
 
 
@@ -114,7 +114,7 @@ class Places:
             return True
         held = Counter(each.host for each in others)
         waiting = [each for each in others if each.phase in {Phase.AWAITED, Phase.DELAYED}]
-        # Whoever guesses passwords goes before whoever has not asked yet; `max` takes the one that waits longest.
+        # Close password guessers before clients without a request; `max` picks the one that has waited longest.
         ended = max(waiting, key=lambda each: (held[each.host], each.phase is Phase.DELAYED), default=None)
         if ended is None:
             return False

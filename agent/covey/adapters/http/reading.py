@@ -1,4 +1,4 @@
-"""Reading what a client sends, in bounded time and a bounded part of the memory that all clients share."""
+"""Read requests within a time limit and a limited part of the memory that all clients share."""
 
 from __future__ import annotations
 
@@ -134,5 +134,5 @@ class TimedReader(io.RawIOBase):
         count = self._connection.recv_into(buffer)
         if self._deadline is None:
             self._deadline = time.monotonic() + self._bounds.request_s
-        self._connection.settimeout(self._bounds.silence_s)  # for whatever is written
+        self._connection.settimeout(self._bounds.silence_s)  # for writes
         return count

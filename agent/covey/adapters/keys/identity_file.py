@@ -1,18 +1,18 @@
-"""`identity.key` and `noise.keys`: the secrets of a device, in the clear or under a passphrase
+"""`identity.key` and `noise.keys`: a device's secrets, in the clear or sealed with a passphrase
 (docs/protocol/vault.md, section 14).
 
-`identity.key` is `[1, signing_seed]`: whoever reads the owner's files is the owner. Under a passphrase it is
-`[2, salt16, passes, memory_kib, nonce24, sealed]`: XChaCha20-Poly1305 of the plain file, bound to all that stands
-before it, under Argon2id of the passphrase. What is stored cannot ask for less work than the floor, which a thief would
-like, nor for more than the ceiling, which would stop a Pi.
+`identity.key` is `[1, signing_seed]`: a person who can read the owner's files is the owner. With a passphrase it is
+`[2, salt16, passes, memory_kib, nonce24, sealed]`: the plain file sealed with XChaCha20-Poly1305, bound to all
+preceding fields, with a key that Argon2id derives from the passphrase. The stored costs must lie between a floor, so
+that a thief cannot lower them, and a ceiling, so that they cannot stop a Pi.
 
-`noise.keys` is `[1, nonce24, sealed]`: the noise secrets, newest first, sealed under a key that follows from the
-signing seed. So a running agent takes up and wipes noise keys without the passphrase, and nobody else can.
+`noise.keys` is `[1, nonce24, sealed]`: the noise secrets, newest first, sealed with a key derived from the signing
+seed. A running agent can therefore load and delete noise keys without the passphrase, and nobody else can.
 
-The passphrase comes from systemd (credential `covey.passphrase`), from a file that is its owner's alone, or from a
-person at a terminal, without echo: never from arguments or the environment. It is kept in a buffer that is wiped after
-use. What CPython and libsodium's bindings copy on the way (the text that a terminal gives, an argument of one call)
-cannot be; docs/how-to/members.md says what that means.
+The passphrase comes from systemd (credential `covey.passphrase`), from a file that only its owner can read, or from a
+terminal without echo; never from arguments or the environment. It is kept in a buffer that is wiped after use. Copies
+that CPython and libsodium's bindings make (a terminal's text, an argument of a call) cannot be wiped;
+docs/how-to/members.md explains what this means.
 """
 
 from __future__ import annotations

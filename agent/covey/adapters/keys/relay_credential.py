@@ -1,4 +1,4 @@
-"""How a device gets into its relays: where each is, whom to trust there, and what proves us to it.
+"""A device's relay accounts: addresses, trusted authorities and credentials.
 
 The first relay is [relay]'s. What lets us into each of `relay.also` lies in a folder of its own in the state folder,
 `relays/HOST-PORT/` (mode 0700): `password`, or `relay.pem`, a certificate with its key; and `ca.pem`, whom to trust.

@@ -1,13 +1,13 @@
-"""HTTP on a Unix socket, so that `curl --unix-socket` and every language can speak with the agent. No decisions here.
+"""The local API: HTTP on a Unix socket, for `curl --unix-socket` and any language. This package makes no decisions.
 
-1. Who may connect is decided by the socket's mode (0660), its group and its folder; there is no other credential.
-   The group has it before anybody can open it, and a socket on which somebody answers is never taken over.
-2. Everything that a client can take is bounded by the server that the fleet's page uses too (`adapters/http`). The
-   socket's mode is the proof: whoever has sent a whole request is a known client.
-3. A message whose length two readers could understand differently is refused (RFC 9112, section 6).
-4. An error of ours is answered as JSON with its code; anything unforeseen as 500, and the agent goes on.
-5. A streamed answer is one JSON document a line, or server-sent events; `None` in it is a sign of life, sent as an
-   empty line or a comment. Nothing is kept for who does not take it: the stream is cut, and resumed where it was.
+1. The socket's mode (0660), group and folder decide which users may connect; there is no other credential. The socket
+   gets its group before anyone can open it, and the agent never takes over a socket on which another program answers.
+2. The shared HTTP server (`adapters/http`) limits every resource that a client can use. A client that has sent a
+   complete request counts as known, since the socket's mode let it connect.
+3. The server refuses a message whose length two parsers could read differently (RFC 9112, section 6).
+4. Errors of Covey are answered as JSON with their code, unforeseen ones with status 500; the agent keeps running.
+5. A streamed answer is one JSON document per line, or server-sent events; `None` in it is a keep-alive, sent as an
+   empty line or a comment. The server does not buffer for slow readers: it cuts the stream, which clients can resume.
 
-In reading order: `routes` (what a service answers), `conversation` (HTTP), `server` (the socket).
+Read the modules in this order: `routes` (a service's answers), `conversation` (HTTP), `server` (the socket).
 """

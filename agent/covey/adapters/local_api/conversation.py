@@ -58,7 +58,7 @@ class Conversation(Exchange):
 
     def respond(self) -> None:
         """Answer by the route of the request; those that do not know its method refuse it."""
-        with contextlib.ExitStack() as held:  # what a body takes is given back before its answer is sent
+        with contextlib.ExitStack() as held:  # a body's memory is released before the answer is sent
             send = self._answered(held)
         send()
 
@@ -78,7 +78,7 @@ class Conversation(Exchange):
         except OSError:
             self.close_connection = True
             return lambda: None
-        except Exception as error:  # noqa: BLE001 - whatever a client provokes, the agent goes on
+        except Exception as error:  # noqa: BLE001 - no client input may stop the agent
             self._report("error", f"local API: {self.command} failed: {type(error).__name__}")
             message = "failed on something unforeseen"
             return partial(self._refuse, HTTPStatus.INTERNAL_SERVER_ERROR, "error", message, "")

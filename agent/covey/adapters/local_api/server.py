@@ -73,7 +73,7 @@ class LocalApi:
     def _open_to(self, listening: socket.socket, group: str, gid: int) -> None:
         """Let the group in."""
         try:
-            if group:  # the units' filter refuses the call, also where it would change nothing
+            if group:  # the unit's system call filter refuses chown even if it changes nothing
                 os.chown(self._path, -1, gid)
             self._path.chmod(0o660)
         except OSError as error:

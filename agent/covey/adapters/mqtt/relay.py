@@ -1,4 +1,4 @@
-"""The relay over MQTT 5 (`covey.ports.Relay`): one connection after another, for good.
+"""The relay over MQTT 5 (`covey.ports.Relay`): reconnects whenever a connection ends.
 
 1. Every attempt is a new connection with a new generation number; nothing is carried over (`connection.py`).
 2. Between connections: decorrelated jitter. A refusal (credentials, quota …) waits longer, and never for good.

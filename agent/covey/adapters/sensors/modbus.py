@@ -1,4 +1,4 @@
-"""Modbus devices as a sensor, by TCP or RTU on a serial port: pymodbus speaks, what its answers mean is beside this.
+"""Read Modbus devices over TCP or serial RTU with pymodbus; `register_values.py` interprets the answers.
 
 1. A device that does not answer, or refuses, costs its own readings alone. It is told, and asked last the next time;
    no look takes longer than the limits say.

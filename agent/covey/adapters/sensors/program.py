@@ -1,4 +1,4 @@
-"""A program of the owner's that measures: what it prints is readings, as SenML in lines of JSON, or as line protocol.
+"""Run the owner's program as a sensor: it prints readings as SenML JSON lines or line protocol.
 
 1. It runs below a guard (`program_guard.py`): no shell, no standard input, none of the agent's variables, bounded
    memory; neither it nor what it starts outlives the sensor or the agent.

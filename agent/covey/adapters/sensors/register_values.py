@@ -1,4 +1,4 @@
-"""Registers of Modbus devices: what is asked for together, and what the answers mean.
+"""Modbus registers: group requests, and interpret the answers.
 
 1. What stands side by side in one table of one device is asked for together, as much as one answer holds. Nothing that
    nobody named is read: many devices refuse a request that touches what they have not.

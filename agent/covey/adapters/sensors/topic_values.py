@@ -1,4 +1,4 @@
-"""Readings out of what others publish at a broker: which topic is meant, what it is called, and which value it is.
+"""Turn MQTT messages of other publishers into readings: match topics, name readings, extract values.
 
 1. A name is what the wildcards stand for, and the entry's own name: `zigbee2mqtt/+` and `temperature` give
    `kitchen/temperature`.

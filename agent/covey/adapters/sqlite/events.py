@@ -1,4 +1,4 @@
-"""What happens to a device, numbered in the order in which it is committed.
+"""A device's events, numbered in commit order.
 
 Operations have a number of their own (`operations.py`), everything else a row here, so that whoever has come up to a
 number finds what came after it, and nothing that a power cut takes back. Rows are bounded, the oldest go.

@@ -1,4 +1,4 @@
-"""What looks at a fleet have found, in tables of SQLite's own temporary file: of a large fleet little is in memory.
+"""The results of fleet surveys in a temporary SQLite database, so that a large fleet needs little memory.
 
 1. The file has no name and goes with the process. Beyond `_CACHE_KIB`, what is not being looked at is on the disk.
 2. A look makes the rows of stale devices anew, and of no others: of those that came or changed as members, that the

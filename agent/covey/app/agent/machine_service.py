@@ -1,4 +1,4 @@
-"""What root asks for on the machine's own state: done as the user whose state it is, and then a service goes on."""
+"""Run root's commands on the machine's state as the user who owns it, then start the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching the fleet and telling what is wrong with it, in a process of its own beside the agent.
+"""Watch the fleet and send alerts, in a process separate from the agent.
 
 1. What was found is committed with the messages that tell of it; then they are sent.
 2. Each target has a thread while a message is under way to it, so that one that is down holds up no other.

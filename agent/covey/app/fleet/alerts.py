@@ -1,4 +1,4 @@
-"""What of a fleet is worth an alert, and in which words (`core/alerts.py` decides when).
+"""Find conditions of a fleet that need an alert, and describe them (`core/alerts.py` decides when to send).
 
 While this device listens to nobody, and for some time afterwards, nobody's silence and no value's age is known: the
 one alert is then that it listens to nobody.

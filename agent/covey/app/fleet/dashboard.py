@@ -1,4 +1,4 @@
-"""What the fleet's page shows: one look at the fleet for all browsers, each of which sees the part that it asks for.
+"""The content of the fleet page: all browsers share one survey, and each reads the part that it requests.
 
 1. Nobody waits for a look, but for the first one, which leaves the vault out: what was seen last is shown, and while it
    is older than an interval, and somebody asks, another look is under way. While the vault is read for the first time,

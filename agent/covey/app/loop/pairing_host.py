@@ -1,4 +1,4 @@
-"""The inviter's side of pairing, on the connection of whoever speaks with the relay: the agent, or a waiting command.
+"""The inviter's side of pairing, on the relay connection of the agent or of a waiting command.
 
 The codes that this device has given out are rows of the store; the person's command and this role tell each other
 there what is decided and what has happened. The ceremony itself (`core/pairing/inviter.py`) lives in memory: a

@@ -1,4 +1,4 @@
-"""How releases stand: what was given to whom, what has become of it there, and what operators said in between.
+"""Reports on releases: which devices received which version, the results, and the operators' changes.
 
 All of it is found from the history and from what devices report, which every operator's device is told. Nothing is
 kept.

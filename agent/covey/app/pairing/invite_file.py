@@ -1,4 +1,4 @@
-"""The file by which one device of a fleet joins with nobody beside it (docs/protocol/groups.md, "Pairing", of a fleet).
+"""The invite file with which an unattended device joins (docs/protocol/groups.md, "Pairing").
 
 It is TOML, a secret until it is used, and of no use afterwards: what the device is to be called, the invite's URI, whom
 to trust at the relay, the account by which it gets there, and what the operators that the invite names may have it do.

@@ -1,4 +1,4 @@
-"""Joining by the file that a fleet's hub has written, with nobody beside the device (`preparing.py` wrote it)."""
+"""Join with an invite file that a hub wrote (`preparing.py`), without a person at the device."""
 
 from __future__ import annotations
 

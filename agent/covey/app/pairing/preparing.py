@@ -1,4 +1,4 @@
-"""Preparing a fleet that nobody stands beside: an invite for each device, in a file of its own.
+"""Prepare invites for unattended devices: one file per device.
 
 1. The invites are durable before anything is told or written. An account at the relay is made for each file, by whoever
    has authority there; the agent takes it away as soon as the invite is over (`roles/pairing_host.py`).

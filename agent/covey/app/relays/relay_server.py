@@ -1,4 +1,4 @@
-"""Serving a relay of one's own: mosquitto as a child, for as long as nobody asks for its end.
+"""Serve this device's own relay: run mosquitto as a child process until it is asked to stop.
 
 1. What changes in its files (accounts, certificate) is in force within a second or so: it reads them again until its
    log shows that it has. A device that was just enrolled is let in by then.

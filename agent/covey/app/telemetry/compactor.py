@@ -1,4 +1,4 @@
-"""Compaction: the small segments of this device's node become larger ones, and what they replace is deleted later.
+"""Compaction: merge this node's small segments into larger ones; the replaced segments are deleted later.
 
 A crash after any step leaves a vault that every reader reads alike, and the next run goes on:
 

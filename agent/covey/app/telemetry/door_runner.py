@@ -1,4 +1,4 @@
-"""One door at work: what has landed goes out, a batch at a time, and what went is left behind.
+"""Run one door: send landed readings batch by batch, and remember what was sent.
 
 1. Commit, then release: a batch is planned in one commit, sent, and left behind in the next.
 2. Nodes of the vault take turns, so that the backlog of one does not hold up another.

@@ -1,4 +1,4 @@
-"""Group manifests and profiles beside what a collector lands: readers learn from them what devices are called.
+"""Group manifests and profiles that a collector stores with readings; readers take the devices' labels from them.
 
 1. What holds in a group that this device collects for goes along when something lands, and once; nothing lands for it
    alone. It stands there with the time at which it went along.

@@ -1,4 +1,4 @@
-"""One node's part of a vault, as its owner writes it: the manifest that stands there, and the one that follows it.
+"""The writer of one node's part of a vault: its current manifest and the next one.
 
 Several processes of one device may write: a collector, and a person's command. The conditional put keeps them apart:
 who is late finds another manifest than it read, reads again, and goes on from there.

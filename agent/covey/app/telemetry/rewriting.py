@@ -1,4 +1,4 @@
-"""Writing a node's segments anew, as compaction and erasure do: the listing that is there, and the one that follows it.
+"""Rewrite a node's segments for compaction and erasure: from the current listing to the next one.
 
 Objects are put before the manifest that lists them. Whoever has replaced that manifest meanwhile, as a collector of the
 same node does, is not written over: what is new is applied to what stands there now.

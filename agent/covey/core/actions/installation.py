@@ -1,4 +1,4 @@
-"""What is kept of an installation on trial while it is under way; `installing` says what is done about it.
+"""The stored state of an installation on trial; `installing` decides the next step.
 
 It is a module of its own, since every agent looks whether anything is under way, and few ever install.
 """

@@ -1,4 +1,4 @@
-"""What other devices report of commands, as it is kept here (docs/protocol/history.md, "Commands").
+"""Store other devices' reports on commands (docs/protocol/history.md, "Commands").
 
 1. The first result by a device of an order counts. Another one changes nothing.
 2. One of an order that is here counts where that is a command, and for the author of the result by the manifest that

@@ -1,5 +1,5 @@
-"""Queueing what has become of a command for those who are to know it: whoever gave it, and the collectors; of a wave
-of a release every operator, so that each of them can go on with it, or stop it.
+"""Queue a command's result for its author and the collectors, and for a release's wave also for every operator, so
+that each of them can continue or stop the release.
 
 A result is a control message, which no full outbox refuses. So while control messages of `RESULT_OUTPUT_BYTES_OF_ONE`
 wait for a recipient, more than it would keep of outputs, results go to it without theirs.

@@ -1,4 +1,4 @@
-"""The graph of what a checkpoint covers: where each operation stands, without what it says.
+"""The graph of the operations that a checkpoint covers: their positions without their bodies.
 
 1. It is what remains of all that the checkpoint's merge follows, that merge apart, by height and id. So it comes out
    alike for who has forgotten some of it and who has not.

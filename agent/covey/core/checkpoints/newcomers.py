@@ -1,4 +1,4 @@
-"""A device that lacks what others have forgotten: what it is given instead (docs/protocol/history.md, "Newcomers").
+"""Give a newcomer a checkpoint in place of deleted history (docs/protocol/history.md, "Newcomers").
 
 1. Who is asked by a member that lacks what was forgotten here answers with the graph of what the last checkpoint covers
    that counts here (`graph.py`), part by part, with what it holds whole of it, and with the proof of the checkpoint.

@@ -1,4 +1,4 @@
-"""What a checkpoint says: who operates, what is set, and how the group is described
+"""The state in a checkpoint: operators, settings and the group's description
 (docs/protocol/history.md, "Checkpoints").
 
 1. It is made of the operations that the checkpoint follows, all of which count for it; of the operators and the

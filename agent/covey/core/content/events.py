@@ -1,4 +1,4 @@
-"""What happens to files that are asked for."""
+"""Events of requested files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file, or a secret, on its way to this device: whom it is asked of, and how each part of it is verified.
+"""Fetch one file or secret: choose the members to ask, and verify each part.
 
 1. The index comes first: it is known by its own hash. Then come the chunks, in order; each is verified by the index,
    and kept, before anything else is asked for by it. So a fetch goes on where it ended, whoever gives the rest.

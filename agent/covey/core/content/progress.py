@@ -1,4 +1,4 @@
-"""What is here of one file, and what of it comes next: the index, by its own hash, then each chunk by the index.
+"""Progress of one file's download: first its index, verified by its hash, then each chunk, verified by the index.
 
 Whoever brings bytes, relay, peer or store, brings them here: a chunk is verified before it is kept, and brought to the
 disk while the next one comes.

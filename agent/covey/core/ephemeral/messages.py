@@ -1,4 +1,4 @@
-"""What members say to those who are there now, and nobody keeps (docs/protocol/history.md, "Ephemeral messages").
+"""Messages to members that are online; no device stores them (docs/protocol/history.md, "Ephemeral messages").
 
 1. A message names when it was said, by its author's clock; each one of an author is later than the one before.
 2. It is taken if that is at most `EPHEMERAL_US` from the receiver's clock, either way, and later than the last one of

@@ -1,4 +1,4 @@
-"""Which device is meant, for people: the beginning of its key, and beside it what it is called."""
+"""A device's name for people: the beginning of its key and its label."""
 
 from __future__ import annotations
 

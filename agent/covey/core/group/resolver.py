@@ -1,4 +1,4 @@
-"""What a group is after changes that did not know of each other: a pure function of those changes.
+"""Compute a group's state after concurrent changes; a pure function of these changes.
 
 Manifests form a graph: each names those that it follows. Two that follow the same one are rivals, and neither replaces
 the other (000.14, 000.17). A device computes the outcome itself from the manifests that it holds, so that all who hold

@@ -1,4 +1,4 @@
-"""Whom a device asks for what it lacks of a history, and when.
+"""Choose the members to ask for missing history, and when.
 
 1. Who asks says how far it has come in each log; to who takes that, it names logs by tags. It asks again while that
    brings something, and otherwise not before `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its

@@ -1,4 +1,4 @@
-"""What members are told of a file: enough to ask for it, verify each part of it, and open it (002.17, 003.69).
+"""A file's offer to members: what they need to request, verify and open it (002.17, 003.69).
 
 The file is sealed once, for all who hold the secret of an epoch, and known by the BLAKE3 hash of the sealed bytes
 (002.20). Its key is derived from the epoch's secret and an id of its own (002.22), so nobody outside the group can

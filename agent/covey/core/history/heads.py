@@ -1,4 +1,4 @@
-"""Whoever is heard is compared: heads in acknowledgements and beats (docs/protocol/groups.md, "Heads"; ADR 43).
+"""Compare this device's groups with each peer's by heads (docs/protocol/groups.md, "Heads"; ADR 43).
 
 1. Every acknowledgement and beat to a member has a digest of the heads of all groups that both are in. Where one that
    is heard is another than ours, its author is sent a HEADS report, which tells how each of these groups stands here.

@@ -1,4 +1,4 @@
-"""What operators say: who is one, what devices are to set and to do, and whom they agree with; and who obeys.
+"""The bodies of operators' operations: operator changes, settings, commands, approvals; and of obedience reports.
 
 Any member may write these, and all members take them: whether one counts is for each device to judge
 (`core/orders/authority.py`).

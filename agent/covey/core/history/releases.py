@@ -1,4 +1,4 @@
-"""What operators say of a release while it is under way: that it is to wait, to end, or to go on.
+"""Operators' changes of a running release: pause, abort or resume.
 
 On the wire `[once, state, why, accepted, stop-percent / null]`. `once` are the bytes that all its waves carry. What
 it comes to for devices and for other operators, `core/orders/release_standing.py` says.

@@ -1,4 +1,4 @@
-"""What a transaction has decided about memory, kept until it is committed.
+"""Changes of memory that a transaction decided, applied after its commit.
 
 A machine that frees a row, begins a key or raises a counter changes its memory only so: in the moment in which the
 store has committed, and never where the transaction is rolled back. So nothing has to be taken back (ADR 4).

@@ -1,4 +1,4 @@
-"""How often a device says the same to the same peer: less and less often while nothing comes of it.
+"""Back off: repeat the same message to a peer less and less often while it has no effect.
 
 All of it is in memory, bounded, and survives a node, so that a disk that refuses is no reason to repeat anything.
 """

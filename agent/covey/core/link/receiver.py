@@ -1,4 +1,4 @@
-"""Receiving over one link: what has come, what is new, and when to say so.
+"""The receiving side of one link: deduplicate messages and decide when to acknowledge them.
 
 A link is one author and one of its incarnations. Rules (docs/protocol/core.md, "The link"):
 

@@ -1,4 +1,4 @@
-"""Room that several parties share: each has a guaranteed share, and the rest is for whoever comes first.
+"""Shared limits: each party has a guaranteed share, and the rest is first come, first served.
 
 Half of the room is divided into equal shares, one for each party that may use it. Nobody but its party uses a share,
 so no party, and no number of them, can keep another one out. The other half is common: it is used by what parties hold

@@ -1,4 +1,4 @@
-"""A mailbox's side: it keeps envelopes that it cannot open, and gives them to whom they are for (ADR 76).
+"""The mailbox service: store envelopes that it cannot open, and deliver them to their recipients (ADR 76).
 
 1. Only members of a group that it is in speak with it, and nobody before a HELLO (`session`). It speaks with
    `MAILBOX_SESSIONS` at once: a session that has asked for nothing `HELLO_US` after its greeting gives its place

@@ -1,4 +1,4 @@
-"""What a person or a role does with this device's groups; what others have to hear of it is queued with it.
+"""Changes of this device's groups by a person or a role; messages about them are queued in the same transaction.
 
 Every call writes, so it belongs inside a transaction.
 """

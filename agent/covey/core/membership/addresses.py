@@ -1,4 +1,4 @@
-"""Whom a device may speak to, and under which noise key; and the departures that it still has to say.
+"""The devices that this device may send to, their noise keys, and the departures it still has to announce.
 
 1. The address of a member is the noise key that its group's manifest lists; that of an inviter whose answer is
    awaited, the one that the invite pins.

@@ -1,4 +1,4 @@
-"""What happens to a device's groups, for whoever runs it."""
+"""Events of a device's groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has waited too long around groups, and is given up: now and then, as nothing of it is urgent.
+"""Delete group data that has waited too long, at intervals.
 
 1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
    Its telemetry stays until there is another collector for it (`collectors.py`). Where another group is shared with

@@ -1,4 +1,4 @@
-"""Who was removed, and does not know: what it is sent (docs/protocol/groups.md, "Heads", rules 3 and 4).
+"""Tell former members that they were removed (docs/protocol/groups.md, "Heads", rules 3 and 4).
 
 1. It is sent the manifests up to the first one that does not list it, and nothing later; one part of them after the
    other, where no message carries all. Where that leaves it with what it held, it is sent them from further back on: it

@@ -1,4 +1,4 @@
-"""What one device knows of its groups: who is in them, who may be spoken to and by which key.
+"""This device's groups: their members, allowed recipients and keys.
 
 It reads. What a group becomes is decided in `membership.py`, which gives it back by `hold`, `drop` and `readdress`.
 """

@@ -1,4 +1,4 @@
-"""Manifests that come late, early or out of order: placing them where what they follow is found.
+"""Place manifests that arrive late, early or out of order after the ones that they follow.
 
 1. What follows something unknown waits. So does what is older than everything in memory.
 2. For what is older, as much of the settled past is taken up again as it takes, up to `MAXIMUM_OPEN_MANIFESTS`: from

@@ -1,4 +1,4 @@
-"""What a device keeps of the operations that bear on orders: what each is, and which of the others it follows."""
+"""The stored graph of operations that affect orders: each operation's content and parents."""
 
 from __future__ import annotations
 

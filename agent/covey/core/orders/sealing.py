@@ -1,4 +1,4 @@
-"""What stands in an order in place of what only some devices can read
+"""Sealed values: parts of an order that only some devices can read
 (docs/protocol/history.md, "Settings", *Secret values*).
 
 1. It is sealed for the noise keys that the author's manifest lists for those whom it is for, and for nobody else: who

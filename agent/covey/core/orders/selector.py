@@ -1,4 +1,4 @@
-"""Whom an order is for: every device, those of a label or a capability, or devices by their keys.
+"""The targets of an order: all devices, a label, a capability, or devices by key.
 
 On the wire `[0]`, `[1, label]`, `[2, capability]` or `[3, [key, ...]]`, keys ascending and distinct. Label and
 capability are those of the manifest that holds when a device judges the order. A board obeys what names it by its key.

@@ -1,4 +1,4 @@
-"""What stays of an order whose words are forgotten: whom it was for, and which key it set.
+"""The target and the setting's key of an order whose body was deleted.
 
 So whoever has forgotten it still tells which of its author's other orders for that key it has replaced, or which has
 replaced it, and whether it was for this device.

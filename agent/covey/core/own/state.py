@@ -1,4 +1,4 @@
-"""What a personal group's history comes to: groups and preferences (docs/protocol/history.md, "A person's devices").
+"""The state of a personal group: groups and preferences (docs/protocol/history.md, "A person's devices").
 
 1. Of a group, and of a preference, the last operation that counts holds, by height and id.
 2. What leaves or erases a group counts only while its author is a member: who is removed orders nothing more, whoever

@@ -1,4 +1,4 @@
-"""What is stored of invites, joins and ceremonies that are under way.
+"""Stored state of open invites, joins and pairing sessions.
 
 The person at the keyboard and the agent that speaks with the relay are two processes: each reads here what the other
 has written.

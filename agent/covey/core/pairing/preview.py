@@ -1,4 +1,4 @@
-"""What an invitation shows of the group before anybody is in it: its inviter's word (003.14, 003.58)."""
+"""The inviter's description of a group, shown before a person accepts the invitation (003.14, 003.58)."""
 
 from __future__ import annotations
 

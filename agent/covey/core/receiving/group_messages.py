@@ -1,4 +1,4 @@
-"""The handlers of messages that speak of a group's membership, and of the JOIN that asks to be let in."""
+"""Handlers of messages about a group's membership, and of JOIN requests."""
 
 from __future__ import annotations
 

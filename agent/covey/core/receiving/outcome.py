@@ -1,4 +1,4 @@
-"""What dealing with a message comes to, as values: a handler returns them, and the receiver carries them out."""
+"""Results of message handlers, as values: handlers return them and the receiver applies them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handlers of what one device gives another beside groups: a blob, a link key, word that a file is there."""
+"""Handlers of messages between two devices: blobs, link keys, file acknowledgements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node does with a message of a link: it is taken once, answered whenever it comes, and handled by its kind."""
+"""Process messages of a link: accept each once, acknowledge every copy, and call the type's handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node does with a message that has no place in a link: each kind has a handler, and none is acknowledged.
+"""Process messages without a link sequence: each type has a handler, and none is acknowledged.
 
 Such a message may be lost or repeated by a relay, so whatever it says, its handler bears that: an older one changes
 nothing, and a lost one is followed by another.

@@ -1,4 +1,4 @@
-"""What operators want of devices: for each key the last order that is for one (docs/protocol/history.md, "Settings").
+"""Desired settings: for each key, the latest order that applies to a device (docs/protocol/history.md, "Settings").
 
 1. Of the orders of one group for one key, that counts which stands last in the history's order (by height, then id)
    among those that are for the device, and that it obeys (`orders/authority.py`). So an order that follows another one

@@ -1,4 +1,4 @@
-"""Reading telemetry batches: every length against every other, whoever wrote them
+"""Parse telemetry batches of untrusted authors; check every length against the others
 (docs/protocol/core.md, section 11)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a series is to Home Assistant, by its MQTT discovery: documents, topics, and after how long a value is none.
+"""Home Assistant MQTT discovery of a series: documents, topics and expiry times.
 
 1. A topic holds our own words and hex, and of a series' name what is left of it in `a-z0-9_`: no device chooses a topic
    that is not below its own key.

@@ -1,4 +1,4 @@
-"""What a door sends on: batches of landed messages, each under an id that stays the same however often it is sent.
+"""Batches of landed messages that a door sends; each batch keeps its id when it is sent again.
 
 1. A batch is planned by where it stands in the vault: positions are never used again, and merging segments moves none.
 2. A batch is committed before it is sent, and left behind in the commit after it was taken. So what is sent comes at

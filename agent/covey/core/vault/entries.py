@@ -1,4 +1,4 @@
-"""What stands in a vault's documents of its objects, and the keys under which these lie
+"""Entries of vault documents, and the keys of the objects that they list
 (docs/protocol/vault.md, "Vault").
 
 Keys are built from checked ids alone, never from text of a store.

@@ -1,4 +1,4 @@
-"""What is erased from segments, and what remains (docs/protocol/vault.md, "Erasing"). Pure: `app/telemetry/erasing.py`
+"""Erase records from segments (docs/protocol/vault.md, "Erasing"). Pure: `app/telemetry/erasing.py`
 reads and writes.
 
     1. Of one device goes what it has signed and a collector had until some moment: telemetry, losses, results, reports.

@@ -1,4 +1,4 @@
-"""What stands in `vault.key` (docs/protocol/vault.md, section 14): a vault's keys, and with whom the next ones are
+"""The content of `vault.key` (docs/protocol/vault.md, section 14): a vault's keys, and the readers that get new ones
 shared.
 
 1. The newest key seals; all of them open.

@@ -1,4 +1,4 @@
-"""A node's key object: its vault keys, for whoever may read what it lands
+"""A node's key object: its vault keys, sealed for the allowed readers
 (docs/protocol/vault.md, section 13, "Sharing keys").
 
 The newest key is sealed for each reader by itself, the older ones under the newest. So a reader that was away for any

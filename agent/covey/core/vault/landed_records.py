@@ -1,4 +1,4 @@
-"""What a record of a segment is: a device's message, an operation, or a group manifest
+"""The records of a segment: device messages, operations and group manifests
 (docs/protocol/vault.md, "Vault").
 
 A message and an operation begin with a signature, over 10 and 12 fields; a landed manifest begins with a number. So

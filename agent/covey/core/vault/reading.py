@@ -1,4 +1,4 @@
-"""Reading a vault whose store nobody trusts. Keys of objects are built by `vault.py` from checked ids alone.
+"""Read a vault from an untrusted store. `vault.py` builds object keys only from checked ids.
 
 Every manifest is opened, verified and compared with the last good one (004.15-004.24). A manifest that is missing,
 damaged, rolled back or forked is reported and changes nothing.

@@ -1,4 +1,4 @@
-"""The mark that a restored or copied state shows by: a file beside the database that nobody ever rewrites.
+"""Detect a restored or copied state by a file next to the database that is written once.
 
 The database knows the file's name, its inode and when the kernel last changed it (`ctime`), and its own inode. No
 archive and no copying program can set that time, whichever inode they come to write: `tar` into the same place, `cp`

@@ -1,4 +1,4 @@
-"""A second copy of what makes a device a member: its groups' manifests and secrets, in a file beside the database.
+"""A second copy of the groups' manifests and secrets, in a file next to the database.
 
 Damage to the database's first page, or to the page of a manifest, would else leave the device in no group, although
 all that it needs to fetch the rest from other members is a few kilobytes. Rules:

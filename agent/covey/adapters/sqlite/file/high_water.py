@@ -1,4 +1,4 @@
-"""How far a state has come: counted in it, said by the file beside it, and compared at each start.
+"""The high-water mark of a state: counted in the database, copied to a file, and compared at each start.
 
 A write-ahead log that ends early at a commit's end is sound: SQLite begins where it ends, as if nothing had followed.
 But the file beside the database (`high_water_file.py`) was written after that commit. Where the database is behind it,

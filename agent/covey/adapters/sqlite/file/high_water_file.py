@@ -1,4 +1,4 @@
-"""The file beside a database that says how far it has come, by which commits show that a disk has lost.
+"""A file next to the database with its high-water mark, which shows when a disk has lost commits.
 
 Records of 64 bytes: the first of the whole state, and number n of the recipient whose row in `peer` is n. Rules:
 

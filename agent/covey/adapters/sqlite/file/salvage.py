@@ -1,4 +1,4 @@
-"""Saving what a damaged state database still holds: table by table, row by row, into a new one.
+"""Recover a damaged state database: copy its readable rows into a new one, table by table.
 
 1. The damaged file is only read. The new one is complete before it takes the damaged one's place, which is kept beside
    it under a name with the time; a crash anywhere leaves something that the next start finishes or begins again.

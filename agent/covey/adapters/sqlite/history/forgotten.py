@@ -1,4 +1,4 @@
-"""What is left of operations that were forgotten: which there were, by whom, and what each of them followed.
+"""The remains of deleted operations: their ids, authors and parents.
 
 1. Such a row says all that is ever asked of an operation but what it says, and of an order whom it was for: so whatever
    is judged by what follows what comes out as if it were still here, and an operation that rests on it is taken.

@@ -1,4 +1,4 @@
-"""What follows what among the operations that bear on orders, kept beside the operations themselves.
+"""An index of the operations that affect orders and of their parents, stored with the operations.
 
 A *node* is a change of operators or of a release, an order, an approval, a device's word that it obeys, a profile or a
 part of a checkpoint: what the state of a group is made of. The *frontier* of an operation are the last nodes that it

@@ -1,4 +1,4 @@
-"""What an open transaction has added to the outbox: its totals are written once for a commit, not for each message.
+"""The outbox growth of an open transaction: totals are written once per commit, not per message.
 
 1. Totals stand in the device's row (messages, bytes, bytes of each class) and in each recipient's (messages, and
    whether there may be batches among them). Whoever reads or lessens them writes first what is kept here (`write`).

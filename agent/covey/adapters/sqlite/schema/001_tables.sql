@@ -1,16 +1,16 @@
 -- One device's durable state.
 -- Times are microseconds since 1970 by the wall clock, keys and ids raw bytes. An *age* is microseconds that agents have
--- run on this state (`device.age`): a wall clock that jumps ends nothing early.
+-- run on this state (`device.age`): a jump of the wall clock makes nothing expire early.
 
 -- The device ----------------------------------------------------------------------------------------------------------
 
--- Totals are stored because nobody may have to scan the outbox, the inbox or the landing.
+-- Totals are stored so that no command has to scan the outbox, the inbox or the landing.
 CREATE TABLE device (
     one               INTEGER PRIMARY KEY CHECK (one = 1),
     incarnation       BLOB    NOT NULL,
     next_seq          INTEGER NOT NULL DEFAULT 1,
     next_batch        INTEGER NOT NULL DEFAULT 1,     -- number of the next telemetry batch
-    next_arrival      INTEGER NOT NULL DEFAULT 1,     -- operations and events share these numbers; none is used twice
+    next_arrival      INTEGER NOT NULL DEFAULT 1,     -- shared by operations and events; never reused
     presence_floor    INTEGER NOT NULL DEFAULT 0,     -- counters of its own presence below this may have been used
     manifest_floor    INTEGER NOT NULL DEFAULT 0,     -- highest vault manifest published
     age               INTEGER NOT NULL DEFAULT 0,
@@ -24,7 +24,7 @@ CREATE TABLE device (
     landing_bytes     INTEGER NOT NULL DEFAULT 0,
     copy_mark         BLOB,                           -- adapters/sqlite/file/copy_mark.py
     commits           INTEGER NOT NULL DEFAULT 0,     -- adapters/sqlite/file/high_water.py
-    lineage           BLOB                            -- of the file beside the database that counts the commits as well
+    lineage           BLOB                            -- of the file next to the database that also counts commits
 ) STRICT;
 
 CREATE TABLE counter (
@@ -32,7 +32,7 @@ CREATE TABLE counter (
     value             INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What the running agent last knew of the world, for `covey status`.
+-- The running agent's last observations, for `covey status`.
 CREATE TABLE condition (
     name              TEXT    PRIMARY KEY,
     value             TEXT    NOT NULL,
@@ -152,7 +152,7 @@ CREATE TABLE recipient_hole (
     PRIMARY KEY (recipient, incarnation, first)
 ) STRICT, WITHOUT ROWID;
 
--- Collectors that acknowledge nothing: new telemetry goes to the next one.
+-- Collectors that do not acknowledge: new telemetry goes to the next collector.
 CREATE TABLE silent_collector (
     device            BLOB    PRIMARY KEY,
     since             INTEGER NOT NULL
@@ -403,7 +403,7 @@ CREATE TABLE invite (
     request           BLOB                            -- of its device, which waits to be let in together with others
 ) STRICT, WITHOUT ROWID;
 
--- A code that this device has given out: its owner writes what is decided, the agent what happens.
+-- A pairing code of this device: commands write decisions, the agent writes progress.
 CREATE TABLE pairing (
     secret_hash       BLOB    PRIMARY KEY,            -- of the invite that an accepted joiner gets
     number            INTEGER NOT NULL,               -- of the rendezvous
@@ -418,7 +418,7 @@ CREATE TABLE pairing (
     minted            INTEGER NOT NULL DEFAULT 0,     -- it was given one, and has not joined yet
     ended             TEXT,                           -- how
     operators         BLOB    NOT NULL DEFAULT x'',   -- signing keys that the joiner is shown, one after the other
-    prepared          INTEGER NOT NULL DEFAULT 0      -- an invite file with an account of its own, which goes with it
+    prepared          INTEGER NOT NULL DEFAULT 0      -- an invite file with its own account, deleted with the invite
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE pending_join (
@@ -493,7 +493,7 @@ CREATE TABLE operation_log (
     PRIMARY KEY (group_id, author, incarnation)
 ) STRICT, WITHOUT ROWID;
 
--- What one author pays for another beyond that one's own share of a history.
+-- What one author pays for another author above that author's share of a history.
 CREATE TABLE operation_lift (
     group_id          BLOB    NOT NULL,
     author            BLOB    NOT NULL,
@@ -504,7 +504,7 @@ CREATE TABLE operation_lift (
     PRIMARY KEY (group_id, author, payer)
 ) STRICT, WITHOUT ROWID;
 
--- How often this device has forgotten what it wrote to a group in an incarnation: each time it begins another log.
+-- How often this device lost its own operations of a group in an incarnation; each time it starts another log.
 CREATE TABLE own_log (
     group_id          BLOB    NOT NULL,
     incarnation       BLOB    NOT NULL,               -- of the device
@@ -549,14 +549,14 @@ CREATE TABLE catching_up (
     PRIMARY KEY (group_id, member)
 ) STRICT, WITHOUT ROWID;
 
--- How long this device has waited since it was offered what remains of a group's history.
+-- How long this device has waited since it was offered the rest of a group's history.
 CREATE TABLE graph_offer (
     group_id          BLOB    PRIMARY KEY,
     since_given       INTEGER,                        -- since it was given operations last; null: some since the last offer
     whole             INTEGER NOT NULL                -- in all, microseconds of running
 ) STRICT, WITHOUT ROWID;
 
--- What is left of operations that were forgotten: id and place in the graph (adapters/sqlite/history/forgotten.py).
+-- Remains of deleted operations: id and place in the graph (adapters/sqlite/history/forgotten.py).
 CREATE TABLE forgotten_operation (
     arrival           INTEGER PRIMARY KEY,
     hash              BLOB    NOT NULL UNIQUE,
@@ -571,7 +571,7 @@ CREATE TABLE forgotten_operation (
     frontier          INTEGER,
     node              INTEGER NOT NULL,
     parents           BLOB    NOT NULL,               -- ids, one after the other
-    target            BLOB    NOT NULL                -- whom an order was for, and its key (core/orders/target.py)
+    target            BLOB    NOT NULL                -- the order's targets and setting key (core/orders/target.py)
 ) STRICT;
 CREATE INDEX forgotten_by_number ON forgotten_operation (log, number);
 CREATE INDEX forgotten_node ON forgotten_operation (height, hash) WHERE node;
@@ -616,7 +616,7 @@ CREATE TABLE reverted_setting (
     code              TEXT    NOT NULL
 ) STRICT;
 
--- What each device reported last: the body as it came, and the message's number among its author's.
+-- The last report of each device: the exact body, and the message's number among its author's.
 CREATE TABLE reported_setting (
     group_id          BLOB    NOT NULL,
     device            BLOB    NOT NULL,
@@ -644,7 +644,7 @@ CREATE TABLE command (
     author            BLOB    NOT NULL,
     action            TEXT    NOT NULL,
     arguments         TEXT,                           -- JSON; deleted when the command is final
-    secrets           BLOB,                           -- sealed arguments, and what they are bound to; deleted likewise
+    secrets           BLOB,                           -- sealed arguments and their binding; deleted likewise
     deadline          INTEGER,
     state             INTEGER NOT NULL,
     taken_at          INTEGER NOT NULL,
@@ -663,7 +663,7 @@ CREATE TABLE command_once (
     once              BLOB    PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
--- What is being installed on trial. It outlives its command's group: the device has to fall back all the same.
+-- The installation on trial. It outlives its command's group, since the device must still be able to roll back.
 CREATE TABLE installation (
     place             INTEGER PRIMARY KEY,
     operation         BLOB    NOT NULL UNIQUE,
@@ -703,14 +703,14 @@ CREATE TABLE order_output (
 
 -- Content -------------------------------------------------------------------------------------------------------------
 
--- Sealed files of groups; the bytes lie beside the database (adapters/content_files.py).
+-- Sealed files of groups; their bytes are next to the database (adapters/content_files.py).
 CREATE TABLE content (
     hash              BLOB    PRIMARY KEY,
     index_hash        BLOB    NOT NULL,
     sealed_size       INTEGER NOT NULL,
     group_id          BLOB    NOT NULL,
     author            BLOB    NOT NULL,               -- of the offer
-    state             INTEGER NOT NULL,               -- 0 asked for, 1 here, 2 not what was offered
+    state             INTEGER NOT NULL,               -- 0 requested, 1 here, 2 does not match its offer
     pinned            INTEGER NOT NULL DEFAULT 0,     -- 1: never evicted
     used_at           INTEGER NOT NULL,               -- when it was asked for, or used last
     lacks             BLOB                            -- the offer whose epoch secret this device lacks
@@ -782,7 +782,7 @@ CREATE TABLE mailbox_hook (
     PRIMARY KEY (device, kind, target)
 ) STRICT, WITHOUT ROWID;
 
--- The mailboxes that this device uses: how far it has read, and what it has pushed for whom.
+-- The mailboxes that this device uses: its read position, and the envelopes it has pushed per recipient.
 CREATE TABLE mailbox_position (
     mailbox           BLOB    PRIMARY KEY,
     relay_id          TEXT    NOT NULL,
