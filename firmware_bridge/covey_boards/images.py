@@ -1,4 +1,4 @@
-"""Firmware as one file that an operator signs: what boards are updated by. docs/protocol/boards.md, section 18,
+"""Board firmware as one file that operators sign. docs/protocol/boards.md, section 18,
 "Firmware".
 
 An image is the encoding of `[signature, signer, header, contents]`, where several operators have signed with

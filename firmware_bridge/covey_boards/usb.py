@@ -1,4 +1,4 @@
-"""Which serial ports are boards: what USB says of a port, and what is known of it. Nothing here opens a port.
+"""Recognise boards among serial ports by their USB descriptions. Nothing here opens a port.
 
 A port that is neither of a kind listed below nor named in the configuration is somebody else's: it may be shown, and is
 never written to. Adapters that anything may hang on (FTDI, CP210x, CH340) are on no list for that reason.

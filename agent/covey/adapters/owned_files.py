@@ -1,4 +1,4 @@
-"""Files by which an owner says what this machine does: read only where nobody but the owner can write them.
+"""Read files that define what this machine runs, only if nobody but the owner can write them.
 
 They and their folder belong to root or to the user who reads them, and neither group nor others may write them; a link
 is not followed.

@@ -1,4 +1,4 @@
-"""What systemd is told (sd_notify(3)): that the agent has started, that it moves, how its relay is.
+"""Notify systemd (sd_notify(3)) of the agent's start, watchdog and relay status.
 
 A service manager is there when it says so in the environment: $NOTIFY_SOCKET, and $WATCHDOG_USEC for this process
 ($WATCHDOG_PID). Without one, every call does nothing. No call ever waits or raises: a datagram that does not fit

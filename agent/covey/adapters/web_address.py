@@ -1,4 +1,4 @@
-"""Addresses that a person configures: what is one, which are this machine's, and what went wrong at one."""
+"""Configured web addresses: parse them, recognise this machine's own, and explain failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Covey brings beside its program: broker configurations, systemd units and udev rules, to look at and copy.
+"""Files shipped with Covey to read and copy: broker configurations, systemd units and udev rules.
 
 In a checkout `covey/files` holds links to where each of them is kept; a wheel and an sdist hold copies, and the Debian
 package a link to /usr/share/covey. So one name reads the same file everywhere.

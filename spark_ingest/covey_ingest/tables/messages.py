@@ -1,5 +1,5 @@
-"""The messages behind readings: one row for each, by its first reading. What is known of numbers, repeats and clocks
-follows from these rows by SQL (DuckDB, in memory).
+"""The messages behind readings: one row per message, from its first reading. Numbers, repeats and clocks
+are computed from these rows by SQL (DuckDB, in memory).
 
 No two messages have `MESSAGE` in common, even of two runs of a device whose state was written back bit for bit: these
 give a number to one message before, and to another one after, but not in the same boot.

@@ -1,4 +1,4 @@
-"""What is no reading among the source's message rows, by the tables that take it: plain Arrow."""
+"""The source's message rows that are not readings, by target table: plain Arrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ingest reads of vaults: keys and manifests, offsets, which segments come next, and which are tried again.
+"""Read vaults for the ingest: keys, manifests, offsets, next segments and retries.
 
 Read `vaults.py` and `offsets.py` first. `planning.py` makes tasks of them for both engines.
 """

@@ -1,4 +1,4 @@
-"""What comes next: where a run stands in the vaults, and the tasks up to its next offset. Both engines plan by it."""
+"""Plan a run: its position in the vaults, and the tasks up to its next offset. Both engines use it."""
 
 from __future__ import annotations
 

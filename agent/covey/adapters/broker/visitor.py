@@ -1,4 +1,4 @@
-"""A client for examining a broker: it does what it is told, even what no honest client does, and waits for the answer.
+"""A client for examining a broker: it can also break the rules, and waits for the broker's answer.
 
 One call after another, no thread: each call fills the connection's thread until its answer is there.
 """

@@ -1,4 +1,4 @@
-"""A door out of its entry: what opens its kind is loaded where an entry names it (`config.doors.KINDS`)."""
+"""Open a door from its entry; its kind's module is loaded only if an entry names it (`config.doors.KINDS`)."""
 
 from __future__ import annotations
 

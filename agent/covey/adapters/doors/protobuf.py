@@ -1,4 +1,4 @@
-"""Protobuf's encoding, so much of it as OTLP needs: fields into bytes, and one field out of an answer.
+"""The part of Protobuf's encoding that OTLP needs: encode fields, and read one field of an answer.
 
 https://protobuf.dev/programming-guides/encoding/
 """

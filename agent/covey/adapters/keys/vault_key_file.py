@@ -1,4 +1,4 @@
-"""`vault.key`: a vault's id, the keys that its segments are sealed with, and with whom they are shared."""
+"""`vault.key`: a vault's id, the keys of its segments, and the readers of these keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file is asked for by, and who may ask."""
+"""Tags that identify a requested file and authorise the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The socket of the local API: its file, and whom it lets in."""
+"""The socket of the local API: its file and access rights."""
 
 from __future__ import annotations
 

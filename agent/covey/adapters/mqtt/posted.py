@@ -1,4 +1,4 @@
-"""What a connection and its caller say to each other: work that is posted, and events that come back."""
+"""The queue between a connection and its caller: posted work and returned events."""
 
 from __future__ import annotations
 

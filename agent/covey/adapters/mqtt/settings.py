@@ -1,4 +1,4 @@
-"""What is decided about an MQTT relay before and between connections: where it is, how large, when again.
+"""Settings of an MQTT relay: address, limits and reconnection delays.
 
 No paho here, so that it can be read and tested without a connection; `relay.py` does the rest.
 """

@@ -1,4 +1,4 @@
-"""A sensor out of its entry: what opens its kind is loaded where an entry names it (`config.sensors.KINDS`)."""
+"""Open a sensor from its entry; its kind's module is loaded only if an entry names it (`config.sensors.KINDS`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell completes from a state: read beside everything, in a moment or not at all, and nothing is changed."""
+"""Read completion candidates from a state without locks or changes, quickly or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in this device's own state and that a shell completes: quickly, without network, and never in its way.
+"""Completion candidates from local state: fast, offline, never raises.
 
 Words come from other members, and shells expand what they complete with: so only letters, digits and `_.-` pass.
 """

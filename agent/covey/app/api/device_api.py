@@ -1,4 +1,4 @@
-"""What a person or a program asks of a device, whether its agent answers or its state is opened.
+"""The device API for commands: implemented by a running agent and by an opened state.
 
 `answering_agent.py` asks a running agent through its socket, `opened_device.py` works on the opened state; the local
 API is the latter, in the agent. Commands are written against `DeviceApi` alone.

@@ -1,4 +1,4 @@
-"""The operations of the local API: what each takes and answers. The table is served, and described, from here."""
+"""The operations of the local API: parameters and answers. The server and the API description use this table."""
 
 from __future__ import annotations
 

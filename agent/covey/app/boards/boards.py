@@ -1,4 +1,4 @@
-"""Boards on this machine's serial ports: what is known of them, and what people do with them.
+"""Boards on this machine's serial ports: their state, and the commands for them.
 
 Where the agent has a port, it speaks with the board and these functions read what it notes; elsewhere they speak
 themselves, for as long as they run.

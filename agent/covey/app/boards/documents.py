@@ -1,4 +1,4 @@
-"""What a board is to programs, field by field."""
+"""The documents of boards for programs, field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `covey check` asks the relay: is it there, does it let this device in, does it keep others' secrets."""
+"""The online checks: is the relay reachable, does it accept this device, does it isolate other devices' topics."""
 
 from __future__ import annotations
 

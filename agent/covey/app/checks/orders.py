@@ -1,4 +1,4 @@
-"""Checks of orders: allowed actions can run, nobody without authority gives orders, and updates on trial stay."""
+"""Check orders: allowed actions can run, no device without authority gives orders, and updates on trial succeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a group: putting one, fetching one, and what is here of them (docs/protocol/content.md, "Content")."""
+"""Files of a group: put and fetch them, and list local copies (docs/protocol/content.md, "Content")."""
 
 from __future__ import annotations
 

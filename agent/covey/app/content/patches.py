@@ -1,4 +1,4 @@
-"""Patches of files: offered beside the whole where they are much smaller, taken where the file before is here."""
+"""Patches of files: offered with the whole file if much smaller, used by devices that have the previous file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the files of a device's groups are: what is here and on its way, and who is near; status, metrics and checks."""
+"""The state of group files for status, metrics and checks: local copies, downloads and nearby devices."""
 
 from __future__ import annotations
 

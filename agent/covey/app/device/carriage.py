@@ -1,4 +1,4 @@
-"""What this device's relays carry, as the running agent has noted it, and groups whose manifests are larger."""
+"""The message sizes that this device's relays accept, and groups whose manifests are larger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the device on this machine calls others, for what is made of keys and names alone."""
+"""Labels of other devices, for texts that only know keys and names."""
 
 from __future__ import annotations
 

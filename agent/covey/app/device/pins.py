@@ -1,4 +1,4 @@
-"""Whom this device's owner lets order it: by its configuration, else by what a person accepted of a group's invite."""
+"""The operators that the owner approved: from the configuration, otherwise from an accepted invite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking through the state's file, and saving what can be read where it is damaged."""
+"""Verify the state database, and recover what can be read if it is damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has become of one device, as far as this one knows: a line for each thing, and where its readings are now."""
+"""One device's story for people: a line per event, and where its readings are now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a ban means: a member, a device that is none, or an outstanding invite (003.43)."""
+"""The target of a ban: a member, another device, or an outstanding invite (003.43)."""
 
 from __future__ import annotations
 

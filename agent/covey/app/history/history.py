@@ -1,4 +1,4 @@
-"""What a group has said, for people: the history in the order that holds everywhere."""
+"""A group's history for people, in the order that is the same on all devices."""
 
 from __future__ import annotations
 

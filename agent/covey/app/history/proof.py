@@ -1,4 +1,4 @@
-"""The proof of a history: everything judged anew, as if strangers had sent it."""
+"""Verify a history: judge every operation again, as if unknown devices had sent it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person adds to the history of a group: notes, and how the group is described."""
+"""Write to a group's history for a person: notes and the group's description."""
 
 from __future__ import annotations
 

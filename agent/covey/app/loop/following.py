@@ -1,4 +1,4 @@
-"""How long a stream of the local API goes on, and what it waits for: what anybody commits here, or says to us."""
+"""Streams of the local API: wait for new commits or messages, until their time is up."""
 
 from __future__ import annotations
 

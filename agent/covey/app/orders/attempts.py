@@ -1,4 +1,4 @@
-"""Orders by devices that have no authority here: whose, what is missing, how often; and the role that reports them.
+"""Count orders by devices without authority on this device, by author and reason, and report them.
 
 The role (docs/protocol/history.md, "Orders", *Attempts*) keeps nothing of what it reported: after a start it reports
 the last

@@ -1,4 +1,4 @@
-"""The commands of operators whom a device's owner has pinned, group by group, by what this device knows."""
+"""The commands of pinned operators, by group, as far as this device knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator does about settings: give them, see what was given and by whom, and what has become of it."""
+"""Settings for operators: set them, and show who set what, with which results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does with mailboxes: hand messages over, see what one keeps, let go of it."""
+"""Mailbox commands: hand messages over, show stored messages, delete them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which relays a device uses, and what lets it into them: the first one, and further ones beside it."""
+"""A device's relays and their credentials: the first relay and further ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sensors and published readings are to programs, field by field."""
+"""The documents of sensors and published readings for programs, field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending readings on from a collector's vault, in a process of its own beside the agent, a thread for each door."""
+"""Send readings on from a collector's vault, in a separate process with one thread per door."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sensors that a configuration names: what they are, and what one of them says now."""
+"""The configured sensors: list them, and read one now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes out: each recipient's window is filled from its queue, and each message of it put into an envelope."""
+"""Send messages: fill each recipient's window from its queue and seal each message into an envelope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This device's groups: what it holds, changes, and announces to others.
+"""This device's groups: hold, change and announce them.
 
 Rules stand at the top of `membership.py`; what others have to hear is returned as `GroupSend`s, never sent here.
 Read `groups.py` (what holds), `membership.py` (what changes it), `joining.py` (who comes in), then `invitations.py`,

@@ -1,4 +1,4 @@
-"""Signed messages: what stands inside an envelope (docs/protocol/core.md, "Messages").
+"""Signed messages, the content of envelopes (docs/protocol/core.md, "Messages").
 
 A message is `[signature64, signed]`. `signed` is the exact bytes of `[1, type, author, recipient, group_id,
 incarnation, seq, link_seq, sent_at_us, body]`; the signature covers them with a domain tag, so that a relay, another

@@ -1,4 +1,4 @@
-"""What became of a damaged database, and the name of a saved one until it is in place."""
+"""The report on a damaged database, and the recovered file's name until it is in place."""
 
 from __future__ import annotations
 

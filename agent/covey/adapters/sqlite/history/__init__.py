@@ -1,4 +1,4 @@
-"""Tables of group histories: operations, the index that orders them, what was forgotten, and what is caught up.
+"""Tables of group histories: operations, their index, remains of deleted ones, and downloads.
 
 Read `operations.py` first.
 """

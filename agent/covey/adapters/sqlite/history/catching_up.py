@@ -1,4 +1,4 @@
-"""The tables of histories that are being fetched: from whom, how much has come, and how long the rest is offered."""
+"""The tables of histories that are being fetched: sources, progress, and how long the rest is offered."""
 
 from __future__ import annotations
 

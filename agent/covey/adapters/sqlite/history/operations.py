@@ -1,4 +1,4 @@
-"""The tables of history: operations and where they stand, their logs and heads, and what members have been sent."""
+"""The tables of history: operations, their positions, logs and heads, and what members have received."""
 
 from __future__ import annotations
 

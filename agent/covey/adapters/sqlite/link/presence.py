@@ -1,4 +1,4 @@
-"""The tables of other devices: when each was last seen, what it last reported, and which collectors are silent."""
+"""The tables of other devices: when each was last seen, its last report, and silent collectors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The tables of the commands that operators gave this device, what has become of them, where it obeys, and what is
-being installed on trial.
+"""The tables of commands for this device, their results, the groups in which it obeys, and the installation
+on trial.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of what devices report of orders: what came from others, and what this device sent to whom."""
+"""The tables of reports on orders: received ones, and ones that this device sent."""
 
 from __future__ import annotations
 
