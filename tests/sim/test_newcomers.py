@@ -146,7 +146,7 @@ def _judged(world: World, device: Device, pins: Pins) -> tuple[object, ...]:
     operations, node = device.store.operations, device.node
     members = frozenset(each.key for each in world.devices)
     return (
-        [replace(remains, judged=True) for _, remains, _ in operations.places.remains(world.group_id)],
+        [replace(remains, judged=True) for _, remains, _ in operations.remains(world.group_id)],
         node.history.standing(world.group_id).void,
         weigh_orders(operations, world.group_id, pins, members),
         operations.logs(world.group_id),

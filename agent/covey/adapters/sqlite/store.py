@@ -29,7 +29,7 @@ from covey.adapters.sqlite.file.high_water import HighWater
 from covey.adapters.sqlite.file.high_water_file import HighWaterFile
 from covey.adapters.sqlite.file.inspection import read_only
 from covey.adapters.sqlite.file.reserved_space import ReservedSpace
-from covey.adapters.sqlite.history.catching_up import CatchingUp, GraphOffers
+from covey.adapters.sqlite.history.catching_up import CatchingUp
 from covey.adapters.sqlite.history.forgotten import ForgottenOperations
 from covey.adapters.sqlite.history.operations import Announcements, OperationTables
 from covey.adapters.sqlite.link.imprints import ImprintTable
@@ -39,7 +39,7 @@ from covey.adapters.sqlite.link.landing import Landing
 from covey.adapters.sqlite.link.link_keys import LinkKeys
 from covey.adapters.sqlite.link.losses import Losses
 from covey.adapters.sqlite.link.outbox import Outbox
-from covey.adapters.sqlite.link.presence import PeerHeads, PresenceCounters, SilentCollectors
+from covey.adapters.sqlite.link.presence import PeerHeads, PresenceCounters
 from covey.adapters.sqlite.link.quarantine import Quarantine
 from covey.adapters.sqlite.link.received import Received
 from covey.adapters.sqlite.membership.groups import (
@@ -170,12 +170,10 @@ class SqliteStore:
         self.link_keys = LinkKeys(database)
         self.presence = PresenceCounters(database)
         self.heads = PeerHeads(database)
-        self.collectors = SilentCollectors(database)
         self.events = EventTable(database)
         self.operations = OperationTables(database, self.events)
         self.announcements = Announcements(database)
         self.catching_up = CatchingUp(database)
-        self.graph_offers = GraphOffers(database)
         self.ordered_settings = OrderedSettingTable(database, self.events)
         self.sent_reports = SentReportTable(database)
         self.setting_reports = SettingReports(database, self.events)

@@ -56,7 +56,7 @@ def covered_graph(
     """Yield the graph of what an operation follows (rules 1 and 3); it needs some 60 bytes of memory for each."""
     below = {each.arrival for each in followed_by(records.shapes(group_id), [covers]) if each.id != covers}
     checkpoints: set[OperationId] = set()
-    for arrival, remains, approves in records.places.remains(group_id):
+    for arrival, remains, approves in records.remains(group_id):
         if arrival not in below:
             continue
         if remains.kind == OperationKind.CHECKPOINT:

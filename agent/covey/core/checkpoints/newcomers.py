@@ -177,9 +177,9 @@ class Newcomers:
 
     def progressed(self, group_id: GroupId) -> None:
         """Note that somebody gave whole operations: the wait begins anew with the next offer (rule 3)."""
-        wait = self._records.graph_offers.wait(group_id)
+        wait = self._records.catching_up.offer_wait(group_id)
         if wait is not None and wait.since_given_us is not None:
-            self._records.graph_offers.note(group_id, OfferWait(None, wait.whole_us))
+            self._records.catching_up.note_offer(group_id, OfferWait(None, wait.whole_us))
         self._given.add(group_id)
 
     def has_work(self, now: Now) -> bool:
@@ -250,25 +250,25 @@ class Newcomers:
     def _counted(self, now: Now) -> dict[GroupId, int]:
         """Return up to when each wait is stored; those that go on over a start are counted from there on."""
         if self._counted_at_us is None:
-            self._counted_at_us = dict.fromkeys(self._records.graph_offers.waiting(), now.monotonic_us)
+            self._counted_at_us = dict.fromkeys(self._records.catching_up.offered(), now.monotonic_us)
         return self._counted_at_us
 
     def _count(self, group_id: GroupId, now: Now) -> OfferWait:
         """Count and store how long a wait has lasted, and return it."""
         counted = self._counted(now)
         elapsed_us = min(now.monotonic_us - counted.get(group_id, now.monotonic_us), GRAPH_WAIT_US)
-        wait = self._records.graph_offers.wait(group_id) or OfferWait(None, 0)
+        wait = self._records.catching_up.offer_wait(group_id) or OfferWait(None, 0)
         since_given_us = 0 if wait.since_given_us is None else wait.since_given_us + elapsed_us
         wait = OfferWait(since_given_us, wait.whole_us + elapsed_us)
         counted[group_id] = now.monotonic_us
         self._given.discard(group_id)
-        self._records.graph_offers.note(group_id, wait)
+        self._records.catching_up.note_offer(group_id, wait)
         return wait
 
     def _end_wait(self, group_id: GroupId, now: Now) -> None:
         self._counted(now).pop(group_id, None)
         self._given.discard(group_id)
-        self._records.graph_offers.forget(group_id)
+        self._records.catching_up.forget_offer(group_id)
 
     def _note(self, message: Message, came: int, now: Now, *, more: int) -> None:
         """Show people what is under way, and from whom."""

@@ -159,7 +159,7 @@ class HistoryAnswering:
 
     def lacks_forgotten(self, group_id: GroupId, pull: HistoryPull) -> bool:
         """Say whether an asker lacks what was forgotten here."""
-        forgotten = self._records.operations.forgotten.ends(group_id)
+        forgotten = self._records.operations.forgotten_ends(group_id)
         return any(number > pull.end_of(log) for log, number in forgotten.items())
 
     def is_fed(self, member: DeviceKey) -> bool:

@@ -433,7 +433,7 @@ class History:
         if remains.height != 1 + max((each.height for each in here), default=0):
             raise MalformedError("an operation's height must be one above its highest parent")
         is_writer = remains.log.author in self._writers(group_id)
-        records.places.remember(group_id, remains, manifest.version, late=not is_writer)
+        records.remember(group_id, remains, manifest.version, late=not is_writer)
         self._note(group_id, remains, is_writer=is_writer)
         return True
 

@@ -197,7 +197,7 @@ class Groups:
         Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes. This
         device's own goes past silent ones (`collectors.py`).
         """
-        silent = self._records.collectors.silent() if device is None else set()
+        silent = self._records.presence.silent_collectors() if device is None else set()
         return max(
             self.group(group_id).with_capability(COLLECTOR),
             key=lambda member: (
@@ -209,7 +209,7 @@ class Groups:
 
     def collectors(self) -> list[DeviceKey]:
         """Return the collectors that this device's telemetry goes to, itself apart, in the order of its groups."""
-        of = self.generation, frozenset(self._records.collectors.silent())
+        of = self.generation, frozenset(self._records.presence.silent_collectors())
         if self._collectors[0] != of:
             found = (self.collector_of(group.group_id) for group in self.joined())
             keys = dict.fromkeys(each.keys.signing_public for each in found if each is not None)

@@ -26,7 +26,7 @@ from covey.core.records.groups import (
     RequestRecords,
     VoteRecords,
 )
-from covey.core.records.history import AnnouncementRecords, CatchUpRecords, GraphOfferRecords, OperationRecords
+from covey.core.records.history import AnnouncementRecords, CatchUpRecords, OperationRecords
 from covey.core.records.link import (
     CarrierRecords,
     CounterRecords,
@@ -40,7 +40,6 @@ from covey.core.records.link import (
     PresenceRecords,
     QuarantineRecords,
     ReceivedRecords,
-    SilentCollectorRecords,
 )
 from covey.core.records.orders import (
     CommandRecords,
@@ -95,9 +94,6 @@ class Records(Protocol):
     def heads(self) -> HeadsRecords: ...
 
     @property
-    def collectors(self) -> SilentCollectorRecords: ...
-
-    @property
     def carriers(self) -> CarrierRecords: ...
 
     @property
@@ -138,9 +134,6 @@ class Records(Protocol):
 
     @property
     def catching_up(self) -> CatchUpRecords: ...
-
-    @property
-    def graph_offers(self) -> GraphOfferRecords: ...
 
     @property
     def sent_reports(self) -> SentReportRecords: ...

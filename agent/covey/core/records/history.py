@@ -22,26 +22,6 @@ from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.orders.nodes import OrderNode
 
 
-class PlaceRecords(Protocol):
-    """Where operations stand, whether what they say is here or was forgotten."""
-
-    def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
-        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves.
-
-        Each has its target, and is `judged` by its kind alone.
-        """
-
-    def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
-        """Keep where an operation stands, as if what it says had been forgotten here."""
-
-
-class ForgottenRecords(Protocol):
-    """The operations that are not here any more."""
-
-    def ends(self, group_id: GroupId) -> dict[Log, int]:
-        """Return by log up to which number operations were forgotten."""
-
-
 class OrderRecords(Protocol):
     """A group's operations, as far as orders are judged by them: a table, or a selection of one."""
 
@@ -88,13 +68,17 @@ class OperationRecords(OrderRecords, Protocol):
     def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
         """Yield where each operation stands, also one that was forgotten, each after all that follow it."""
 
-    @property
-    def places(self) -> PlaceRecords:
-        """Where they stand, whether what they say is here or not."""
+    def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
+        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves.
 
-    @property
-    def forgotten(self) -> ForgottenRecords:
-        """The operations that are not here any more."""
+        Each has its target, and is `judged` by its kind alone.
+        """
+
+    def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
+        """Keep where an operation stands, as if what it says had been forgotten here."""
+
+    def forgotten_ends(self, group_id: GroupId) -> dict[Log, int]:
+        """Return by log up to which number operations were forgotten."""
 
     def add(
         self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False, lift: Lift | None = None
@@ -122,23 +106,19 @@ class AnnouncementRecords(Protocol):
 
 
 class CatchUpRecords(Protocol):
-    """The members from whom histories are being fetched."""
+    """The members from whom histories are being fetched, and how long graphs have been offered."""
 
     def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: int, now_us: int) -> None:
         """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""
 
+    def offered(self) -> list[GroupId]:
+        """Return the groups whose graph was offered, and in which this device waits on."""
 
-class GraphOfferRecords(Protocol):
-    """How long this device has waited since each group's graph was offered."""
+    def offer_wait(self, group_id: GroupId) -> OfferWait | None:
+        """Return how long it has waited since a graph was offered; None where no graph was offered."""
 
-    def waiting(self) -> list[GroupId]:
-        """Return in which groups it waits on."""
+    def note_offer(self, group_id: GroupId, wait: OfferWait) -> None:
+        """Note how long it has waited since then."""
 
-    def wait(self, group_id: GroupId) -> OfferWait | None:
-        """Return how long it has waited; None where no graph was offered."""
-
-    def note(self, group_id: GroupId, wait: OfferWait) -> None:
-        """Note how long it has waited."""
-
-    def forget(self, group_id: GroupId) -> None:
-        """Forget that it was offered."""
+    def forget_offer(self, group_id: GroupId) -> None:
+        """Forget that a graph was offered."""

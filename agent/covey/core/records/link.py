@@ -286,14 +286,10 @@ class PresenceRecords(Protocol):
     def last_seen(self) -> dict[DeviceKey, int]:
         """Return when each device was last seen."""
 
-
-class SilentCollectorRecords(Protocol):
-    """Collectors that do not answer."""
-
-    def silent(self) -> set[DeviceKey]:
+    def silent_collectors(self) -> set[DeviceKey]:
         """Return the collectors that new telemetry does not go to."""
 
-    def set_silent(self, device: DeviceKey, since_us: int | None) -> None:
+    def set_silent_collector(self, device: DeviceKey, since_us: int | None) -> None:
         """Note that a collector is silent, or, with None, that it is not."""
 
 

@@ -64,8 +64,8 @@ class Collectors:
         """Note that a device has acknowledged something. Inside a transaction."""
         if device in self._waiting_since_us:
             self._waiting_since_us[device] = now.monotonic_us
-        if device in self._records.collectors.silent():
-            self._records.collectors.set_silent(device, None)
+        if device in self._records.presence.silent_collectors():
+            self._records.presence.set_silent_collector(device, None)
 
     def maintain(self, groups: Groups, now: Now) -> None:
         """Do what is due. Inside a transaction."""
@@ -84,9 +84,9 @@ class Collectors:
 
     def _watch(self, waited_for: set[DeviceKey], now: Now) -> None:
         """Apply rule 2."""
-        silent = self._records.collectors.silent()
+        silent = self._records.presence.silent_collectors()
         for device in silent - waited_for:
-            self._records.collectors.set_silent(device, None)
+            self._records.presence.set_silent_collector(device, None)
         if not self._windows.is_connected:
             self._waiting_since_us.clear()
             return
@@ -95,7 +95,7 @@ class Collectors:
         self._waiting_since_us.update(since)
         for device in waited_for - silent:
             if now.monotonic_us - since[device] >= self._silent_us:
-                self._records.collectors.set_silent(device, now.wall_us)
+                self._records.presence.set_silent_collector(device, now.wall_us)
                 self._records.counters.count("silent_collectors")
 
     def _redirect(self, groups: Groups, recipient: DeviceKey, collectors: set[DeviceKey], now: Now) -> bool:

@@ -118,13 +118,13 @@ def test_a_collector_pushes_beside_its_own_landing(world: World) -> None:
         )
     )
     with world.ann.store.transaction():
-        world.ann.store.collectors.set_silent(other.key, 1)
+        world.ann.store.presence.set_silent_collector(other.key, 1)
     world.publish(b"from ann 1")
     world.pass_time(CHECK_S, pusher)
     pusher.batch(world.group_id, b"of its own")
     pushed = world.push(pusher)
     with world.ann.store.transaction():
-        world.ann.store.collectors.set_silent(other.key, 1)
+        world.ann.store.presence.set_silent_collector(other.key, 1)
     world.publish(b"from ann 2")
     world.pass_time(10 * CHECK_S, pusher, other)
     assert world.ann.store.outbox.totals()[0] == 0

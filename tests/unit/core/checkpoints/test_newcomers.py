@@ -128,7 +128,7 @@ class Site:
         operations, node = device.store.operations, device.node
         members = frozenset({self.ann.key, self.ben.key, self.cem.key})
         return (
-            [remains for _, remains, _ in operations.places.remains(self.group_id)],
+            [remains for _, remains, _ in operations.remains(self.group_id)],
             node.history.standing(self.group_id).void,
             weigh_orders(operations, self.group_id, self.pins, members),
             operations.logs(self.group_id),
@@ -262,7 +262,7 @@ class Hostile:
 
     def begin(self) -> None:
         """Offer the graph until the newcomer waits."""
-        while self.site.cem.store.graph_offers.wait(self.site.group_id) is None:
+        while self.site.cem.store.catching_up.offer_wait(self.site.group_id) is None:
             assert self.offer(self.graph, HISTORY_PULL_US) == 0
 
     def feed(self, last: Operation | None) -> Operation:

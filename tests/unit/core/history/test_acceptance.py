@@ -84,7 +84,7 @@ def test_a_log_goes_on_whose_last_operation_was_forgotten(monkeypatch: pytest.Mo
     monkeypatch.setattr("covey.core.history.acceptance.LOGS_OF_ONE", 1)
     with empty_history() as operations:
         place = Remains(FIRST.id, FIRST.log, 1, 1, WITH_CAROL.hash, FIRST.kind, False, len(FIRST.raw), (), b"")
-        operations.places.remember(GROUP_ID, place, WITH_CAROL.version)
+        operations.remember(GROUP_ID, place, WITH_CAROL.version)
         assert operations.end_of(GROUP_ID, FIRST.log) == LogEnd(1, FIRST.id, len(FIRST.raw))
         assert _offer(operations, SECOND) is None
 

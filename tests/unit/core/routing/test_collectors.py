@@ -53,10 +53,10 @@ def test_no_collector_is_silent_while_there_is_no_relay(world: World) -> None:
     world.publish(b"1")
     world.ann.node.connection_lost()
     world.pass_time(3 * SILENT_S)
-    assert world.ann.store.collectors.silent() == set()
+    assert world.ann.store.presence.silent_collectors() == set()
     world.ann.node.connected(world.ann.now)
     world.pass_time(SILENT_S / 2, world.second)
-    assert world.ann.store.collectors.silent() == set(), "the time without a relay does not count"
+    assert world.ann.store.presence.silent_collectors() == set(), "the time without a relay does not count"
 
 
 def test_where_all_are_silent_the_first_gets_it(world: World) -> None:
@@ -64,7 +64,7 @@ def test_where_all_are_silent_the_first_gets_it(world: World) -> None:
     world.pass_time(SILENT_S + 5 * CHECK_S)
     world.publish(b"2")
     world.pass_time(SILENT_S + 5 * CHECK_S)
-    assert world.ann.store.collectors.silent() == {world.first.key, world.second.key}
+    assert world.ann.store.presence.silent_collectors() == {world.first.key, world.second.key}
     world.publish(b"3")
     world.pass_time(10 * CHECK_S, world.first, world.second)
     assert world.bodies(world.first) == [b"1", b"3"]

@@ -26,7 +26,7 @@ class CatchUp(NamedTuple):
 
 
 class CatchingUp:
-    """The members from whom histories are being fetched."""
+    """The members from whom histories are being fetched, and how long graphs have been offered."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,24 +56,17 @@ class CatchingUp:
             if waiting + more > came
         ]
 
-
-class GraphOffers:
-    """How long this device has waited since each group's graph was offered."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def waiting(self) -> list[GroupId]:
+    def offered(self) -> list[GroupId]:
         rows = self._database.run("SELECT group_id FROM graph_offer WHERE since_given IS NOT NULL")
         return [GroupId(group_id) for (group_id,) in rows]
 
-    def wait(self, group_id: GroupId) -> OfferWait | None:
+    def offer_wait(self, group_id: GroupId) -> OfferWait | None:
         row = self._database.first("SELECT since_given, whole FROM graph_offer WHERE group_id = ?", (group_id,))
         return None if row is None else OfferWait(*row)
 
-    def note(self, group_id: GroupId, wait: OfferWait) -> None:
+    def note_offer(self, group_id: GroupId, wait: OfferWait) -> None:
         row = group_id, wait.since_given_us, wait.whole_us
         self._database.run("INSERT OR REPLACE INTO graph_offer VALUES (?, ?, ?)", row)
 
-    def forget(self, group_id: GroupId) -> None:
+    def forget_offer(self, group_id: GroupId) -> None:
         self._database.run("DELETE FROM graph_offer WHERE group_id = ?", (group_id,))

@@ -30,51 +30,6 @@ from covey.core.orders.nodes import OrderNode
 from covey.core.orders.target import target_of
 from covey.errors import DamagedStateError
 
-
-class OperationPlaces:
-    """The places of operations: in their logs, among the heads, and in the graph."""
-
-    def __init__(
-        self, database: Database, events: EventTable, index: OrderIndex, forgotten: ForgottenOperations
-    ) -> None:
-        self._database = database
-        self._events = events
-        self._index = index
-        self._forgotten = forgotten
-
-    def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
-        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves."""
-        both = self._here(group_id), self._forgotten.remains(group_id)
-        return heapq.merge(*both, key=lambda each: (each[1].height, each[1].id))
-
-    def _here(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
-        rows = self._database.each(
-            "SELECT arrival, hash, raw, subject FROM operation WHERE group_id = ? ORDER BY height, hash", (group_id,)
-        )
-        for arrival, found, raw, subject in rows:
-            it = read_operation(raw, verify=False)
-            judged = it.kind not in JUDGED_BY_PLACE
-            place = it.log, it.number, it.height, it.manifest, it.kind, judged, len(raw), it.parents, target_of(it)
-            yield arrival, Remains(found, *place), subject if it.kind == OperationKind.APPROVAL else None
-
-    def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
-        frontier, is_node = self._index.place_of(group_id, remains.parents, remains.kind)
-        arrival = self._events.number()
-        self._forgotten.remember(group_id, remains, manifest_version, arrival, frontier, int(late), int(is_node))
-        self.note(group_id, remains.log, remains, remains.length)
-
-    def note(self, group_id: GroupId, log: Log, operation: Operation | Remains, length: int) -> None:
-        """Count an operation to its log, and as a head instead of those that it follows."""
-        self._database.run(
-            "INSERT INTO operation_log VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "last = max(last, excluded.last), length = length + excluded.length",
-            (group_id, log.author, log.incarnation, operation.number, length),
-        )
-        for parent in operation.parents:
-            self._database.run("DELETE FROM operation_head WHERE group_id = ? AND hash = ?", (group_id, parent))
-        self._database.run("INSERT INTO operation_head VALUES (?, ?)", (group_id, operation.id))
-
-
 _WAITING = f"peer.id << {PLACE_BITS} | announcement.place"
 _WAITS = f"EXISTS (SELECT 1 FROM peer JOIN outbox ON outbox.id = {_WAITING} WHERE signing_public = member)"  # noqa: S608
 _COLUMNS = "arrival, height, stored_at, hash, raw"
@@ -89,15 +44,45 @@ class OperationTables:
         self._index = OrderIndex(database)
         self._events = events
         self._forgotten = forgotten or ForgottenOperations(database)
-        self._places = OperationPlaces(database, events, self._index, self._forgotten)
 
     @property
     def forgotten(self) -> ForgottenOperations:
         return self._forgotten
 
-    @property
-    def places(self) -> OperationPlaces:
-        return self._places
+    def forgotten_ends(self, group_id: GroupId) -> dict[Log, int]:
+        return self._forgotten.ends(group_id)
+
+    def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
+        """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves."""
+        both = self._remains_here(group_id), self._forgotten.remains(group_id)
+        return heapq.merge(*both, key=lambda each: (each[1].height, each[1].id))
+
+    def _remains_here(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
+        rows = self._database.each(
+            "SELECT arrival, hash, raw, subject FROM operation WHERE group_id = ? ORDER BY height, hash", (group_id,)
+        )
+        for arrival, found, raw, subject in rows:
+            it = read_operation(raw, verify=False)
+            judged = it.kind not in JUDGED_BY_PLACE
+            place = it.log, it.number, it.height, it.manifest, it.kind, judged, len(raw), it.parents, target_of(it)
+            yield arrival, Remains(found, *place), subject if it.kind == OperationKind.APPROVAL else None
+
+    def remember(self, group_id: GroupId, remains: Remains, manifest_version: int, *, late: bool = False) -> None:
+        frontier, is_node = self._index.place_of(group_id, remains.parents, remains.kind)
+        arrival = self._events.number()
+        self._forgotten.remember(group_id, remains, manifest_version, arrival, frontier, int(late), int(is_node))
+        self._note(group_id, remains.log, remains, remains.length)
+
+    def _note(self, group_id: GroupId, log: Log, operation: Operation | Remains, length: int) -> None:
+        """Count an operation to its log, and as a head instead of those that it follows."""
+        self._database.run(
+            "INSERT INTO operation_log VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "last = max(last, excluded.last), length = length + excluded.length",
+            (group_id, log.author, log.incarnation, operation.number, length),
+        )
+        for parent in operation.parents:
+            self._database.run("DELETE FROM operation_head WHERE group_id = ? AND hash = ?", (group_id, parent))
+        self._database.run("INSERT INTO operation_head VALUES (?, ?)", (group_id, operation.id))
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
         row = self._database.first(
@@ -229,7 +214,7 @@ class OperationTables:
                 *self._index.place(operation),
             ),
         )
-        self.places.note(group_id, log, operation, len(operation.raw))
+        self._note(group_id, log, operation, len(operation.raw))
         if operation.kind in PERSONAL_KINDS:
             self._events.own(OperationKind(operation.kind), group_id, operation.id, now_us)
 
@@ -249,7 +234,7 @@ class OperationTables:
                 operation = read_operation(raw, verify=False)
                 before = () if operation.previous is None else (operation.previous,)
                 if all(self.held(group_id, each) for each in (*operation.parents, *before)):
-                    self.places.note(group_id, operation.log, operation, len(operation.raw))
+                    self._note(group_id, operation.log, operation, len(operation.raw))
                 else:
                     self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
         self._index.clear()

@@ -119,6 +119,15 @@ class PresenceCounters:
         """Raise the counter below which this device's own presence may have been used."""
         self._database.run("UPDATE device SET presence_floor = ?", (floor,))
 
+    def silent_collectors(self) -> set[DeviceKey]:
+        return {row[0] for row in self._database.run("SELECT device FROM silent_collector")}
+
+    def set_silent_collector(self, device: DeviceKey, since_us: int | None) -> None:
+        if since_us is None:
+            self._database.run("DELETE FROM silent_collector WHERE device = ?", (device,))
+        else:
+            self._database.run("INSERT OR IGNORE INTO silent_collector VALUES (?, ?)", (device, since_us))
+
 
 class PeerHeads:
     """What each device has said, since when, and when it last did."""
@@ -144,19 +153,3 @@ class PeerHeads:
     def all(self) -> dict[DeviceKey, SaidHeads]:
         rows = self._database.run("SELECT device, digest, report, since, seen_at FROM peer_heads")
         return {DeviceKey(row[0]): SaidHeads(GroupId(row[1]), *row[2:]) for row in rows}
-
-
-class SilentCollectors:
-    """The collectors that new telemetry does not go to, and since when."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def silent(self) -> set[DeviceKey]:
-        return {row[0] for row in self._database.run("SELECT device FROM silent_collector")}
-
-    def set_silent(self, device: DeviceKey, since_us: int | None) -> None:
-        if since_us is None:
-            self._database.run("DELETE FROM silent_collector WHERE device = ?", (device,))
-        else:
-            self._database.run("INSERT OR IGNORE INTO silent_collector VALUES (?, ?)", (device, since_us))
