@@ -91,6 +91,7 @@ class ForgottenOperations:
         )
 
     def ends(self, group_id: GroupId) -> dict[Log, int]:
+        """Return by log up to which number operations were forgotten."""
         rows = self._database.run("SELECT author, incarnation, last FROM forgotten_log WHERE group_id = ?", (group_id,))
         return {Log(author, incarnation): last for author, incarnation, last in rows}
 

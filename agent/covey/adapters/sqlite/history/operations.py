@@ -47,6 +47,7 @@ class OperationTables:
 
     @property
     def forgotten(self) -> ForgottenOperations:
+        """The operations that are not here any more."""
         return self._forgotten
 
     def forgotten_ends(self, group_id: GroupId) -> dict[Log, int]:
