@@ -34,7 +34,7 @@ def show_group(
         (
             member.name + (" (this device)" if member.keys.signing_public == own else ""),
             printable(member.label) or "-",
-            ", ".join(printable(each) for each in member.capabilities) or "-",
+            _capabilities(member),
             member.role.name.lower(),
             member.since,
         )
@@ -70,13 +70,19 @@ def show_members(members: Sequence[Member], own: DeviceKey, *, as_json: bool) ->
             member.name + (" (this device)" if member.keys.signing_public == own else ""),
             fingerprint(member.keys.signing_public),
             printable(member.label) or "-",
-            ", ".join(printable(each) for each in member.capabilities) or "-",
+            _capabilities(member),
             member.role.name.lower(),
             member.since,
         )
         for member in members
     ]
     print_table(["member", "fingerprint", "label", "capabilities", "role", "since"], rows)
+
+
+def _capabilities(member: Member) -> str:
+    """Return what a member does in the group; of a board, too, what it does not get."""
+    said = ", ".join(printable(each) for each in member.capabilities) or "-"
+    return f"{said} (gets no group messages)" if member.is_board else said
 
 
 def _member_as_json(member: Member) -> dict[str, object]:
@@ -87,6 +93,7 @@ def _member_as_json(member: Member) -> dict[str, object]:
         "label": member.label,
         "role": member.role.name.lower(),
         "capabilities": list(member.capabilities),
+        "group_messages": not member.is_board,
         "signing_public": member.keys.signing_public.hex(),
         "noise_public": member.keys.noise_public.hex(),
         "since": member.since,
