@@ -505,7 +505,7 @@ def test_invitations_to_a_further_group(
     assert "barn" in pi.ok("requests")
     assert pi.json("status")["waiting_invitations"] == 2
     assert "2 invitations to answer: covey requests" in pi.ok("status")
-    assert "which group?" in pi.fails("requests", "accept", code=2)
+    assert "2 groups match" in pi.fails("requests", "accept", code=2)
     assert pi.json("requests", "decline", third) == {"declined": third}
     assert pi.json("requests", "accept", second)["group_id"] == second
     assert pi.json("requests") == []  # it has come, so nothing is synchronised any more
