@@ -236,6 +236,6 @@ def test_what_a_board_held_is_put_back_also_after_a_run_that_was_killed(plugged_
     assert not (tmp_path / "kept" / "desk").exists()
 
 
-def test_a_port_without_a_board_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_port_without_a_board_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="cannot be opened"):
         flash.write_firmware(str(tmp_path / "nowhere"), BAUD, print)

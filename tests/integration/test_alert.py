@@ -29,7 +29,7 @@ def _received(folder: Path) -> list[str]:
     return [json.loads(line)["text"] for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_what_is_wrong_is_told_once_and_its_end(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
+def test_a_trouble_is_reported_once_and_so_is_its_end(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
     hub, device = new_gateway("hub"), new_gateway("orchard")
     assert "no alert target" in hub.fails("alert", "test", code=78)
     assert "no alert target" in hub.fails("alert", "watch", code=78)

@@ -111,7 +111,7 @@ def test_a_port_of_something_else(alone: Gateway) -> None:
 
 
 @pytest.mark.broker
-def test_a_broker_that_goes_is_told_once(broker: Broker, new_gateway: Callable[[str], Gateway]) -> None:
+def test_a_lost_broker_is_reported_once(broker: Broker, new_gateway: Callable[[str], Gateway]) -> None:
     one = new_gateway("one")
     one.start("run", "--no-sensors")
     wait_until(lambda: "info: relay: connected" in one.log.read_text(), "the relay is up")

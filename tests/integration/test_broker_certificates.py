@@ -226,7 +226,7 @@ def test_a_broker_speaks_tls_1_3_alone(strict: Broker, server: tuple[Path, Path]
         old.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
-def test_a_broker_without_tls_1_3_is_told_from_others(server: tuple[Path, Path]) -> None:
+def test_a_broker_without_tls_1_3_is_distinguished_from_others(server: tuple[Path, Path]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*server)
     context.maximum_version = ssl.TLSVersion.TLSv1_2

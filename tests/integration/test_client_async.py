@@ -52,7 +52,9 @@ def test_many_requests_are_under_way_at_a_time(agent: tuple[AsyncClient, Gateway
     assert asyncio.run(covey.publish(large)) == 1_500
 
 
-def test_a_refusal_is_the_agents_own_and_an_absence_is_told(agent: tuple[AsyncClient, Gateway], tmp_path: Path) -> None:
+def test_the_client_raises_the_agents_refusal_and_reports_an_absent_agent(
+    agent: tuple[AsyncClient, Gateway], tmp_path: Path
+) -> None:
     covey, one = agent
     with pytest.raises(CoveyError) as blocking:
         Client(one.state / "api.sock").send(b"x", to="nobody")

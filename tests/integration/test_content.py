@@ -85,7 +85,7 @@ def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], or
 
 
 # accepts: 002.22
-def test_who_came_later_opens_what_is_pinned_and_is_told_of_what_is_not(
+def test_a_newcomer_opens_pinned_files_and_learns_which_it_cannot_open(
     new_gateway: Callable[[str], Gateway], original: Path, tmp_path: Path
 ) -> None:
     """After a removal, which begins another epoch: by a relay, by a stick, by a program, and in vain."""

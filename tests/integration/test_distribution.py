@@ -110,7 +110,7 @@ def test_the_wheel_has_every_module_and_all_data(built: Built) -> None:
     assert not [name for name in packed if name.startswith("covey/files/") and name.endswith(".py")]
 
 
-def test_the_licence_and_where_to_find_what_are_told(built: Built) -> None:
+def test_the_distribution_contains_licence_and_links(built: Built) -> None:
     (said,) = built.site_packages.glob("covey-*.dist-info")
     metadata = Parser().parsestr((said / "METADATA").read_text(encoding="utf-8"))
     assert metadata["License-Expression"] == "Apache-2.0"

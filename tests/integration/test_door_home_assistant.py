@@ -123,7 +123,7 @@ def test_a_broker_that_returns_receives_everything_again(house: _House) -> None:
     assert len([topic for topic in found if topic.endswith("/config")]) == 1
 
 
-def test_a_value_is_told_again_when_its_entity_has_another_configuration(house: _House) -> None:
+def test_a_value_is_published_again_when_its_entity_is_reconfigured(house: _House) -> None:
     """Home Assistant 2024.3 has such an entity unavailable: it takes the value up before the configuration."""
     client = house.client()
     client.subscribe("covey/readings/+/+")

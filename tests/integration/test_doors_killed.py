@@ -138,7 +138,7 @@ def test_what_comes_in_is_in_the_vault_once(new_gateway: Callable[[str], Gateway
         assert of_a_run
 
 
-def test_home_assistant_is_told_of_all_series_through_kills_under_ids_that_stay(tmp_path: Path) -> None:
+def test_home_assistant_learns_all_series_despite_kills_under_stable_ids(tmp_path: Path) -> None:
     house = HouseBroker(tmp_path)
     try:
         fleet = CollectedFleet(tmp_path, _DEVICES, rounds=4)

@@ -117,7 +117,7 @@ def test_an_agent_that_is_killed_loses_nothing(new_gateway: NewGateway) -> None:
     assert one.ok("message", "receive", "--all") == "0;1;2;3;4;"
 
 
-def test_a_removed_device_is_told_and_filtered(new_gateway: NewGateway) -> None:
+def test_a_removed_device_is_notified_and_filtered(new_gateway: NewGateway) -> None:
     # accepts: 000.20, 000.21, 000.26, 001.05, 001.06, 003.80
     one, two, three = _pair(new_gateway, "one", "two", "three")
     for gateway in (two, three):

@@ -169,7 +169,7 @@ def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
     wait_until(lambda: _take(shed, taken) == ["kept"], "its sender has it still")
 
 
-def test_mistakes_are_told(new_gateway: Callable[[str], Gateway]) -> None:
+def test_mistakes_are_reported(new_gateway: Callable[[str], Gateway]) -> None:
     lone, other = new_gateway("lone"), new_gateway("other")
     lone.fails("mailbox", "hand-over", code=1)
     lone.ok("group", "create")

@@ -115,9 +115,7 @@ def test_what_is_sent_to_a_board_of_the_collectors_own_needs_no_relay(gateway: G
     assert board.board.blobs[1:] == [b"%d" % number for number in range(9)]
 
 
-def test_a_board_whose_flash_was_copied_is_told_in_check_and_in_the_fleet(
-    gateway: Gateway, board: PtyBoard, tmp_path: Path
-) -> None:
+def test_check_and_fleet_report_a_board_with_copied_flash(gateway: Gateway, board: PtyBoard, tmp_path: Path) -> None:
     with PtyBoard(BoardOnLine("board"), tmp_path / "ttyACM1") as copy:
         gateway.ok("config", "set", "bridge.ports", f"{board.port},{copy.port}")
         gateway.start("collect", "--no-sensors")
@@ -134,7 +132,7 @@ def test_a_board_whose_flash_was_copied_is_told_in_check_and_in_the_fleet(
         assert sum(said in each for each in troubles) == 2, "as the page shows it"
 
 
-def test_a_board_that_cannot_start_for_the_first_time_is_told_to_a_person(gateway: Gateway, board: PtyBoard) -> None:
+def test_a_board_that_fails_its_first_start_is_reported_to_a_person(gateway: Gateway, board: PtyBoard) -> None:
     trouble = "the start: OSError ([Errno 28] ENOSPC)"
     said = f"the board on {board.port} says: {trouble}"
 

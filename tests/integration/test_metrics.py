@@ -104,7 +104,7 @@ def test_the_dashboard_shows_what_there_is(alone: Gateway) -> None:
     assert len(shown) > 12
 
 
-def test_what_the_outbox_gave_up_is_told_with_its_reason(alone: Gateway) -> None:
+def test_metrics_count_dropped_messages_by_reason(alone: Gateway) -> None:
     alone.ok("group", "create", "--capability", "collector")
     alone.ok("config", "set", "outbox.maximum_bytes", "1048576")
     chance = random.Random(7)

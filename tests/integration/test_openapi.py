@@ -146,7 +146,7 @@ def test_a_key_that_is_none_is_refused_though_there_is_nothing_to_do(session: re
     assert session.post(f"http://covey/{path}", headers={"Idempotency-Key": "a" * 128}).ok
 
 
-def test_a_method_that_is_not_there_is_told_which_are(session: requests.Session) -> None:
+def test_an_unknown_method_is_answered_with_the_known_ones(session: requests.Session) -> None:
     answer = session.put("http://covey/v1/status")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
     assert session.head("http://covey/v1/status").status_code == 405

@@ -267,7 +267,7 @@ def test_a_declined_joiner_gets_nothing(
     assert members(barn) == {barn.author}
 
 
-def test_a_guess_is_told_and_costs_nobody_the_code(
+def test_a_wrong_guess_is_reported_and_does_not_end_the_code(
     broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:
     run_agent(barn)
@@ -351,7 +351,7 @@ _WORRIES_SOON = (
 )
 
 
-def test_who_finds_nobody_is_told_so_while_it_looks_on(  # ten minutes, which are not waited in silence
+def test_a_joiner_that_finds_nobody_says_so_and_keeps_looking(  # ten minutes, which are not waited in silence
     broker: Broker, fresh: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:
     code = f"42-abandon-zoo-river-{broker.enrolment_password}"

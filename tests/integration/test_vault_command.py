@@ -78,7 +78,7 @@ def test_a_replacement_names_what_it_replaces(store: ObjectStore) -> None:  # ac
     assert store.get("objects/n", 10) is None
 
 
-def test_a_store_that_is_not_there_is_told_in_one_line(s3_vault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_store_is_reported_in_one_line(s3_vault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in ("ftp://host/x", "s3://", "s3://user:secret@bucket/x"):
         with pytest.raises(ConfigurationError) as refused:
             open_cloud_store(wrong)
@@ -129,7 +129,7 @@ def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.
 
 
 @pytest.mark.broker
-def test_a_hostile_store_is_told_of(new_gateway: Make, tmp_path: Path) -> None:  # accepts: 004.15, 004.16, 004.24
+def test_a_hostile_store_is_reported(new_gateway: Make, tmp_path: Path) -> None:  # accepts: 004.15, 004.16, 004.24
     collector, gateway = _fleet(new_gateway)
     vault = collector.state / "vault"
     gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 10))

@@ -27,6 +27,7 @@ _PHRASES = {
 """Of running text, as regular expressions of whole words."""
 
 _NAMES = {
+    "are_told": "reported, notified",
     "whoever": "name the actor",
     "whomever": "name the actor",
     "whom": "name the actor",
@@ -36,6 +37,8 @@ _NAMES = {
     "let_go": "delete, release, free",
     "lets_go": "deletes, releases, frees",
     "no_more": "no longer, at most",
+    "is_heard": "received",
+    "is_told": "reported, notified",
     "of_which": "name it",
     "becomes_of": "the result",
     "comes_of": "the result",

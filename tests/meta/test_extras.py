@@ -78,7 +78,7 @@ def test_every_extra_that_is_named_is_there() -> None:
     assert named <= _extras()
 
 
-def test_nobody_is_told_to_install_what_an_index_has_under_our_name() -> None:
+def test_hints_never_install_a_foreign_package_with_our_name() -> None:
     assert not [
         (str(file.relative_to(ROOT)), found) for file, text in _texts() for found in _FROM_AN_INDEX.findall(text)
     ]

@@ -134,7 +134,7 @@ def _run(folder: Path, seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", parameters(range(5)))
-def test_each_is_heard_once_and_in_time(tmp_path: Path, seed: int) -> None:  # accepts: 003.67
+def test_each_ephemeral_message_is_received_once_and_in_time(tmp_path: Path, seed: int) -> None:  # accepts: 003.67
     assert _run(tmp_path, seed) > 0
 
 

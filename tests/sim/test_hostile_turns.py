@@ -368,7 +368,7 @@ def _run(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> _World:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_who_is_honest_is_heard_whatever_the_hostile_send(
+def test_honest_members_are_received_despite_hostile_traffic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:  # accepts: 002.35
     world = _run(tmp_path, seed, monkeypatch)

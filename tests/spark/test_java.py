@@ -31,7 +31,7 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_java")
-def test_who_is_told_where_java_is_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_is_found_at_the_given_place(monkeypatch: pytest.MonkeyPatch) -> None:
     home = java_home()
     assert home is not None
     monkeypatch.setenv("JAVA_HOME", str(home))

@@ -49,7 +49,7 @@ def test_a_query_in_each_form(tables: str, capsys: pytest.CaptureFixture[str]) -
     assert list(csv.reader(io.StringIO(capsys.readouterr().out)))[2] == ["2", "2", "1.0"]
 
 
-def test_a_query_that_is_wrong_is_told_in_a_sentence(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_query_is_reported_in_one_sentence(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", tables, "SELECT nothing FROM readings"]) == 1
     printed = capsys.readouterr().err
     assert printed.startswith("error: Binder Error")

@@ -85,7 +85,7 @@ def test_a_webhook_that_answers_byte_by_byte_holds_up_no_other_wake(
 
 
 @pytest.mark.processes
-def test_a_program_gets_the_key_alone_and_its_failure_is_told(tmp_path: Path) -> None:
+def test_a_wake_program_receives_only_the_key_and_its_failure_is_reported(tmp_path: Path) -> None:
     called, said = tmp_path / "called", list[str]()
     program = tmp_path / "wake"
     program.write_text(f'#!/bin/sh\necho "$@" > {called}\nexit 3\n')

@@ -124,7 +124,7 @@ def test_a_link_lets_one_browser_in(serve: Callable[..., PageServer]) -> None:
         assert _ask(page, "/", Cookie=wrong)[0] == 401
 
 
-def test_what_browsers_are_told(serve: Callable[..., PageServer]) -> None:
+def test_browsers_receive_the_security_headers(serve: Callable[..., PageServer]) -> None:
     page = serve()
     cookie = _enter(page)
     status, headers, content = _ask(page, "/page.js", Cookie=cookie)

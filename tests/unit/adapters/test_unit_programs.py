@@ -58,7 +58,7 @@ def test_a_name_and_arguments_are_all_that_is_said(service: Service) -> None:
     assert program.look(0) == ProgramEnd(-9, b"oh", cut=True, timed_out=False)
 
 
-def test_its_time_is_told(service: Service) -> None:
+def test_a_timeout_is_reported(service: Service) -> None:
     program, _ = service.asked()
     service.channel.send(ActionAnswer(ActionOutcome.TIMED_OUT, -9).to_wire())
     end = program.look(0)

@@ -164,7 +164,7 @@ def test_an_option_without_effect_is_a_mistake(hub: Here, words: tuple[str, ...]
     assert said in refused(hub, *words)
 
 
-def test_what_is_no_file_of_an_invite_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_invite_is_reported(tmp_path: Path) -> None:
     pi = Here(tmp_path, "pi")
     broken = tmp_path / "broken.covey"
     for content in ("", "label = 7\n", 'label = "x', 'label = "x"\ninvite = "covey://join/1/AA"\n', "x" * 70_000):

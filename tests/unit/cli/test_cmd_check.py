@@ -15,7 +15,7 @@ def _group(device: Here) -> tuple[str, str]:
     return found["line"], found["hint"]
 
 
-def test_who_is_spoken_to_in_an_unknown_group_is_told_to_ask_for_an_invite(tmp_path: Path) -> None:  # accepts: 003.82
+def test_check_suggests_an_invite_for_messages_of_an_unknown_group(tmp_path: Path) -> None:  # accepts: 003.82
     here = Here(tmp_path, "here")
     assert _group(here) == ("this device is in no group", "covey group create, or covey join")
     with open_device(find_state(str(here.state))) as device, device.store.transaction():

@@ -39,7 +39,7 @@ def test_a_series_is_drawn_between_its_bounds(state: Path, monkeypatch: pytest.M
     )
 
 
-def test_what_is_not_there_is_told_with_what_is(state: Path) -> None:
+def test_an_unknown_series_is_reported_with_the_known_ones(state: Path) -> None:
     code, _, printed = _graph(state, "field-00001", "air:humidity")
     assert (code, "has no readings of 'air:humidity' in the last 1d" in printed) == (1, True)
     assert "hint: in that time it has: air:temperature, battery, pump, soil:moisture" in printed

@@ -180,7 +180,7 @@ def _attempts(device: Here) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_orders_by_no_operator_are_told(kim: Here) -> None:
+def test_orders_by_no_operator_are_reported(kim: Here) -> None:
     assert "nobody has ordered anything" in kim.ok("order", "refused")
     assert _attempts(kim)[0] == "ok"
     _said_by(kim, LEE, SettingOrder(EVERYBODY, "app.mode", "eco"))

@@ -137,7 +137,7 @@ def _outcomes(kim: Here, order: str) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_every_way_that_it_can_end_is_told(kim: Here) -> None:
+def test_every_outcome_of_a_command_is_reported(kim: Here) -> None:
     given = kim.json("order", "run", "restart-pump")["id"]
     for device, make in ((None, _unknown), (LEE.signing_public, _refused), (MAX.signing_public, _stopped)):
         _report(kim, device, given, make)
@@ -173,7 +173,7 @@ def test_waiting_ends_with_what_became_of_it(kim: Here) -> None:
 
 
 @pytest.mark.slow
-def test_who_sleeps_is_told_from_who_is_waited_for(kim: Here) -> None:
+def test_sleeping_targets_are_distinguished_from_awaited_ones(kim: Here) -> None:
     given = kim.json("order", "run", "restart-pump")["id"]
     with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
         now_us = opened.clock.wall_us()
@@ -230,7 +230,9 @@ def test_an_output_that_has_gone_says_so(kim: Here, monkeypatch: pytest.MonkeyPa
         (("restart-pump", "--deadline", "soon"), 2, "is not a quantity"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[str, ...], code: int, said: str) -> None:
+def test_a_mistake_is_reported_before_anything_is_ordered(
+    kim: Here, words: tuple[str, ...], code: int, said: str
+) -> None:
     assert said in kim.fails("order", "run", *words, code=code)
     assert kim.json("order") == []
 
@@ -382,7 +384,7 @@ def test_a_device_shows_its_own_results_even_if_others_receive_them(kim: Here) -
 
 
 @pytest.mark.slow
-def test_a_collector_is_told_what_became_of_what_others_ordered(kim: Here) -> None:
+def test_a_collector_receives_results_of_other_operators_orders(kim: Here) -> None:
     given = _ordered_by_lee(kim)
     kim.ok("group", "profile", device_name(MAX.signing_public), "--capability", "collector")
     assert "lee, who ordered it, and to 1 collector\n" in kim.ok("order", "show", given[:8])

@@ -47,7 +47,7 @@ def test_without_one_the_way_to_it_is_shown(tmp_path: Path) -> None:
         assert "covey own create" in ended.stderr
 
 
-def test_who_got_in_as_into_any_other_group_is_told_the_way_out(laptop: Here) -> None:
+def test_a_device_in_the_wrong_kind_of_group_learns_how_to_leave(laptop: Here) -> None:
     personal = laptop.json("group", "show")["group_id"]
     with open_device(find_state(str(laptop.state))) as device, device.store.transaction():
         device.store.personal.unpin()

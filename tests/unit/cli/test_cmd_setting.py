@@ -90,7 +90,9 @@ def _agent_runs(here: Here, fails_with: str = "") -> None:
         (("app.mode", "eco", "--for", "kim", "--for", "ann"), 2, "give several names at once: --for one,two"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_ordered(kim: Here, words: tuple[str, ...], code: int, said: str) -> None:
+def test_a_mistake_is_reported_before_anything_is_ordered(
+    kim: Here, words: tuple[str, ...], code: int, said: str
+) -> None:
     assert said in kim.fails("setting", "set", *words, code=code)
     assert kim.json("setting", "diff", "--all") == []
 

@@ -7,7 +7,7 @@ import pytest
 from covey.cli.interruption import explained_interruption
 
 
-def test_what_stays_is_told_and_the_command_still_ends(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interruption_reports_what_remains_and_the_command_ends(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt), explained_interruption(lambda: "half of it stays here"):
         raise KeyboardInterrupt
     assert capsys.readouterr() == ("", "interrupted: half of it stays here\n")

@@ -87,7 +87,7 @@ def test_a_setting_is_changed_beside_sensors() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told(entry: dict[str, object], said: str) -> None:
+def test_a_mistake_is_reported(entry: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         read_sensors([("x.toml", entry)])
     assert said in str(refused.value) + refused.value.hint

@@ -159,7 +159,7 @@ def test_any_text_comes_back(text: str, key: str) -> None:
     assert parse(changed_text(config_text({}), key, text), "x") == {key: text}
 
 
-def test_bounds_are_told() -> None:
+def test_errors_name_the_bounds() -> None:
     with pytest.raises(ConfigurationError, match="at most 64 bytes"):
         setting("label").check("ü" * 33, "label")
     with pytest.raises(ConfigurationError, match="at most 16"):

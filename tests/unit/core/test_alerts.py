@@ -30,7 +30,7 @@ def _message(number: int = 1) -> AlertMessage:
     return AlertMessage(f"id-{number}", "silent", ended=False, title="t", text="x", at_us=_START_US)
 
 
-def test_what_is_wrong_is_told_once_it_has_held_and_once_more_when_it_ends() -> None:
+def test_a_lasting_trouble_is_reported_once_and_again_at_its_end() -> None:
     book = AlertBook()
     assert _look(book, {_subject(): _SILENT}, _START_US) == []
     (begun,) = _look(book, {_subject(): _SILENT}, _START_US + _SETTLE_US)
@@ -43,7 +43,7 @@ def test_what_is_wrong_is_told_once_it_has_held_and_once_more_when_it_ends() -> 
     assert book.episodes == {}
 
 
-def test_what_ends_before_it_is_told_is_not_told() -> None:
+def test_a_trouble_that_ends_early_is_not_reported() -> None:
     book = AlertBook()
     _look(book, {_subject(): _SILENT}, _START_US)
     assert _look(book, {_subject(): None}, _START_US + 1) == []

@@ -39,7 +39,7 @@ def _reasons(device: Device) -> list[LossReason]:
     return [Loss.from_wire(message.body).reason for message in messages if message.type is MessageType.LOSS]
 
 
-def test_what_has_expired_leaves_and_its_recipient_is_told(make: Make) -> None:
+def test_an_expired_message_is_dropped_and_its_recipient_is_notified(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     for content, lifetime_us in ((b"short", _HOUR_US), (b"for good", None), (b"long", 5 * _HOUR_US)):

@@ -415,7 +415,7 @@ def test_a_sender_that_restarts_remembers_what_its_recipient_lacks(make: Make) -
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_a_restored_collector_had_acknowledged_and_nobody_has_is_told_as_lost(
+def test_messages_that_a_restored_collector_acknowledged_and_nobody_has_are_reported_lost(
     make: Make, monkeypatch: pytest.MonkeyPatch, restarts: bool
 ) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.link.outbox.ACKNOWLEDGED_MESSAGES_KEPT", 0)

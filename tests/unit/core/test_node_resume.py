@@ -36,7 +36,7 @@ def test_a_recipient_that_lost_its_state_closes_the_gap(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_a_sender_far_ahead_is_heard_again(make: Make) -> None:  # accepts: 002.34
+def test_a_sender_far_ahead_is_received_again(make: Make) -> None:  # accepts: 002.34
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     with ann.store.transaction():

@@ -413,7 +413,7 @@ def test_a_boards_error_is_shown_until_it_restarts(gateway: Gateway) -> None:
     assert gateway.device.store.boards.all()[0].trouble == ""
 
 
-def test_a_board_that_cannot_start_is_heard_without_a_name(gateway: Gateway) -> None:
+def test_a_gateway_receives_errors_of_a_board_that_cannot_start(gateway: Gateway) -> None:
     gateway.run()
     gateway.line.broken = True
     gateway.run(15)

@@ -135,7 +135,7 @@ def test_who_is_in_no_group_is_brought_no_firmware_and_leaves_nothing(gateway: _
 
 
 @pytest.mark.slow
-def test_a_board_that_tells_of_orders_what_nobody_can_read_is_told_of_once(gateway: _Gateway, device: Device) -> None:
+def test_unreadable_order_reports_of_a_board_are_reported_once(gateway: _Gateway, device: Device) -> None:
     talker = _Talker("orchard")
     keys = [key_text("sign", talker.key), key_text("noise", talker.keys.noise_public)]
     gateway.ok("group", "add", *keys, "--label", "orchard", "--capability", "board")

@@ -14,7 +14,7 @@ def _looks() -> bool:
     return any(each.name == "lan discovery" for each in threading.enumerate())
 
 
-def test_addresses_that_cannot_be_read_are_told_once_and_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_addresses_are_reported_once_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     looks, reported = list[int](), list[str]()
 
     def refuse() -> list[str]:

@@ -133,7 +133,7 @@ def test_a_renewal_keeps_the_time_of_being_up() -> None:
         assert renewed.deadline_s > time.monotonic() + SETTINGS.resubscribe_s - 60
 
 
-def test_the_state_that_a_slow_server_is_left_in_is_told() -> None:
+def test_the_error_names_the_state_in_which_a_slow_server_was_left() -> None:
     with _connection(Accepting(0.0)) as connection:
         connection._keep_deadlines()
         ended = connection._state

@@ -13,7 +13,7 @@ from covey.ports import AttachedBoard
 KEY = DeviceKey(bytes(range(32)))
 
 
-def test_news_are_told_once_and_again_within_the_hour() -> None:
+def test_firmware_versions_are_reported_once_and_again_within_the_hour() -> None:
     board = AttachedBoard("/dev/ttyACM0", DeviceKeys(KEY, NoisePublic(bytes(32))), "covey-board 1", True, True, 0, {})
     boards, seconds = [board], [50.0]
     firmware = Firmware(lambda: boards, lambda: seconds[0])

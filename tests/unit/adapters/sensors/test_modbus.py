@@ -64,7 +64,7 @@ def test_all_that_a_meter_has_is_read(line: Line) -> None:
 
 
 @pytest.mark.parametrize("line", [modbus_tcp, modbus_rtu])
-def test_a_device_that_does_not_answer_is_told_and_costs_no_others(line: Line) -> None:
+def test_a_device_without_an_answer_is_reported_and_delays_no_other(line: Line) -> None:
     here, away = Register("here", 0), Register("away", 0, unit_id=9)
     registers = away, here, Register("second", 0, unit_id=2)
     with line(meter(), meter(2)) as url, closing(_sensor(url, *registers)) as sensor:
@@ -74,7 +74,7 @@ def test_a_device_that_does_not_answer_is_told_and_costs_no_others(line: Line) -
             assert measured.failure == "device 9: does not answer"
 
 
-def test_what_a_device_refuses_is_told_by_name() -> None:
+def test_a_refused_register_is_reported_by_name() -> None:
     registers = (Register("voltage", 0), Register("wrong", 40_001), Register("next", 2))
     with modbus_tcp(meter()) as url, closing(_sensor(url, *registers)) as sensor:
         for _look in range(2):  # the second time neighbours are asked for alone

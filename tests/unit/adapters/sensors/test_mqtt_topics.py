@@ -110,7 +110,7 @@ def test_a_password_that_others_may_read_is_refused(tmp_path: Path) -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_where_no_broker_is_is_told() -> None:
+def test_an_unreachable_broker_is_reported() -> None:
     options = Mqtt(f"mqtt://127.0.0.1:{free_port()}", topics=(Topic("z"),))
     with closing(open_mqtt("home", options, lasting=False)) as sensor:
         assert "nothing listens at 127.0.0.1" in sensor.read().failure

@@ -196,7 +196,7 @@ def test_thermometers_on_one_wire(tmp_path: Path) -> None:
     assert _values(alone.read()) == {"temperature": (-1.25, "Cel")}
 
 
-def test_one_that_fails_stops_no_other_and_is_told(tmp_path: Path) -> None:
+def test_a_failing_thermometer_is_reported_and_stops_no_other(tmp_path: Path) -> None:
     folder = tree(tmp_path, {"28-0316a2795e1f/temperature": "21437", "28-0416b3845aff/temperature": ""})
     measured = open_one_wire(OneWire(folder=folder)).read()
     assert _values(measured) == {"28-0316a2795e1f/temperature": (21.437, "Cel")}

@@ -81,7 +81,7 @@ def test_what_is_published(topic: Topic, where: str, payload: object, reading: t
         (b"", ""),
     ],
 )
-def test_what_is_no_value_is_told_and_what_is_absent_is_not(payload: bytes, failure: str) -> None:
+def test_malformed_values_are_reported_and_absent_ones_are_not(payload: bytes, failure: str) -> None:
     assert _found(Topic("z/+", "temperature"), "z/a", payload) == [("", failure)]
 
 

@@ -120,7 +120,7 @@ def test_one_that_is_open_and_says_nothing_is_not_up(sensor: Scripted) -> None:
     worker.join(5)
 
 
-def test_one_that_fails_is_told_closed_and_opened_again(worker: SensorWorker, sensor: Scripted) -> None:
+def test_a_failing_sensor_is_reported_closed_and_reopened(worker: SensorWorker, sensor: Scripted) -> None:
     sensor.script.put(OSError("the bus is stuck"))
     wait_until(lambda: worker.state() == "OSError: the bus is stuck")
     sensor.script.put(_measured("top"))
@@ -129,7 +129,7 @@ def test_one_that_fails_is_told_closed_and_opened_again(worker: SensorWorker, se
     wait_until(lambda: worker.state() == "up")
 
 
-def test_what_a_sensor_lacks_is_told_and_the_rest_goes_on(worker: SensorWorker, sensor: Scripted) -> None:
+def test_a_sensors_missing_values_are_reported_and_the_rest_is_read(worker: SensorWorker, sensor: Scripted) -> None:
     sensor.script.put(_measured("top", "not a name", failure=""))
     assert [each.name for each in _taken(worker)] == ["boiler/top"]
     wait_until(lambda: "cannot be the name of a reading" in worker.state())
@@ -152,7 +152,7 @@ def test_what_nobody_takes_waits_within_bounds(worker: SensorWorker, sensor: Scr
     assert [each.name for each in found] == [f"boiler/{name}" for name in names]
 
 
-def test_one_that_never_answers_is_told(sensor: Scripted) -> None:
+def test_a_sensor_that_never_answers_is_reported(sensor: Scripted) -> None:
     class Later(SystemClock):
         ahead_us = 0
 

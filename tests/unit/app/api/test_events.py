@@ -44,7 +44,7 @@ def _texts(found: list[DeviceEvent]) -> list[str | None]:
     return [each.data.text for each in found if isinstance(each.data, HistoryEntry)]
 
 
-def test_own_words_are_told_to_who_asks_from_now_on(ann: Here) -> None:  # accepts: 003.24
+def test_events_include_own_notes_after_the_first_read(ann: Here) -> None:  # accepts: 003.24
     with _opened(ann) as device:
         events = Events(device, None, EVERYTHING)
         assert list(events.read()) == []
@@ -94,7 +94,7 @@ def test_a_window_ends_nothing(ann: Here) -> None:
         assert _texts(found) == [str(number) for number in range(150)]
 
 
-def test_invitations_and_votes_are_told(ann: Here) -> None:
+def test_events_report_invitations_and_votes(ann: Here) -> None:
     cast = VoteCast(GroupId(bytes(32)), Action.KEEP_OUT, DeviceKey(bytes(32)), DeviceKey(b"v" * 32), 1, 2)
     with _opened(ann) as device:
         events = Events(device, None, EVERYTHING)
@@ -108,7 +108,7 @@ def test_invitations_and_votes_are_told(ann: Here) -> None:
 
 
 @pytest.mark.parametrize("lost", ["another state", "a number to come", "too many since"])
-def test_who_cannot_go_on_is_told_so_once(ann: Here, lost: str) -> None:
+def test_a_client_that_cannot_continue_is_notified_once(ann: Here, lost: str) -> None:
     with _opened(ann) as device:
         place = Events(device, None, EVERYTHING).position
         incarnation, _, number = place.partition("-")
@@ -155,7 +155,7 @@ def test_pages_and_the_events_after_them_are_everything_once(ann: Here) -> None:
             page(device, HistoryQuery(), "x")
 
 
-def test_what_a_device_reports_of_a_command_is_told_once_and_never_after_the_power_goes(ann: Here) -> None:
+def test_a_command_result_is_reported_once_despite_power_cuts(ann: Here) -> None:
     with _opened(ann) as device:
         events = Events(device, None, EVERYTHING)
         group_id, own = device.pick_group(None).group_id, device.node.identity.signing_public

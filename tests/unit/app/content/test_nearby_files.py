@@ -220,7 +220,7 @@ def test_nothing_is_asked_of_members_while_places_nearby_are(pair: Pair) -> None
 
 @pytest.mark.parametrize("spoil", [_wrong, _endless, _wrong_after_index])
 # accepts: 003.74
-def test_a_liar_costs_its_turn_and_is_told_of(pair: Pair, spoil: Callable[[bytes], Iterator[bytes]]) -> None:
+def test_a_peer_that_lies_loses_its_turn_and_is_reported(pair: Pair, spoil: Callable[[bytes], Iterator[bytes]]) -> None:
     """Hostile holders of wrong bytes, endless bytes, a wrong index."""
     liar = pair.place("liar", spoil)
     pair.place("honest")

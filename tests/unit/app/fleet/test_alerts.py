@@ -71,7 +71,7 @@ def _texts(before: Fleet, after: Fleet) -> list[str]:
     return texts
 
 
-def test_who_is_silent_for_long_enough_is_told_and_when_it_is_back() -> None:
+def test_an_alert_reports_a_silent_device_and_its_return() -> None:
     assert _wrong(_fleet(_device(1, "silent"))) == [("silent", "is silent")]
     assert _wrong(_fleet(_device(1, "gone", 5))) == []
     assert _wrong(_fleet(_device(1, "stopped"), _device(2, "unknown"))) == []
@@ -87,7 +87,7 @@ def test_after_a_start_silence_and_ages_are_not_known() -> None:
     assert all(subject.kind is not AlertKind.STALE for subject, _ in found)
 
 
-def test_a_hub_that_listens_to_nobody_is_the_one_thing_that_is_told() -> None:
+def test_an_alert_about_an_offline_hub_replaces_all_others() -> None:
     hub, others = _device(0, "itself"), [_device(number, "silent") for number in range(1, 400)]
     (only,) = _wrong(_fleet(hub, *others, listens=False), settled=False)
     assert "hears no device" in only[1]
@@ -164,7 +164,7 @@ def _texts_of(*fleets: Fleet) -> list[str]:
     return texts
 
 
-def test_a_roll_out_that_stops_is_told_once_and_when_it_goes_on() -> None:
+def test_an_alert_reports_a_stopped_release_once_and_its_resumption() -> None:
     hub = _device(1, "itself")
     stopped = replace(_fleet(hub), releases=(_RELEASE,))
     goes_on = replace(_fleet(hub), releases=(replace(_RELEASE, state="under way"),))
@@ -176,7 +176,7 @@ def test_a_roll_out_that_stops_is_told_once_and_when_it_goes_on() -> None:
     assert len(_texts_of(stopped, _fleet(hub))) == 2, "one that is no longer among the newest ends, too"
 
 
-def test_a_device_that_went_back_is_told_once_and_when_it_is_well() -> None:
+def test_an_alert_reports_a_rolled_back_device_once_and_its_recovery() -> None:
     hub, device = _device(1, "itself"), _device(2)
     back = FleetRollback(device.key, "pump\n", "cd" * 32, "update", "on 1.0: no sign of life", back=True, at_us=_NOW_US)
     begun, ended = _texts_of(replace(_fleet(hub, device), rollbacks=(back,)), _fleet(hub, device))

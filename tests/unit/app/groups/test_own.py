@@ -30,7 +30,7 @@ def _reported(here: Here, types: str = "own_group,preference") -> list[DeviceEve
 
 
 @pytest.mark.slow
-def test_a_preference_is_told_as_it_is_now(laptop: Here) -> None:  # accepts: 003.61
+def test_a_preference_is_shown_as_it_is_now(laptop: Here) -> None:  # accepts: 003.61
     personal = laptop.json("group", "show")["group_id"]
     laptop.ok("own", "preference", "theme", "dark")
     laptop.ok("own", "preference", "units", "SI")

@@ -55,7 +55,7 @@ def test_an_elector_signs_what_it_makes_itself_once(three: tuple[Elector, Electo
     assert len(ben.signers(group_id, checkpoint)) == 3
 
 
-def test_another_state_is_not_signed_and_is_told_of(three: tuple[Elector, Elector, Elector, GroupId]) -> None:
+def test_a_different_state_is_reported_and_not_signed(three: tuple[Elector, Elector, Elector, GroupId]) -> None:
     ann, ben, cem, group_id = three
     with_one = Pins(frozenset({ann.device.key}))
     foreign = ann.propose(group_id, with_one)

@@ -133,7 +133,7 @@ def test_of_what_is_no_history_nothing_is_said_to_be_taken(
 
 
 @pytest.mark.slow
-def test_nobody_else_can_read_it_and_a_stranger_is_told_what_to_do(  # accepts: 003.65
+def test_only_recipients_open_a_sealed_export_and_others_learn_what_to_do(  # accepts: 003.65
     pair: tuple[Here, Here], tmp_path: Path
 ) -> None:
     ann, ben = pair

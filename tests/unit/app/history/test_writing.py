@@ -26,7 +26,7 @@ def test_a_command_follows_what_another_one_has_written_since_it_looked(tmp_path
         assert (last.height, last.number) == (3, 3)
 
 
-def test_a_note_that_is_too_long_is_told_to_go_as_a_file(tmp_path: Path) -> None:
+def test_the_error_for_a_long_note_suggests_a_file(tmp_path: Path) -> None:
     ann = Here(tmp_path, "ann")
     ann.ok("group", "create")
     assert "covey file put FILE" in ann.fails("history", "post", "a" * 70_000, code=1)

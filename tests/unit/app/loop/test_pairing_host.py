@@ -475,7 +475,7 @@ def test_a_joiner_gets_through_a_crowd(inn: Inn) -> None:
     assert inn.row().ended is None
 
 
-def test_wrong_tries_are_told(inn: Inn) -> None:
+def test_wrong_tries_are_reported(inn: Inn) -> None:
     inn.joiner = inn.new_joiner("stranger", (Password.CODE, b"42-abandon-able-river"))
     for _ in range(3):
         inn.round()

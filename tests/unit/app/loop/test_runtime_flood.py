@@ -61,7 +61,7 @@ def test_a_banned_device_that_floods_is_soon_not_read_and_told_of_in_one_line(ag
     assert agent.ben.inbox() == [b"honest"]
 
 
-def test_the_others_of_a_minute_are_told_of_together(agent: Agent) -> None:
+def test_drops_of_the_same_minute_are_logged_together(agent: Agent) -> None:
     author = identity("banned")
     agent.said.clear()
     agent.turn(*(_junk(agent, author, number) for number in range(1, 41)))

@@ -124,13 +124,13 @@ def test_a_recipient_that_never_answers_is_not_stuck(world: _World) -> None:
     assert world.relay.published > 3
 
 
-def test_a_relay_thread_that_died_is_told_by_silence(world: _World) -> None:
+def test_silence_reveals_a_dead_relay_thread(world: _World) -> None:
     assert world.pass_time(10)
     world.relay.runs = False
     assert not world.pass_time(10)
 
 
-def test_a_relay_that_takes_nothing_is_told_by_silence(world: _World) -> None:
+def test_silence_reveals_a_relay_that_accepts_nothing(world: _World) -> None:
     world.relay.refuses = PublishRefusal.WINDOW_FULL
     assert world.pass_time(1, UP)
     assert world.pass_time(110)

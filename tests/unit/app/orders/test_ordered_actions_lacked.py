@@ -56,7 +56,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_who_goes_back_to_an_old_state_is_told_again_once(site: Site) -> None:
+def test_a_restored_operator_receives_results_again_once(site: Site) -> None:
     [order] = site.do()
     site.ann.return_to(site.copy)
     assert site.known() == []
@@ -68,7 +68,7 @@ def test_who_goes_back_to_an_old_state_is_told_again_once(site: Site) -> None:
     assert site.waiting() == 0, "once"
 
 
-def test_who_has_lost_its_state_is_told_again_once_it_is_let_in(site: Site) -> None:
+def test_a_device_without_state_receives_results_again_once_readmitted(site: Site) -> None:
     orders = site.do(2)
     site.ann.return_to(None)
     admit(site.ben, site.ann, site.group_id)

@@ -100,7 +100,7 @@ class _OldRelay(_SlowRelay):
         ("the server ended the connection without an answer; perhaps it does not speak MQTT 5", 0),
     ],
 )
-def test_a_relay_that_speaks_no_mqtt_5_is_told_as_that(reason: str, unreached_us: int | None) -> None:
+def test_a_relay_without_mqtt_5_is_named_as_such(reason: str, unreached_us: int | None) -> None:
     clock = SystemClock()
     with pytest.raises(RelayError, match="cannot be used") as ended:
         attend(_joiner(clock), 7, _OldRelay(reason), clock, lambda _: None, lambda *_: None, unreached_us=unreached_us)

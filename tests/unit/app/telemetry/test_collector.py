@@ -26,7 +26,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_a_sender_is_told_after_the_landing(site: Site) -> None:
+def test_a_sender_is_acknowledged_after_the_landing(site: Site) -> None:
     site.send(b"one", b"two")
     deadline = site.turn()
     assert deadline == site.gate.now.monotonic_us + SEGMENT_US

@@ -202,7 +202,7 @@ def test_two_compactions_do_not_write_over_each_other(site: Site) -> None:
     assert site.landed() == BODIES
 
 
-def test_a_damaged_segment_is_told_and_left(site: Site) -> None:
+def test_a_damaged_segment_is_reported_and_not_merged(site: Site) -> None:
     _land(site, *BODIES)
     second = sorted(key for key in site.objects.content if key.endswith(".hxseg"))[1]
     site.objects.content[second] = site.objects.content[second][:-1]

@@ -44,7 +44,7 @@ def test_what_two_collectors_landed_and_what_landed_again_comes_once(collector: 
     assert sorted(found) == sorted([*((_id(pump, seq), 3) for seq in range(1, 1101)), (_id(gate, 1), 2)])
 
 
-def test_a_damaged_segment_is_told_and_the_rest_comes(collector: Collector) -> None:
+def test_a_damaged_segment_is_reported_and_the_rest_is_read(collector: Collector) -> None:
     pump = Author(collector, 1)
     entries = [collector.land(pump.measure(1)) for _ in range(3)]
     damaged = collector.segment_path(entries[1])
@@ -54,7 +54,7 @@ def test_a_damaged_segment_is_told_and_the_rest_comes(collector: Collector) -> N
     assert [each.what for each in unread] == [f"segment 2 of node {collector.node.hex()}"]
 
 
-def test_what_is_gone_in_a_row_is_told_at_once(collector: Collector) -> None:
+def test_consecutive_lost_segments_are_reported_together(collector: Collector) -> None:
     pump = Author(collector, 1)
     entries = [collector.land(pump.measure(1)) for _ in range(6)]
     for entry in (*entries[:3], entries[4]):
@@ -67,7 +67,7 @@ def test_what_is_gone_in_a_row_is_told_at_once(collector: Collector) -> None:
     assert [each.what for each in unread] == [f"segment {which} of node {node}" for which in ("1 to 3", "5", "6")]
 
 
-def test_a_damaged_manifest_is_told_and_a_node_that_has_landed_nothing_is_not(collector: Collector) -> None:
+def test_a_damaged_manifest_is_reported_but_not_an_empty_node(collector: Collector) -> None:
     other = Collector(collector.vault, seed=1, key=collector.key)
     assert _read(collector, other) == ([], [])
     collector.land(Author(collector, 1).measure(1))

@@ -118,7 +118,7 @@ def test_what_a_hostile_member_has_shown_is_bounded_and_hides_nobody_else(tmp_pa
     assert newest.unreadable == 1
 
 
-def test_times_of_a_clock_that_nobody_has_set_are_told_as_such(tmp_path: Path) -> None:
+def test_times_of_an_unset_clock_are_marked(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     author = Author(collector, 1)
     clock = ClockReading(author.boot_id, BOOTED_US, 5_000_000, ClockKind.UNSYNCHRONISED)
@@ -128,7 +128,7 @@ def test_times_of_a_clock_that_nobody_has_set_are_told_as_such(tmp_path: Path) -
     assert _of(newest, author).values["t", ""].clock is ClockKind.UNSYNCHRONISED
 
 
-def test_a_manifest_that_is_no_good_is_told_and_what_was_known_stays(tmp_path: Path) -> None:
+def test_a_bad_manifest_is_reported_and_earlier_readings_stay(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     author = Author(collector, 1)
     collector.land(author.telemetry([("n", "", BOOTED_US - 1, 2)]))

@@ -83,14 +83,14 @@ def test_a_wave_targets_only_devices_of_its_plan() -> None:
     assert _new([_OBEYS, *waves]) == ([waves[1].id], [])
 
 
-def test_what_it_may_have_done_and_is_past_is_told_only_where_the_clock_is_not_sure() -> None:
+def test_an_overdue_command_is_reported_unknown_only_with_a_doubtful_clock() -> None:
     late = said(ALICE, replace(order(1), deadline_us=_NOW.wall_us - 1), _OBEYS)
     second = said(CAROL, Obeying(), late, log="another life")
     assert _new([_OBEYS, late, second], second) == ([], [])
     assert _new([_OBEYS, late, second], second, moment=replace(_NOW, synchronised=False)) == ([], [late.id])
 
 
-def test_of_what_was_ordered_before_it_first_obeyed_nothing_is_told() -> None:
+def test_orders_from_before_a_device_obeyed_are_not_reported() -> None:
     before = said(ALICE, order(1))
     first = said(CAROL, Obeying(), before)
     after = said(ALICE, order(2), first)
@@ -98,7 +98,7 @@ def test_of_what_was_ordered_before_it_first_obeyed_nothing_is_told() -> None:
     assert _new([before, first, after, second], second) == ([], [after.id])
 
 
-def test_of_what_was_forgotten_before_it_came_that_is_told_which_it_would_have_done() -> None:
+def test_a_device_reports_deleted_commands_that_it_would_have_executed() -> None:
     for_bob = replace(order(3), selector=Selector(SelectorKind.DEVICES, devices=(BOB.signing_public,)))
     bodies = (order(1), order(2), for_bob, order(4))
     commands = [said(ALICE, bodies[0])]  # one log; the last one of it is never forgotten
@@ -121,7 +121,7 @@ def test_of_what_was_forgotten_before_it_came_that_is_told_which_it_would_have_d
         assert list(found.new(_CAROL, since, lambda _: False, _NOW).forgotten) == [], "nor what it obeys no more"
 
 
-def test_of_what_it_may_have_done_in_lost_records_the_last_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_commands_of_lost_records_are_reported_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given_module, "LOST_COMMANDS", 2)
     history = [_OBEYS]
     for number in range(3):

@@ -268,7 +268,7 @@ def test_a_fetch_rests_after_some_members_and_goes_on_with_others(
 
 
 # accepts: 003.75
-def test_who_is_heard_is_asked_again_and_others_later(members: Members) -> None:
+def test_a_file_is_requested_again_when_its_holder_is_seen(members: Members) -> None:
     """What waits is asked for again when who offers it is heard."""
     ann, ben, _cat = members.all
     offer = members.put(some_bytes(1_000))

@@ -229,7 +229,7 @@ def test_who_answers_every_request_with_nothing_is_asked_less_and_less_often(mak
 
 
 @pytest.mark.slow
-def test_a_thousand_that_differ_are_told_one_after_the_other(make: Make) -> None:
+def test_a_thousand_different_heads_are_reported_one_after_the_other(make: Make) -> None:
     ann, *others = [make(f"{number}") for number in range(61)]
     group_id = GroupId(settled(ann, *others))
     ann.compares_on_contact_only()

@@ -60,7 +60,7 @@ def liar(tmp_path: Path) -> _Liar:
         ([3, 2], 5, False, "malformed"),
     ],
 )
-def test_a_mailbox_that_invents_cursors_is_told_and_left_alone(
+def test_a_mailbox_that_invents_cursors_is_reported_and_avoided(
     liar: _Liar, cursors: list[int], maximum: int, code: str, *, more: bool
 ) -> None:
     assert Pull(0, PULL_BLOBS) in liar.welcome(10)

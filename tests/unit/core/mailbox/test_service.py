@@ -83,7 +83,7 @@ def test_a_blob_is_kept_once_and_has_the_id_of_its_message(fleet: MailboxFleet) 
     assert blob_id_of(b"another") != uuid
 
 
-def test_who_has_not_greeted_is_told_so(fleet: MailboxFleet) -> None:  # accepts: 002.03, 002.19
+def test_a_device_that_has_not_greeted_receives_an_error(fleet: MailboxFleet) -> None:  # accepts: 002.03, 002.19
     """With the code of section 16."""
     fleet.post.restart()
     fleet.serve(fleet.post)

@@ -372,7 +372,7 @@ def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
     assert ben.store.departures.addresses() == []
 
 
-def test_a_device_that_comes_back_after_it_was_given_up_is_heard(make: Make) -> None:
+def test_a_device_that_returns_late_is_received(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     _remove(ann, ben, group_id)
@@ -475,7 +475,7 @@ def test_an_invite_brings_nobody_back_who_was_removed(make: Make) -> None:
     assert [event.code for event in ann.events() if isinstance(event, EnvelopeDropped)] == ["invite"]
 
 
-def test_who_was_let_in_by_a_void_branch_is_told_that_it_is_out(make: Make) -> None:
+def test_a_device_admitted_by_a_void_branch_learns_that_it_is_no_member(make: Make) -> None:
     ann, ben, mal, dan = (make(name) for name in ("ann", "ben", "mal", "dan"))
     group_id = found(ann, ben, mal)
     _remove(ann, mal, group_id)

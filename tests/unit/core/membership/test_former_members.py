@@ -46,7 +46,7 @@ def test_what_a_removed_device_says_sets_nothing_else_going(make: Make) -> None:
     assert mal.key not in ben.store.heads.seen_at()
 
 
-def test_who_was_never_a_member_is_told_nothing(make: Make) -> None:
+def test_a_stranger_receives_no_notice(make: Make) -> None:
     world, stranger = Stolen(make), make("stranger")
     ben = world.ben
     for version in range(1, 9):
@@ -82,7 +82,7 @@ def test_only_so_many_reports_of_strangers_are_looked_at(make: Make) -> None:
     assert queued(ben, mal) == [MessageType.GROUP_MANIFEST]
 
 
-def test_one_who_was_removed_is_told_that_by_any_member_it_still_meets_and_nothing_later(make: Make) -> None:
+def test_a_removed_device_learns_of_its_removal_from_any_member_and_nothing_later(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id, other = found(ann, ben, mal), found(ben, mal)
     remove(ann, mal, group_id)
@@ -140,7 +140,7 @@ def test_members_of_another_shared_group_notify_a_removed_device_that_is_not_beh
     assert queued(ben, cid) == [], "once is enough"
 
 
-def test_a_removed_device_that_has_gone_another_way_for_long_is_told_all_of_the_others(make: Make) -> None:
+def test_a_removed_device_on_a_long_branch_receives_all_manifests_of_the_others(make: Make) -> None:
     """It cannot place its removal without what that follows, and gets no answer when it asks for that."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id, other = found(ann, ben, cid), found(ben, cid)

@@ -179,7 +179,7 @@ def test_who_has_left_is_owed_no_loss_record(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_who_is_heard_for_one_group_is_told_that_it_was_removed_from_another(make: Make) -> None:
+def test_a_member_of_one_group_learns_of_its_removal_from_another(make: Make) -> None:
     """Of the one group, which both are out of, mal knows no address to tell it at."""
     ann, ben, cid, dan, mal = (make(name) for name in ("ann", "ben", "cid", "dan", "mal"))
     group_id, other = found(ann, ben, cid, mal), found(dan, ann, ben, mal)
@@ -194,7 +194,7 @@ def test_who_is_heard_for_one_group_is_told_that_it_was_removed_from_another(mak
     assert all(group.group_id != other for group in right.node.groups.joined())
 
 
-def test_who_is_heard_for_a_group_that_is_left_behind_is_answered_as_a_visitor(make: Make) -> None:
+def test_an_author_in_an_outdated_group_is_answered_as_a_visitor(make: Make) -> None:
     """It lets itself into a public group of who is out of another one together with it."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
     group_id = found(ann, ben, cid, mal)

@@ -290,7 +290,7 @@ def _asks_by_a_lost_invite(ann: Device, ben: Device) -> GroupId:
     return further
 
 
-def test_who_asks_by_an_invite_that_its_inviter_has_lost_is_told(make: Make) -> None:  # accepts: 003.16
+def test_a_device_learns_that_its_inviter_lost_the_invite(make: Make) -> None:  # accepts: 003.16
     ann, ben = make("ann"), make("ben")
     further = _asks_by_a_lost_invite(ann, ben)
     ben.events()

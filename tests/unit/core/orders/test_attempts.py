@@ -26,7 +26,7 @@ def _attempts(
         return {each: len(made) for each, made in attempts(tables, GROUP_ID, pins, void).items()}
 
 
-def test_who_is_no_operator_is_told_of_once_with_how_often() -> None:
+def test_an_author_without_authority_is_reported_once_with_a_count() -> None:
     tries = [said(MALLORY, order(number)) for number in range(300)]
     expected = {(MALLORY.signing_public, NO_OPERATOR): 302}
     assert (
@@ -57,7 +57,7 @@ def test_an_author_that_has_become_an_operator_is_not_reported() -> None:
     assert _attempts([early, said(ALICE, adds(BOB), early)]) == {}
 
 
-def test_what_a_removed_operator_says_beside_its_removal_is_told_and_what_it_said_before_is_not() -> None:
+def test_orders_concurrent_with_a_removal_are_reported_and_earlier_ones_are_not() -> None:
     bob = said(ALICE, adds(BOB))
     before = said(BOB, order(1), bob)
     removed = said(ALICE, removes(BOB), before)
@@ -65,12 +65,12 @@ def test_what_a_removed_operator_says_beside_its_removal_is_told_and_what_it_sai
     assert _attempts([bob, before, removed, said(BOB, order(2), before)]) == {(BOB.signing_public, NO_OPERATOR): 1}
 
 
-def test_what_is_void_is_told_as_that() -> None:
+def test_void_orders_are_reported_as_void() -> None:
     by_alice = said(ALICE, order())
     assert _attempts([by_alice], void=frozenset({by_alice.id})) == {(ALICE.signing_public, REMOVED): 1}
 
 
-def test_too_few_who_agree_are_told_of_and_approvals_by_nobody_who_may() -> None:
+def test_missing_and_unauthorised_approvals_are_reported() -> None:
     two = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
     first = said(ALICE, order())
     by_mallory = said(MALLORY, Approval(first.id), first)

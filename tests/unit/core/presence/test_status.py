@@ -264,7 +264,7 @@ def test_the_counter_rises_through_restarts_and_a_clock_that_falls_back(pair: Pa
     assert used[-1] >= ann.now.wall_us // 1_000_000
 
 
-def test_without_an_interval_nothing_is_told(tmp_path: Path) -> None:
+def test_without_an_interval_nothing_is_reported(tmp_path: Path) -> None:
     ann, cat = Device("ann", tmp_path), Device("cat", tmp_path, collects=True)
     found(ann, cat)
     carry(ann, cat)

@@ -99,7 +99,7 @@ def test_an_older_report_that_comes_late_changes_nothing(tmp_path: Path) -> None
     assert SettingReport.from_wire(kept.body).settings[0].key == "new"
 
 
-def test_who_goes_back_to_an_old_state_is_told_again(tmp_path: Path) -> None:
+def test_a_restored_recipient_receives_reports_again(tmp_path: Path) -> None:
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)
     carry(ann, ben)
@@ -119,7 +119,7 @@ def test_who_goes_back_to_an_old_state_is_told_again(tmp_path: Path) -> None:
     assert ann.store.outbox.totals()[0] == 0, "once"
 
 
-def test_everybody_is_told_again_in_another_incarnation(tmp_path: Path) -> None:
+def test_a_new_incarnation_reports_to_everybody_again(tmp_path: Path) -> None:
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)
     _report(ann, group_id, ben, _setting("a"))

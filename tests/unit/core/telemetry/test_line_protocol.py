@@ -138,13 +138,13 @@ def test_lines_that_say_nothing_are_passed_over() -> None:
         *[f"{'m' * 127} v=1", f'm v="{"x" * 5_000}"'],
     ],
 )
-def test_a_line_that_breaks_a_rule_is_told_and_costs_no_other(line: str) -> None:
+def test_a_malformed_line_is_reported_and_affects_no_other(line: str) -> None:
     found = read_lines(f"good v=1\n{line}\ngood v=2\n".encode(), "ns")
     assert [each.value for each in found.readings] == [1.0, 2.0]
     assert found.refused == len(found.reasons) == 1
 
 
-def test_of_many_lines_a_few_are_told() -> None:
+def test_a_few_of_many_bad_lines_are_reported() -> None:
     found = read_lines(b"wrong\n" * 1_000, "ns")
     assert (found.refused, len(found.reasons)) == (1_000, 5)
 

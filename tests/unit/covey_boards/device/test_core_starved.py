@@ -106,7 +106,7 @@ class _Starved:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1000, 1003, 1004, 1005])
-def test_what_starved_boards_lose_is_told(seed: int) -> None:
+def test_losses_of_boards_without_memory_are_reported(seed: int) -> None:
     """At each of these a restart comes while a record of loss waits; what that named has to be in another."""
     starved = _Starved(seed)
     starved.run()

@@ -135,7 +135,7 @@ def test_what_the_gateway_took_is_waited_for_and_then_lost() -> None:
     assert outbox.loss_to_write() == [(4, 4)]
 
 
-def test_a_collector_that_lost_its_state_is_told_what_is_gone() -> None:
+def test_a_collector_that_lost_its_state_learns_what_is_lost() -> None:
     outbox = _filled(3)
     outbox.receive_acknowledgement(3, [], S)
     outbox.add(bytes(100))

@@ -166,7 +166,7 @@ def test_the_loop_feeds_writes_and_keeps_the_watchdog_quiet(flat: Loader) -> Non
     assert line.waits == [10, 0, 10, 0], "no waiting while there may be more to write"
 
 
-def test_no_error_ends_the_loop_and_the_board_is_told(flat: Loader) -> None:
+def test_an_error_does_not_end_the_loop_and_reaches_the_board(flat: Loader) -> None:
     fault, line, watchdog = ValueError("what"), Line(b"one", b"two", b""), Watchdog()
     board = Echo(MemoryError(), fault)
     with pytest.raises(EOFError):

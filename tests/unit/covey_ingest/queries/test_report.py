@@ -59,7 +59,7 @@ def test_a_report_of_all_time_and_of_one_author(tables: Path) -> None:
 
 
 @pytest.mark.slow
-def test_orders_are_told_with_what_became_of_them(tables: Path) -> None:
+def test_orders_are_reported_with_their_results(tables: Path) -> None:
     """By arrival of either; a secret is named and not shown; a report of no known order shows its id."""
     printed = {row["what"]: (row["kind"], row["result"]) for row in _report(tables).sections["orders"]}
     assert printed == {
@@ -118,7 +118,7 @@ def test_what_is_not_there_is_said(tables: Path, tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.slow
-def test_readings_are_told_before_the_devices_are_counted(tables: Path) -> None:
+def test_readings_are_reported_before_the_devices_are_counted(tables: Path) -> None:
     """The table of devices follows that of readings; whoever looks between them is not told that nothing came."""
     shutil.rmtree(tables / "devices")
     shown = text(_report(tables))

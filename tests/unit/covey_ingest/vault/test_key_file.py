@@ -66,6 +66,6 @@ def test_what_is_no_key_file_is_refused_without_showing_it(tmp_path: Path, text:
     assert KEY.key.hex() not in str(refused.value) + refused.value.hint
 
 
-def test_a_missing_key_file_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_key_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_key_file(tmp_path / "vault.key")

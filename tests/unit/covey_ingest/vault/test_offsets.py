@@ -126,7 +126,7 @@ def _another_nodes(collector: Collector) -> None:
         (_another_nodes, "decryption"),
     ],
 )
-def test_a_bad_manifest_is_told_once_and_moves_nothing(
+def test_a_bad_manifest_is_reported_once_and_moves_nothing(
     collector: Collector, harm: Callable[[Collector], None], code: str, restarted: bool
 ) -> None:
     reader = _reader(collector)
@@ -169,7 +169,7 @@ def test_folding_older_segments_into_ranges_changes_nothing_for_a_stream(collect
 
 
 @pytest.mark.parametrize("harm", [lambda path: path.unlink(), lambda path: path.write_bytes(b"HXRNG\x01")])
-def test_a_damaged_range_is_told_and_read_once_it_is_good_again(
+def test_a_damaged_range_is_reported_and_read_after_its_repair(
     collector: Collector, harm: Callable[[Path], None]
 ) -> None:
     path = collector.fold(3)

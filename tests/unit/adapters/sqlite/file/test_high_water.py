@@ -81,7 +81,7 @@ def _waiting_losses(device: DurableDevice, recipient: DurableDevice) -> list[Los
     return [Loss.from_wire(each.body) for each in messages if each.type is MessageType.LOSS]
 
 
-def test_a_blob_that_a_cut_log_has_lost_is_told(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
+def test_a_blob_lost_with_a_cut_log_is_reported(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
     ann, ben, group_id = pair
     before = ann.store.incarnations.present()
     _lose_commits(ann, lambda: ann.blob(group_id, b"accepted"))
@@ -97,7 +97,7 @@ def test_a_blob_that_a_cut_log_has_lost_is_told(pair: tuple[DurableDevice, Durab
     assert ann.store.outbox.totals()[0] == 0
 
 
-def test_it_is_told_once(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
+def test_lost_commits_are_reported_once(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
     ann, ben, group_id = pair
     _lose_commits(ann, lambda: ann.blob(group_id, b"accepted"))
     incarnation = ann.store.incarnations.present()
@@ -163,7 +163,7 @@ def test_what_came_before_its_commit_was_lost_counts_as_come(
     assert _lost(ben) == 1
 
 
-def test_batches_are_told_with_their_numbers(tmp_path: Path) -> None:
+def test_lost_batches_are_reported_with_their_numbers(tmp_path: Path) -> None:
     ann, collector = DurableDevice("ann", tmp_path), DurableDevice("collector", tmp_path, collects=True)
     group_id = found(ann, collector)
     carry(ann, collector)
@@ -183,7 +183,7 @@ def test_batches_are_told_with_their_numbers(tmp_path: Path) -> None:
     collector.stop()
 
 
-def test_who_was_first_written_to_in_a_lost_commit_is_told_when_the_group_comes_back(tmp_path: Path) -> None:
+def test_a_recipient_known_only_to_a_lost_commit_is_notified_when_the_group_returns(tmp_path: Path) -> None:
     """Ann's database knows neither the message nor the recipient; the group's other members do."""
     ann, ben, cid = (DurableDevice(name, tmp_path) for name in ("ann", "ben", "cid"))
     group_id = found(ann, ben)
@@ -277,7 +277,7 @@ def test_the_whole_log_may_be_gone(pair: tuple[DurableDevice, DurableDevice, Gro
     assert _lost(ben) == 1
 
 
-def test_what_a_database_that_is_restored_alone_lacks_is_told(
+def test_losses_of_a_database_restored_alone_are_reported(
     pair: tuple[DurableDevice, DurableDevice, GroupId],
 ) -> None:
     ann, ben, group_id = pair

@@ -139,9 +139,7 @@ def _live_on(folder: Path, group_id: GroupId, case: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_loss_that_is_known_is_told_and_signed(
-    states: tuple[bytes, dict[str, dict[str, bytes]]], tmp_path: Path
-) -> None:
+def test_a_known_loss_is_reported_and_signed(states: tuple[bytes, dict[str, dict[str, bytes]]], tmp_path: Path) -> None:
     """One leaf of the outbox is zeroed: what stood in it is counted, and its recipient hears of it."""
     _, files = states
     for name, raw in {**files["ann"], **files["ben"]}.items():

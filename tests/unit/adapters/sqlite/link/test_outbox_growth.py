@@ -47,7 +47,7 @@ def test_a_message_is_three_statements_and_a_commit_counts_once(store: SqliteSto
     assert store.outbox.totals() == (51, 51)
 
 
-def test_who_asks_within_the_transaction_is_told_all_of_it(store: SqliteStore) -> None:
+def test_a_query_inside_the_transaction_sees_all_of_it(store: SqliteStore) -> None:
     with store.transaction():
         _queue(store, BEN, 10)
         _queue(store, CAT, 20, MessageClass.TELEMETRY)

@@ -88,7 +88,7 @@ def _received(device: Device) -> set[bytes]:
     return set(device.store.presence.last_seen())
 
 
-def test_who_is_heard(tmp_path: Path) -> None:
+def test_presence_records_seen_devices(tmp_path: Path) -> None:
     make: Callable[[str], Device] = lambda name: Device(name, tmp_path)  # noqa: E731
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
