@@ -111,4 +111,4 @@ def test_a_watcher_that_is_killed_before_or_after_it_has_told_loses_nothing(
     messages = [json.loads(line) for line in (folder / "messages").read_text().splitlines()]
     assert len(messages) == 2, "once before it could be noted, and once more"
     assert len({each["id"] for each in messages}) == 1
-    assert "listens to nobody" in messages[0]["text"]
+    assert "hears no device" in messages[0]["text"]

@@ -104,4 +104,4 @@ def test_a_program_has_its_settings_from_operators_and_answers(new_gateway: Call
 
 def test_who_is_no_operator_sets_nothing(new_gateway: Callable[[str], Gateway]) -> None:
     _, shed = _fleet(new_gateway)
-    assert "no operator" in shed.fails("setting", "set", "app.mode", "eco", code=1)
+    assert "not an operator" in shed.fails("setting", "set", "app.mode", "eco", code=1)

@@ -175,7 +175,7 @@ def test_relays_are_added_listed_and_removed(tmp_path: Path) -> None:
     assert "PEM" in gateway.fails("relay", "add", "mqtts://c", "--ca-file", "/dev/null", code=78)
     assert "already the first relay" in gateway.fails("relay", "add", "mqtts://a:1883", code=2)
     assert "first relay" in gateway.fails("relay", "remove", "mqtt://a", code=2)
-    assert "no relay of this device" in gateway.fails("relay", "remove", "mqtt://d", code=2)
+    assert "is not a relay of this device" in gateway.fails("relay", "remove", "mqtt://d", code=2)
     assert "must be mqtt://HOST" in gateway.fails("relay", "add", "http://d", code=78)
     gateway.ok("config", "set", "relay.also", "mqtt://d,mqtts://d:1883")
     assert "set twice" in gateway.fails("relay", "list", code=78)

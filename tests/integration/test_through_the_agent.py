@@ -280,7 +280,7 @@ def test_a_group_that_cannot_be(new_gateway: Callable[[str], Gateway]) -> None:
     gateway.ok("config", "set", "api.socket", "api.sock")
     gateway.ok("config", "set", "api.group", "no-such-group")
     message = gateway.fails("run", code=78)
-    assert "there is no group no-such-group here" in message
+    assert "this machine has no group no-such-group" in message
     assert "sudo groupadd no-such-group" in message
     found: Any = json.loads(gateway.covey("check", "--offline", "--json").stdout)["findings"]
     assert [each["hint"] for each in found if each["check"] == "api"] == [message.partition("hint: ")[2].strip()]

@@ -97,7 +97,7 @@ def _silence(device: FleetDevice, fleet: Fleet, config: AlertsConfig, *, settled
     if not config.silent_minutes:
         return
     if device.presence == SELF:
-        what = "hears no device: its agent is not running or reaches no relay; run 'covey check' on it"
+        what = "hears no device: its agent is not running or reaches no relay (run 'covey check' on it)"
         yield subject, None if fleet.listens else AlertFinding(device.label, what, fleet.at_us)
     elif device.presence in {HERE, "stopped"}:
         yield subject, None
