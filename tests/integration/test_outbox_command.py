@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from covey.app.device.device import find_state, open_device
 from covey.cli.main import main
 from covey.core.ids import Place
 from covey.core.wire.message import read_message
@@ -272,3 +273,9 @@ def test_a_card_that_was_written_back_is_noticed_by_what_others_hold(tmp_path: P
     assert ann.store.outbox.totals()[0] == 0
     ann.stop()
     ben.stop()
+
+
+def test_status_names_messages_in_quarantine(shell: Shell) -> None:
+    with open_device(find_state(str(shell.states["ann"]), None)) as device, device.store.transaction():
+        device.store.quarantine.add("too_large", b"a message", 1, device.node.identity.signing_public)
+    assert "1 message in quarantine: covey message quarantine" in shell.run("ann", "status")[1]["troubles"]

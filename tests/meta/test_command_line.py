@@ -20,12 +20,22 @@ _HANDED_ON = {*(("tables", name) for name in ("run", "query", "shell", "export",
 """These give their words to a program that reads them, or to `covey invite` and `covey join`."""
 
 
+_LONGEST = 72
+
+_POOR = re.compile(
+    r"\b(whoever|whom|anew|for good|let go|lets go|goes on|no more|any more|beside|is told|is heard|stands|forget)\b"
+)
+"""Words that a native writer would not use in a help text."""
+
+
 @pytest.mark.parametrize("command", list(every_command()), ids=lambda each: " ".join(each.path))
 def test_help_has_one_form(command: Command) -> None:
     texts = [command.summary, *(each.help for each in command.arguments)]
     for text in texts:
         assert text, f"{command.path} has something without help"
         assert not text.endswith("."), text
+        assert len(text) <= _LONGEST, f"longer than {_LONGEST} characters: {text}"
+        assert not _POOR.search(text), f"{command.path}: {_POOR.search(text)} in: {text}"
         assert re.match(r"[a-z0-9'$-]|PEM |SQL|Spark|mqtt", text), f"begins with a capital: {text}"
         assert "(default " not in text, f"write (default: ...): {text}"
     for argument in command.arguments:

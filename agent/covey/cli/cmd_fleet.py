@@ -167,9 +167,9 @@ def _lines(found: _Devices | _Device) -> Iterator[str]:
 
 
 def _fleet(found: Fleet, matching: int) -> Iterator[str]:
-    yield found.summary
+    yield printable(found.summary, 1_000)
     for trouble in found.troubles[:_TROUBLES]:
-        yield f"  ! {printable(trouble.what)}: {trouble.hint}"
+        yield f"  ! {printable(trouble.what)}: {printable(trouble.hint, 1_000)}"
     if len(found.troubles) > _TROUBLES:
         yield f"  ! and {len(found.troubles) - _TROUBLES} more: --json shows all"
     if len(found.groups) > 1:

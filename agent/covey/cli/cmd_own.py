@@ -72,7 +72,7 @@ def add_arguments(parser: Parser) -> None:
     preference.add_argument("name", nargs="?", metavar="NAME", help="which one")
     preference.add_argument("value", nargs="?", metavar="VALUE", help="what it is to be")
     preference.add_argument("--group", metavar="ID", help="only for this group: start of its id")
-    preference.add_argument("--unset", action="store_true", help="forget it")
+    preference.add_argument("--unset", action="store_true", help="unset it on all your devices")
     every_action(parser, json_option)
 
 

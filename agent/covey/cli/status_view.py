@@ -173,7 +173,7 @@ def sensors(status: Status) -> Iterator[tuple[object, ...]]:
     """Yield a row for each sensor that the configuration names, as the agent last knew it."""
     for each in status.sensors:
         read = "never" if each.last_reading_seconds is None else f"{duration(each.last_reading_seconds)} ago"
-        yield each.name, duration(each.seconds), read, printable(each.state) + dropped_text(each.dropped)
+        yield printable(each.name), duration(each.seconds), read, printable(each.state) + dropped_text(each.dropped)
 
 
 def duration(seconds: int) -> str:

@@ -140,6 +140,7 @@ def own_condition(device: Device) -> OwnCondition:
             *(["the disk that holds the state is read-only"] if device.folder.state_file.is_read_only() else []),
             *(["no network cable is plugged in, and no Wi-Fi connected"] if unplugged else []),
             *_troubles(relay, relays, outbox, running=running),
+            *_troubles_of_quarantine(store.quarantine.count()),
             *_troubles_of_groups(device),
             *_troubles_of_copies(device, now_us),
             *_troubles_of_parts(boards, sensors, running=running),
@@ -374,6 +375,11 @@ def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatu
         yield "the outbox is nearly full"
     if outbox.waits_long:
         yield f"a message has waited for {(outbox.oldest_seconds or 0) // DAY_S} d"
+
+
+def _troubles_of_quarantine(messages: int) -> Iterator[str]:
+    if messages:
+        yield f"{count(messages, 'message')} in quarantine: covey message quarantine"
 
 
 def _troubles_of_groups(device: Device) -> Iterator[str]:

@@ -30,6 +30,10 @@ class Quarantine:
                 "ORDER BY count(*) DESC, min(id) LIMIT 1)"
             )
 
+    def count(self) -> int:
+        """Return how many messages are in quarantine."""
+        return int(self._database.one("SELECT count(*) FROM quarantine"))
+
     def entries(self) -> list[Quarantined]:
         """Return what is in quarantine, oldest first."""
         return [
