@@ -1,6 +1,7 @@
 """Record docs/images/demo.svg: `python -m docs.site.recording`. It runs the demo in a terminal and keeps what it shows.
 
-Pauses are cut to two seconds, and paths begin in this folder; nothing else is changed. The SVG shows one picture after the other, with CSS alone.
+Pauses are cut to two seconds, and paths begin in this folder; nothing else is changed. The SVG shows one picture after
+the other, with CSS alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _SHOWN = "./dev demo --light --chaos"
 _RUN = [sys.executable, "-m", "demo", "--light", "--chaos"]
 _LONGEST_S, _LAST_S, _SHORTEST_S = 2.0, 6.0, 0.25
 _CHARACTER, _LINE, _MARGIN = 8, 18, 16
+_FONT = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _COLOURS = {"default": "#d8e2e0", "red": "#ff8a80", "green": "#a5d6a7", "brown": "#ffe082", "cyan": "#80deea"}
 
 
@@ -107,9 +109,11 @@ def svg(pictures: list[tuple[float, str]]) -> str:
         begin += seconds
         hidden = f"0%{{opacity:0}}{first:.3f}%{{opacity:1}}" if number else "0%{opacity:1}"
         end = f"{last:.3f}%,100%{{opacity:{0 if number < len(pictures) - 1 else 1}}}"
-        styles.append(f"@keyframes f{number}{{{hidden}{end}}}#f{number}{{animation:f{number} {whole:.1f}s step-end infinite}}")
+        styles.append(
+            f"@keyframes f{number}{{{hidden}{end}}}#f{number}{{animation:f{number} {whole:.1f}s step-end infinite}}"
+        )
         groups.append(f'<g id="f{number}" opacity="{int(number == len(pictures) - 1)}">{picture_}</g>')
-    style = f"text{{font:13.2px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;fill:{_COLOURS['default']}}}"
+    style = f"text{{font:13.2px {_FONT};white-space:pre;fill:{_COLOURS['default']}}}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
         f"<title>{_SHOWN}: agents, broker and collector are killed, and each reading is in the table once</title>"
