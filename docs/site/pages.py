@@ -39,7 +39,7 @@ def commands_page() -> str:
         "# Commands",
         "",
         "Each command also takes `--state DIR`, `--config FILE` and `--passphrase-file FILE`.",
-        "Read [exit codes and common options](../how-to/index.md) once.",
+        "Read [exit codes and common options](../how-to/index.md#every-command) once.",
     ]
     for command in commands():
         lines += ["", f"## covey {command.name}", "", _sentence(command.summary)]
@@ -111,7 +111,7 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "`covey metrics` prints them as OpenMetrics; [how to collect them](../how-to/collect.md#read-the-numbers).",
+        "`covey metrics` prints them as OpenMetrics; [how to collect them](../how-to/fleet.md#collect-metrics).",
         "A counter's samples end in `_total`.",
         "Labels never hold text that another device chose.",
         "[grafana.json](grafana.json) is a dashboard.",

@@ -85,7 +85,7 @@ def test_what_a_program_says(site: Site) -> None:
     _prints("Publish exactly once over a crash of your program", shed, "once")
     assert shed.counters()["published_readings"] == before + 1
     _prints("Send to the others", hub, "goes to 1")
-    _prints("Say something that nobody keeps", shed, "heard by at most 1")
+    _prints("Send to online devices only", shed, "heard by at most 1")
     _prints("Give the others a file", hub, "map.txt here\na map of the valley")
     wait_until(lambda: "map.txt" in shed.ok("file", "list"))
     _prints("Is it well?", shed, "well")
@@ -94,7 +94,7 @@ def test_what_a_program_says(site: Site) -> None:
 
 def test_what_a_program_hears(site: Site) -> None:
     hub, shed = site
-    with _program("Receive, and let go", shed) as printed:
+    with _program("Receive and delete", shed) as printed:
         hub.ok("message", "send", "--text", "good morning")
         _says(printed, " says good morning\n")
         wait_until(lambda: not [*Client(shed.state / "api.sock").inbox()], "it is let go")

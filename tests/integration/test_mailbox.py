@@ -36,7 +36,7 @@ _ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     """A broker whose rules also let a mailbox wake devices, as the documentation says."""
-    documented = re.findall(r"`(pattern \w+ covey/1/wake/\S+)`", (_ROOT / "docs/how-to/files.md").read_text())
+    documented = re.findall(r"`(pattern \w+ covey/1/wake/\S+)`", (_ROOT / "docs/how-to/messages.md").read_text())
     rules = tmp_path / "acl"
     rules.write_text("\n".join([(_ROOT / "broker_conf/mosquitto/acl").read_text(), *documented, ""]))
     with Broker(tmp_path / "broker", settings={"acl_file": str(rules)}) as running:

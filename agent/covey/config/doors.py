@@ -22,7 +22,7 @@ from covey.config.tables import option, table_of
 from covey.errors import ConfigurationError
 from covey.limits.doors import MAXIMUM_DOORS
 
-_HINT = "docs/how-to/collect.md has an example of each kind: Send readings on"
+_HINT = "docs/how-to/forward.md has an example of each kind"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 
 

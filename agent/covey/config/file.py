@@ -128,7 +128,7 @@ def door_tables(text: str, where: str) -> list[dict[str, Any]]:
     """
     found = _content(text, where).get(DOORS, [])
     if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
-        raise ConfigurationError(f"{where}: doors must be tables, [[door]]", hint="docs/how-to/collect.md has examples")
+        raise ConfigurationError(f"{where}: doors must be tables, [[door]]", hint="docs/how-to/forward.md has examples")
     return found
 
 

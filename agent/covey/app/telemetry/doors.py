@@ -232,7 +232,7 @@ def _entries(folder: StateFolder) -> tuple[DoorEntry, ...]:
     if not found:
         raise ConfigurationError(
             "the configuration has no [[door]]",
-            hint="docs/how-to/collect.md has an example of each kind: Send readings on",
+            hint="docs/how-to/forward.md has an example of each kind",
         )
     return found
 
