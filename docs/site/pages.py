@@ -125,7 +125,7 @@ def metrics_page() -> str:
         "",
         "Where sensors, groups or doors are configured, their metrics have a label with the name.",
         "A collector with doors has metrics `covey_door_*`.",
-        "The tables' engine has `covey_ingest_*`: see [Tables](../how-to/tables.md#report).",
+        "The tables' engine has `covey_ingest_*`: see [Tables](../how-to/tables.md#watch-the-engine).",
     ]
     return "\n".join(lines) + "\n"
 

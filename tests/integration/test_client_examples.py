@@ -94,7 +94,7 @@ def test_what_a_program_says(site: Site) -> None:
 
 def test_what_a_program_hears(site: Site) -> None:
     hub, shed = site
-    with _program("Receive and delete", shed) as printed:
+    with _program("Receive, store, then delete", shed) as printed:
         hub.ok("message", "send", "--text", "good morning")
         _says(printed, " says good morning\n")
         wait_until(lambda: not [*Client(shed.state / "api.sock").inbox()], "it is let go")
