@@ -83,13 +83,13 @@ def settings_page() -> str:
     ]
     for section, found in sections.items():
         lines += ["", f"## {section or 'Top level'}"]
-        rows = ((f"`{each.key}`", _meaning(each), f"`{toml_value(each.default)}`", _bounds(each)) for each in found)
-        lines += _table(("setting", "meaning", "default", "values"), rows)
+        lines += _table(("setting", "meaning"), ((f"`{each.key}`", _meaning(each)) for each in found))
     return "\n".join(lines) + "\n"
 
 
 def _meaning(setting: Setting) -> str:
-    return setting.meaning + (f" ({setting.unit})" if setting.unit else "") + ("; *local*" if setting.local else "")
+    unit, local = f" ({setting.unit})" if setting.unit else "", "; *local*" if setting.local else ""
+    return f"{setting.meaning}{unit}{local}. Default `{toml_value(setting.default)}`; {_bounds(setting)}"
 
 
 def _bounds(setting: Setting) -> str:
@@ -98,7 +98,7 @@ def _bounds(setting: Setting) -> str:
     example = f"e.g. `{toml_value(setting.example)}`"
     if isinstance(setting.default, str) or setting.low is None:
         return example
-    return f"{example}; from {setting.low:g}" + ("" if setting.high is None else f" to {setting.high:g}")
+    return f"{example}; at least {setting.low:g}" + ("" if setting.high is None else f", at most {setting.high:g}")
 
 
 def metrics_page() -> str:

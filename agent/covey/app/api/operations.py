@@ -39,7 +39,7 @@ _ABOUT: Schema = {
         "version": "1",
         "description": "HTTP on the agent's Unix socket. Whoever may open the socket may read this device's inbox and "
         "send in its name; there is no other credential. An error is a JSON document with a stable code; see "
-        'docs/how-to/programs.md.',
+        "docs/how-to/programs.md.",
     },
     "servers": [{"url": "http://covey", "description": "any host name: the socket says which agent"}],
 }
