@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 _LOADED = re.compile(r'<(?:script|img|link)\b[^>]*?\b(?:src|href)="(?:https?:)?//[^"]*"[^>]*>')
-_PAGES = ("index.html", "start/first-fleet.html", "how-to/index.html", "reference/settings.html", "protocol.html")
+_PAGES = ("index.html", "start/first-fleet.html", "how-to/index.html", "reference/settings.html", "protocol/index.html")
 
 
 @pytest.fixture(scope="module")
