@@ -83,7 +83,7 @@ def test_what_a_collector_has_for_a_board_of_its_own_goes_by_no_relay(fleet: Fle
 def test_a_board_is_sent_to_by_its_collector_alone_and_what_it_can_hold(fleet: Fleet) -> None:
     with pytest.raises(LocalError, match="only from its collector"), fleet.gate.store.transaction():
         fleet.gate.node.send_blob(fleet.group_id, b"x", fleet.gate.now, fleet.board.key)
-    with pytest.raises(LocalError, match="no other member"), fleet.gate.store.transaction():
+    with pytest.raises(LocalError, match="not another member"), fleet.gate.store.transaction():
         fleet.gate.node.send_blob(fleet.group_id, b"x", fleet.gate.now, DeviceKey(bytes(32)))
     with pytest.raises(LocalError, match="2048"):
         _send_down(fleet, bytes(MAXIMUM_BOARD_BLOB_BYTES + 1))

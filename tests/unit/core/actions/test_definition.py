@@ -91,7 +91,7 @@ def test_a_secret_is_read_by_the_program_and_by_nobody_else() -> None:
         ({"key": "k", "pin": "7"}, ARGUMENTS, "needs ssid"),
         ({"key": "k", "pin": "secretpin"}, ARGUMENTS, "pin has to be"),
         ({"key": "k\n", "pin": "7"}, ARGUMENTS, "key may hold only"),
-        ({"key": "k", "pin": "7", "hush": "hush"}, ARGUMENTS, "does not accept secret arguments of another name"),
+        ({"key": "k", "pin": "7", "hush": "hush"}, ARGUMENTS, "takes no secret argument of another name"),
     ],
 )
 def test_a_secret_that_is_not_taken_is_not_named(secrets: dict[str, str], code: str, why: str) -> None:
