@@ -87,7 +87,7 @@ def test_a_second_daemon_of_either_kind(new_gateway: Callable[[str], Gateway]) -
     wait_until(lambda: one.json("status")["relay"]["state"] == "up", "the agent runs")
     for second in (["run"], ["collect"]):
         message = one.fails(*second, code=1)
-        assert "an agent runs already" in message
+        assert "an agent is already running" in message
         assert "covey status" in message
     assert one.json("status")["relay"]["state"] == "up"  # undisturbed
     assert one.end() == 0

@@ -113,13 +113,13 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
         (["enrol", "ab" * 31], 2, "64 lower-case hex digits"),
         (["enrol", "../" * 21 + "a", "--ca", "ca"], 2, "64 lower-case hex digits"),
         (["enrol", "covey-sign-" + "a" * 58], 2, "mistyped"),
-        (["enrol", "a" * 64], 2, "no authority"),
+        (["enrol", "a" * 64], 2, "no password file or CA"),
         (["enrol", "a" * 64, "--ca", "ca"], 78, "covey broker init --ca"),
-        (["enrol", "a" * 64, "--ca", "ca", "--password-file", "p"], 2, "two authorities"),
-        (["enrol", "a" * 64, "--password-file", "nowhere/p"], 78, "nowhere/p is no file"),
+        (["enrol", "a" * 64, "--ca", "ca", "--password-file", "p"], 2, "exclude each other"),
+        (["enrol", "a" * 64, "--password-file", "nowhere/p"], 78, "nowhere/p is not a file"),
         (["enrol", "a" * 64, "--password-file", "mistyped"], 78, "covey broker init --password-file mistyped"),
-        (["remove", "a" * 64, "--password-file", "mistyped"], 78, "mistyped is no file"),
-        (["renew", "--password-file", "mistyped"], 78, "mistyped is no file"),
+        (["remove", "a" * 64, "--password-file", "mistyped"], 78, "mistyped is not a file"),
+        (["renew", "--password-file", "mistyped"], 78, "mistyped is not a file"),
         (["init", "--password-file", "nowhere/p"], 78, "cannot be changed"),
         (["enrol", "a" * 64, "--password-file", "p", "--pid-file", "text"], 78, "no readable process id"),
         (["init", "--password-file", "p", "--shared-password-file", "-"], 2, "is empty"),
@@ -195,7 +195,7 @@ def test_what_a_pairing_calls(tmp_path: Path) -> None:
     for each in (held, issued):
         with pytest.raises(UsageError):
             each.mint("enrol")
-    with pytest.raises(ConfigurationError, match="two authorities"):
+    with pytest.raises(ConfigurationError, match="exclude each other"):
         authority(BrokerConfig(password_file="passwords", ca_folder="ca"), gateway.state)
 
 

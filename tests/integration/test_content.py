@@ -101,7 +101,9 @@ def test_a_newcomer_opens_pinned_files_and_learns_which_it_cannot_open(
     loft.ok("config", "set", "api.socket", "api.sock")
     loft.start("run", "--no-sensors")
     _offered(loft, original.name)
-    assert "nobody has given its key" in loft.fails("file", "get", "loose", "--wait", "2s", "-o", str(tmp_path), code=1)
+    assert "no member has sent its key" in loft.fails(
+        "file", "get", "loose", "--wait", "2s", "-o", str(tmp_path), code=1
+    )
     assert [(each["name"], each["state"]) for each in loft.json("file", "list", "--waiting")] == [("loose", "locked")]
     assert "no member has sent the key yet" in loft.covey("check").stdout
     assert loft.json("file", "import", stick)["state"] in {"locked", "here"}
@@ -154,7 +156,7 @@ def test_a_stick_carries_a_file_past_every_broker(fleet: list[Gateway], original
     assert sealed.read_bytes()[:64] not in original.read_bytes(), "sealed"
     half = stick / "half"
     half.write_bytes(sealed.read_bytes()[:-1])
-    assert "not all of one" in shed.fails("file", "import", str(half), code=1)
+    assert "is not a complete file" in shed.fails("file", "import", str(half), code=1)
     assert shed.json("file", "list")[0]["state"] == "offered"
     assert shed.json("file", "import", str(sealed))["state"] == "here"
     target = tmp_path / "got"
@@ -170,7 +172,7 @@ def test_mistakes_have_one_line_and_a_hint(
 ) -> None:  # accepts: 002.33
     hub, shed, _ = fleet
     assert "cannot be read" in hub.fails("file", "put", str(tmp_path / "nothing"), code=1)
-    assert "is no file" in hub.fails("file", "put", str(tmp_path), code=1)
+    assert "is not a regular file" in hub.fails("file", "put", str(tmp_path), code=1)
     for name in ("../etc/passwd", "a/b", "", "..", "tab\tname"):
         assert "is not a file name" in hub.fails("file", "put", str(original), "--name", name, code=2)
     huge = tmp_path / "huge"

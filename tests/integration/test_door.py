@@ -119,7 +119,7 @@ def test_a_person_tries_a_door_and_is_helped(tmp_path: Path) -> None:
         failed = hub.covey("door", "test", "cloud", "--json")
         assert (failed.returncode, json.loads(failed.stdout)) == (
             1,
-            [{"door": "cloud", "error": "127.0.0.1 answers 500"}],
+            [{"door": "cloud", "error": "127.0.0.1 answered with HTTP status 500"}],
         )
         assert "no door clod" in hub.fails("door", "test", "clod", code=2)
         assert hub.json("door") == [{"name": "cloud", "kind": "webhook", "to": f"http://127.0.0.1:{web.port}"}]

@@ -179,7 +179,7 @@ def test_a_ban_may_name_what_is_no_member(one: Here, tmp_path: Path, mode: str) 
     one.ok("group", "create", "--mode", mode)
     _add(one, two, "two")
     keys, invite = three.json("key", "show"), one.json("invite", "--no-wait")
-    assert "known here" in one.fails("group", "ban", "three", "--yes", code=1)
+    assert "no member, known device" in one.fails("group", "ban", "three", "--yes", code=1)
     assert "neither a signing key" in one.fails("group", "ban", keys["noise_key"], "--yes", code=1)
     assert "another group" in one.fails("group", "ban", _uri("four", _RELAY), "--yes", code=1)
     banned = one.json("group", "ban", keys["signing_key"], "--yes")["banned"]

@@ -50,7 +50,7 @@ def test_scan_lists_what_is_configured_and_leaves_the_rest_alone(gateway: Gatewa
     [row] = [row for row in gateway.json("mcu", "scan") if row["configured"]]
     assert row["missing"]
     board.plug()
-    assert "left alone" in gateway.fails("mcu", "flash", "/dev/tty", code=2)
+    assert "does not open it" in gateway.fails("mcu", "flash", "/dev/tty", code=2)
 
 
 def test_enrolment_without_an_agent(gateway: Gateway, board: PtyBoard) -> None:
@@ -199,7 +199,7 @@ def test_an_agent_without_ports_loads_nothing_of_boards() -> None:
 
 def test_mistakes(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, "gate")
-    assert "no board has been seen" in gateway.fails("mcu", "stats", code=1)
+    assert "the agent has seen no board" in gateway.fails("mcu", "stats", code=1)
     assert gateway.json("mcu", "stats") == []
     (tmp_path / "notes.txt").write_text("no firmware")
     assert "'covey mcu pack' makes it" in gateway.fails("mcu", "sign", str(tmp_path / "notes.txt"), code=1)

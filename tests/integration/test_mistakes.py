@@ -46,7 +46,7 @@ def test_two_agents_on_one_state(new_gateway: Callable[[str], Gateway]) -> None:
     from tests.waiting import wait_until
 
     wait_until(lambda: one.json("status")["agent"] == "running", "the agent runs")
-    assert "an agent runs already" in one.fails("run", code=1)
+    assert "an agent is already running" in one.fails("run", code=1)
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
