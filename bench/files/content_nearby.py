@@ -74,15 +74,15 @@ def _memory(folder: Path, hub: Device, shed: Device) -> tuple[list[int], list[in
     large.write_bytes(bytes(MAXIMUM_CONTENT_BYTES))
     put_small = _put(hub, shed, small)  # so both agents have begun, and moved nothing yet
     with PeakMemory("Pss", hub.pid, shed.pid) as agents:
-        get_small = _peak(shed, "get", small.name, "-o", str(folder / "got a byte"))
+        get_small = _peak(shed, "file", "get", small.name, "-o", str(folder / "got a byte"))
         puts = _put(hub, shed, large) - put_small
-        gets = _peak(shed, "get", large.name, "-o", str(folder / "got the largest")) - get_small
+        gets = _peak(shed, "file", "get", large.name, "-o", str(folder / "got the largest")) - get_small
     return agents.more, [puts, gets]
 
 
 def _put(hub: Device, shed: Device, original: Path) -> int:
     """Put a file, and wait until it is offered at the other device; return what the command has at most."""
-    most = _peak(hub, "put", str(original))
+    most = _peak(hub, "file", "put", str(original))
     with open_device(StateFolder.at(shed.state)) as device:
         offered(device, device.pick_group(None), original.name)
     return most
