@@ -90,14 +90,14 @@ def _put(hub: Device, shed: Device, original: Path) -> int:
 
 def _peak(device: Device, *words: str) -> int:
     """Run a command, and return what it has at most that no file stands behind."""
-    whole = [*COVEY, words[0], "--state", str(device.state), *words[1:]]
+    whole = [*COVEY, *words, "--state", str(device.state)]
     command = subprocess.Popen(whole, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     most = 0
     while command.poll() is None:
         most = max(most, memory_of(command.pid, "Anonymous"))
         time.sleep(0.005)
     if command.poll():
-        raise RuntimeError(f"covey {words[0]} failed")
+        raise RuntimeError(f"covey {' '.join(words[:2])} failed")
     return most
 
 

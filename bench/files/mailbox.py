@@ -77,7 +77,7 @@ def _put(fleet: MailboxFleet, inbox: DeviceKey, sender: DeviceKey, first: int, c
     with store.transaction():
         for number in range(first, first + count):
             push = Push(number.to_bytes(16), _payload(number), 0, inbox)
-            kept = store.mailbox.put(sender, push, 10**12, 0, _MAXIMUM_BYTES)
+            kept = store.mailbox.put(sender, push, 10**12, 0, _MAXIMUM_BYTES, senders=2)
             assert getattr(kept, "is_new", False), kept
 
 

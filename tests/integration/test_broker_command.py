@@ -195,7 +195,7 @@ def test_what_a_pairing_calls(tmp_path: Path) -> None:
     for each in (held, issued):
         with pytest.raises(UsageError):
             each.mint("enrol")
-    with pytest.raises(ConfigurationError, match="exclude each other"):
+    with pytest.raises(ConfigurationError, match="are both set"):
         authority(BrokerConfig(password_file="passwords", ca_folder="ca"), gateway.state)
 
 
@@ -233,7 +233,8 @@ def test_a_certificate_in_two_files(tmp_path: Path, new_gateway: Callable[[str],
     key.chmod(0o644)
     assert "chmod 600" in gateway.fails(*words, code=78)
     key.chmod(0o600)
-    assert str(key) in gateway.ok(*words)
+    assert str(certificate) in gateway.ok(*words)
+    assert gateway.ok("config", "get", "relay.client_key").strip() == str(key)
     gateway.fails("relay", "set", "--key", str(key), code=2)
     gateway.fails("relay", "set", "--certificate", "-", feed="a password", code=2)
     gateway.fails("relay", "set", "--certificate", str(certificate), code=78)  # without its key

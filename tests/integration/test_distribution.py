@@ -81,10 +81,10 @@ def test_the_client_needs_the_standard_library_alone(built: Built) -> None:
 
 
 def test_commands_find_their_files(built: Built) -> None:
-    names = json.loads(built.run("covey", "files", "--json"))
+    names = json.loads(built.run("covey", "system-files", "--json"))
     assert names == shipped_files.names()
     assert {"systemd/covey.service", "broker_conf/mosquitto/acl", "udev/99-covey-boards.rules"} <= {*names}
-    assert built.run("covey", "files", "systemd/covey.service") == shipped_files.read("systemd/covey.service")
+    assert built.run("covey", "system-files", "systemd/covey.service") == shipped_files.read("systemd/covey.service")
     for name in names:
         assert (built.site_packages / "covey/files" / name).read_text() == shipped_files.read(name)
 

@@ -58,4 +58,4 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     lines = collector.ok("fleet").splitlines()
     assert re.fullmatch("0 here, 1 gone since [0-9]{2}:[0-9]{2}, nothing lost", lines[0])
     assert any("! orchard" in line and "is gone: " in line for line in lines)
-    assert "for people" in collector.fails("fleet", "--watch", "--json", code=2)
+    assert "exclude each other" in collector.fails("fleet", "--watch", "--json", code=2)

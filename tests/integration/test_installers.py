@@ -82,7 +82,7 @@ def test_an_agent_that_is_killed_at_a_step_ends_on_the_old_or_on_the_new_and_say
         wait_until(lambda: "install" in _steps(shed), "it is being installed")
         fleet.hub.end()  # so nobody acknowledges anything
         (shed.state / "wait-install").unlink()
-        wait_until(lambda: "for good yet: trial" in shed.covey("check", "--offline").stdout, "it is on trial")
+        wait_until(lambda: "still on trial: trial" in shed.covey("check", "--offline").stdout, "it is on trial")
         assert (shed.state / "pump").read_text() == "good 2\n"
         wait_until(lambda: shed.queued() > 0, "it asks for a sign")
     else:

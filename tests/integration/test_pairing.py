@@ -139,7 +139,13 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert len(ours["verifier"]) == 4
     assert (theirs["inviter"], theirs["label"]) == (barn.author[:8], "barn")
     [shown] = theirs["group"].pop("shown")
-    assert theirs["group"] == {"group_id": barn.json("group", "show")["group_id"], "title": "Pumps", "members": 1}
+    assert theirs["group"] == {
+        "group_id": barn.json("group", "show")["group_id"],
+        "title": "Pumps",
+        "members": 1,
+        "description": "",
+        "picture": None,
+    }
     assert (shown["name"], shown["label"], len(shown["fingerprint"])) == (barn.author[:8], "barn", 39)
     assert (ours["joiner"], ours["label"], ours["lacks_account"]) == (pi.author[:8], "pi", True)
     inviting.says("y")
@@ -273,8 +279,8 @@ def test_a_wrong_guess_is_reported_and_does_not_end_the_code(
     run_agent(barn)
     inviting = start(barn, "invite")
     code = inviting.document()["code"]
-    number, first, second, enrolment = code.split("-")
-    wrong = f"{number}-{first}-{'abandon' if second != 'abandon' else 'ability'}-{enrolment}"
+    number, first, second, third, enrolment = code.split("-")
+    wrong = f"{number}-{first}-{second}-{'abandon' if third != 'abandon' else 'ability'}-{enrolment}"
     guesser = fresh("guess")
     shutil.rmtree(guesser.state)  # a machine that is no device yet
     guessing = start(guesser, "join", wrong, "--relay", broker.url)

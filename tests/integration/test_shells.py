@@ -13,6 +13,8 @@ import pytest
 
 from covey.cli.command_tree import commands
 from covey.config.settings import settings
+from covey.core.ids import key_text
+from tests.fleet import identity
 from tests.integration.gateway import Gateway
 from tests.warm_covey import COVEY
 
@@ -80,9 +82,11 @@ def test_bash_completes(tmp_path: Path) -> None:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gateway:
     """An operator's device, whose shell finds its state and `covey`; another member's label is a shell's command."""
     kim = Gateway(tmp_path, "kim")
-    kim.ok("config", "set", "label", "$(touch hacked)")
-    kim.ok("group", "create")
     kim.ok("config", "set", "label", "kim")
+    kim.ok("group", "create")
+    other = identity("other")
+    keys = [key_text("sign", other.signing_public), key_text("noise", other.noise_public)]
+    kim.ok("group", "add", *keys, "--label", "$(touch hacked)")
     kim.ok("group", "create")
     kim.ok("config", "set", "operations.operators", kim.json("key", "show")["signing_key"])
     program = tmp_path / "bin" / "covey"

@@ -62,7 +62,16 @@ class StagedFiles:
             raise ActionError("the file does not match its offer", NOT_FETCHED)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         group, target = installation.group_id.hex(), self.path(installation.operation)
-        words = (COVEY, "file", "get", installation.file, f"--group={group}", "--force", f"--output={target}", "--wait=1s")
+        words = (
+            COVEY,
+            "file",
+            "get",
+            installation.file,
+            f"--group={group}",
+            "--force",
+            f"--output={target}",
+            "--wait=1s",
+        )
         return Invocation(installation.action, {}, words, _BOUNDS)
 
     def is_here(self, installation: Installation) -> bool:
