@@ -40,7 +40,9 @@ class LyingInboxes:
         """Say that it is another state, sometimes."""
         return f"state {self._chance.randrange(3)}" if self._lies(0.1) else self._tables.relay_id()
 
-    def put(self, sender: DeviceKey, push: Push, ttl_us: int, now_us: int, maximum_bytes: int) -> Kept | BlobRefusal:
+    def put(
+        self, sender: DeviceKey, push: Push, ttl_us: int, now_us: int, maximum_bytes: int, senders: int
+    ) -> Kept | BlobRefusal:
         """Keep a blob, or say so, or refuse it; once in a while go back to what was kept some time ago."""
         if self._lies(0.05):
             self._restore()
@@ -50,7 +52,7 @@ class LyingInboxes:
             return Kept(self._chance.choice(_INVENTED[1:]), is_new=self._chance.random() < 0.5)
         if self._lies(0.1):
             return BlobRefusal.INBOX_FULL
-        return self._tables.put(sender, push, ttl_us, now_us, maximum_bytes)
+        return self._tables.put(sender, push, ttl_us, now_us, maximum_bytes, senders)
 
     def _restore(self) -> None:
         run = self._tables._database.run

@@ -210,6 +210,26 @@ def test_a_member_that_has_left_gives_its_part_of_the_common_room_back(monkeypat
         assert not isinstance(judged, Waits)
 
 
+def test_an_authors_share_is_there_when_members_that_came_back_have_overfilled_the_common_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    length = len(_of_log(0).raw)
+    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", length)
+    monkeypatch.setattr("covey.core.history.acceptance.COMMON_HISTORY_BYTES", length)
+    with empty_history() as operations:
+        for number in range(2):
+            assert _offer(operations, _of_log(number)) is None
+        while_bob_was_away = Acceptance(operations, _Manifests().manifest, lambda _: WITHOUT_BOB)
+        for number in range(2):
+            offered = _of_log(number, CAROL)
+            judged = while_bob_was_away.judge(offered)
+            assert not isinstance(judged, Waits)
+            operations.add(offered, judged.version, 0, lift=judged.lift)
+        assert _offer(operations, _of_log(0, ALICE)) is None
+        with pytest.raises(LimitError):
+            _offer(operations, _of_log(1, ALICE))
+
+
 def test_the_manifest_that_holds_is_not_read_again() -> None:
     class Nowhere:
         """Manifests that cannot be read."""
