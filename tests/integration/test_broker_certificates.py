@@ -203,7 +203,7 @@ def test_a_sealed_key_is_not_asked_for(tmp_path: Path, enrol: Enrol, strict: Bro
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"x")
         )
     )
-    with pytest.raises(ConfigurationError, match="unsealed"):
+    with pytest.raises(ConfigurationError, match="unencrypted private key"):
         MqttRelay("t", strict.url, name, "", "i", client=ClientCertificate(certificate.certificate_file, sealed))
 
 

@@ -162,7 +162,7 @@ def test_a_stick_carries_a_file_past_every_broker(fleet: list[Gateway], original
     target = tmp_path / "got"
     shed.ok("file", "get", original.name, "-o", str(target))
     assert target.read_bytes() == original.read_bytes()
-    assert "is not here" in barn.fails("file", "export", put["id"][:8], str(stick), code=1)
+    assert "is not on this device" in barn.fails("file", "export", put["id"][:8], str(stick), code=1)
     assert not list(shed.state.glob("state.content/.*"))
 
 

@@ -65,7 +65,7 @@ def test_one_program_puts_a_file_and_another_one_reads_it(pair: tuple[Gateway, G
     assert shed.content.show(put["hash"][:8])["file"]["pinned"]
     shed.content.pin(path.name, pinned=False)
     assert not shed.content.ls()[0]["pinned"]
-    with pytest.raises(LocalError, match="nobody else is known"):
+    with pytest.raises(LocalError, match="no other device is known"):
         shed.content.drop(path.name)
     shed.content.drop(path.name, force=True)
     assert shed.content.ls()[0]["state"] == "offered"

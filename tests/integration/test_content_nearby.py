@@ -40,7 +40,7 @@ def test_a_file_crosses_a_network_on_which_no_relay_is_left(
     monkeypatch.setenv("COVEY_CONTENT_LAN", "true")
     hub, shed = machine("hub", prefixes[0]), machine("shed", prefixes[1])
     hub.begins("relay", "serve", "--label", "hub", "--port", str(free_port()))
-    wait_until(lambda: "is served" in hub.log.read_text(), "the relay is served")
+    wait_until(lambda: "serving the relay" in hub.log.read_text(), "the relay is served")
     hub.begins("collect", "--new-group")
     wait_until(lambda: "relay: connected" in hub.log.read_text(), "the hub collects")
     invitation = hub.answers("invite", "--yes", "--no-wait", "--json")

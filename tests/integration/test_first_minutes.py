@@ -125,7 +125,7 @@ def test_a_reading_of_a_second_machine_reaches_the_table(
     began = time.monotonic()
     hub, gateway = machine("barn", prefixes[0]), machine("greenhouse", prefixes[1])
     hub.begins("relay", "serve", "--label", "barn", "--port", str(free_port()))
-    wait_until(lambda: "is served" in hub.log.read_text(), "the relay is served")
+    wait_until(lambda: "serving the relay" in hub.log.read_text(), "the relay is served")
     hub.begins("collect", "--new-group")
     wait_until(lambda: "relay: connected" in hub.log.read_text(), "the hub collects")
     invitation = hub.answers("invite", "--yes", "--no-wait", "--json")

@@ -279,7 +279,7 @@ def test_a_device_that_is_not_here_is_added_by_its_keys(new_gateway: NewGateway)
     )
     two.ok("join", "-", feed=added["uri"])
     assert two.json("group", "show")["version"] == 2
-    assert "member already" in one.fails(*words, code=1)
+    assert "already a member" in one.fails(*words, code=1)
     one.ok("group", "remove", "box 17", "--yes")
     two.start("run", "--no-sensors")
     wait_until(lambda: "this device was removed" in two.log.read_text(), "two is told")

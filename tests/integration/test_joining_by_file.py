@@ -53,7 +53,7 @@ def test_gateways_join_by_their_files_all_at_once(machine: Callable[[str], Machi
     hub, server = machine("hub"), machine("hub")
     server.log = server.log.with_name("relay.log")
     server.start("relay", "serve", "--label", "hub", "--port", str(free_port()))
-    wait_until(lambda: server.log.exists() and "is served" in server.log.read_text(), "the relay is served")
+    wait_until(lambda: server.log.exists() and "serving the relay" in server.log.read_text(), "the relay is served")
     files = tmp_path / "files"
     hub.ok("group", "create")
     labels = [f"house-{number}" for number in range(1, 5)]
@@ -74,7 +74,7 @@ def test_gateways_join_by_their_files_all_at_once(machine: Callable[[str], Machi
     wait_until(lambda: len(accounts.read_text().splitlines()) == made, "the files' accounts are gone")
 
     second = machine("somebody else")
-    assert "has been used" in second.fails("join", str(files / "house-1.covey"), code=1)
+    assert "was used" in second.fails("join", str(files / "house-1.covey"), code=1)
     assert len(hub.json("group", "show")["members"]) == 5
 
 

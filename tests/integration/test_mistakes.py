@@ -69,7 +69,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: the state database: ")
-    assert "hint: is its disk full" in done.stderr
+    assert "whether its disk is full" in done.stderr
     assert gateway.json("status")["counters"].get("published_readings", 0) % 10 == 0
 
 

@@ -69,7 +69,7 @@ def test_an_operator_orders_and_sees_what_became_of_it_everywhere(new_gateway: C
     assert kim.covey("order", "show", last[:8], "--wait", "--timeout", "1").returncode == 124
     shed.start("run", "--no-sensors")
     assert kim.covey("order", "show", last[:8], "--wait", "--timeout", "60").returncode == 0
-    assert "no operator" in shed.fails("order", "run", "greet", code=1)
+    assert "not an operator" in shed.fails("order", "run", "greet", code=1)
 
 
 def test_a_stick_carries_an_order_there_and_its_result_back(new_gateway: Callable[[str], Gateway]) -> None:

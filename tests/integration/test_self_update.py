@@ -175,10 +175,7 @@ def test_a_version_whose_agent_does_not_start_is_taken_back_by_what_starts_it(ne
         site.update(_with(_DAEMON, "def run_agent(*_, **__):\n    raise SystemExit(1)")), restart=True
     )
     assert (outcome, code) == ("failed", "action_rolled_back"), why
-    assert (
-        why
-        == f"rolled back to covey {_OLD}: confirm exited with code 1: the new version is not running; covey {_OLD} is"
-    )
+    assert why == f"rolled back to covey {_OLD}: confirm ended with 1: the new version is not running; covey {_OLD} is"
     assert (site.shed.running, site.shed.states()) == ("a", set())
 
 

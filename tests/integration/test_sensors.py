@@ -128,7 +128,7 @@ def test_a_sensor_is_tried_without_an_agent(tmp_path: Path) -> None:
     (bus / "28-0316a2795e1f/temperature").unlink()
     assert "is not there" in alone.fails("sensor", "try", "boiler", code=1)
     add_sensor(alone, 'name = "boiler"', 'kind = "w1"')
-    assert "two sensors named boiler" in alone.fails("config", "check", code=78)
+    assert "two sensors are named boiler" in alone.fails("config", "check", code=78)
     assert json.loads(alone.covey("check", "--offline", "--json").stdout)["healthy"] is False
 
 

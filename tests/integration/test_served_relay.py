@@ -80,7 +80,7 @@ class Hub:
         self.server.log = self.server.log.with_name("relay.log")
         self.port = free_port()
         self.server.start("relay", "serve", "--label", "hub", "--port", str(self.port), *words)
-        wait_until(lambda: "is served" in self.log, "the relay is served")
+        wait_until(lambda: "serving the relay" in self.log, "the relay is served")
 
     @property
     def log(self) -> str:
@@ -130,7 +130,7 @@ def test_a_relay_is_served_again_when_its_broker_dies_and_ends_with_its_server(
     hub = Hub(machine)
     first = hub.mosquitto
     first.kill()
-    wait_until(lambda: hub.log.count("is served") == 2, "it is served again")
+    wait_until(lambda: hub.log.count("serving the relay") == 2, "it is served again")
     second = hub.mosquitto
     hub.server.end(signal.SIGKILL)
     wait_until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "nothing is left behind")
@@ -171,7 +171,7 @@ def test_a_joiner_learns_that_the_relay_refuses_it(
         patience.check()
         with device.store.transaction():
             device.store.conditions.set("relay", "not authorised", device.now().wall_us)
-        with pytest.raises(RelayError, match="does not let this device in: not authorised"):
+        with pytest.raises(RelayError, match="refuses this device: not authorised"):
             patience.check()
         hub.server.end()
         with pytest.raises(RelayError, match="nothing listens"):
@@ -211,7 +211,7 @@ def test_a_broker_of_ones_own_stays_as_it_is(machine: Callable[[str], Machine]) 
     device.ok("init")
     device.ok("relay", "set", "mqtts://relay.example.org")
     before = (device.state / "config.toml").read_text()
-    assert "keeps it" in device.fails("relay", "serve", code=78)
+    assert "already uses the relay" in device.fails("relay", "serve", code=78)
     assert (device.state / "config.toml").read_text() == before
     assert not (device.state / "broker").exists()
 
@@ -311,5 +311,5 @@ def test_a_broker_that_ends_over_what_it_has_saved_starts_again_without_it(machi
     saved.write_bytes(b"kept")
     for served in (2, 3, 4):
         hub.mosquitto.kill()
-        wait_until(lambda served=served: hub.log.count("is served") == served, "it is served again")
+        wait_until(lambda served=served: hub.log.count("serving the relay") == served, "it is served again")
     assert "its saved sessions and queues were deleted" in hub.log

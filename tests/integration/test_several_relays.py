@@ -178,7 +178,7 @@ def test_relays_are_added_listed_and_removed(tmp_path: Path) -> None:
     assert "is not a relay of this device" in gateway.fails("relay", "remove", "mqtt://d", code=2)
     assert "must be mqtt://HOST" in gateway.fails("relay", "add", "http://d", code=78)
     gateway.ok("config", "set", "relay.also", "mqtt://d,mqtts://d:1883")
-    assert "set twice" in gateway.fails("relay", "list", code=78)
+    assert "is configured twice" in gateway.fails("relay", "list", code=78)
     gateway.ok("config", "set", "relay.also", "mqtts://b:9000")
     assert [each["url"] for each in gateway.json("relay", "remove", "mqtts://b:9000")] == ["mqtt://a"]
     assert not (kept / "password").exists()

@@ -180,7 +180,7 @@ def test_keys_are_drawn_once_copied_0600_and_rotated(new_gateway: Make, tmp_path
     own, copied = (json.loads(path.read_text()) for path in (gateway.state / "vault.key", copy))
     assert copied["keys"] == own["keys"]
     assert "reader_secret" not in copied, "whoever made the copy is given nothing by others in its name"
-    assert "there already" in gateway.fails("vault", "export-key", str(copy), code=2)
+    assert "already exists" in gateway.fails("vault", "export-key", str(copy), code=2)
 
 
 @pytest.mark.broker

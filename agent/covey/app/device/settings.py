@@ -50,6 +50,10 @@ def in_use(configuration: Configuration, about: Setting) -> SettingInUse:
     )
 
 
+_OF_EACH = {"relay.also": "relay.url", "content.lan_peers": "content.lan_peers"}
+"""Settings that are lists, and the rule for each of their values."""
+
+
 def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
     """Write one setting, or give it its default again; return what overrides it, or nothing.
 
@@ -58,9 +62,9 @@ def change_setting(folder: StateFolder, key: str, text: str | None) -> str:
     """
     about = setting(key)
     value = None if text is None else about.read(text, key)
-    if key == "relay.also" and isinstance(value, tuple):
-        for url in value:
-            check_meaning("relay.url", url)
+    if key in _OF_EACH and isinstance(value, tuple):
+        for each in value:
+            check_meaning(_OF_EACH[key], each)
     elif key == "operations.operators" and isinstance(value, tuple):
         operator_keys(value)
     elif value is not None:
@@ -108,10 +112,10 @@ def check_meanings(configuration: Configuration) -> None:
     """
     for key in ("relay.url", "relay.ca_file", "telemetry.group", "alerts.webhook", "alerts.mail_server"):
         check_meaning(key, str(configuration.value(key)))
-    for url in configuration.config.relay.also:
-        check_meaning("relay.url", url)
-    for peer in configuration.config.content.lan_peers:
-        check_meaning("content.lan_peers", peer)
+    for key, of_each in _OF_EACH.items():
+        found = configuration.value(key)
+        for each in found if isinstance(found, tuple) else ():
+            check_meaning(of_each, each)
     operator_keys(configuration.config.operations.operators)
 
 
