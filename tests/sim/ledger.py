@@ -46,6 +46,7 @@ class Backup:
 
     accepted: frozenset[bytes]
     inbox: tuple[bytes, ...]
+    erased: tuple[bytes, ...]
     sequences: set[tuple[DeviceKey, Incarnation, int]]
     link_sequences: set[tuple[DeviceKey, Incarnation, DeviceKey, LinkSeq]]
 
@@ -74,6 +75,8 @@ class Ledger:
         """Numbers that a life has given which is lost, and that the next one may give again."""
         self._nonces: dict[bytes, bytes] = {}
         self.inboxes: dict[bytes, list[bytes]] = {}
+        self.erased: dict[bytes, list[bytes]] = {}
+        """What an inbox lost unread, with the group in which it came."""
         self._came: set[tuple[bytes, bytes]] = set()
         self._excused: set[tuple[DeviceKey, bytes]] = set()
         self.parted: set[DeviceKey] = set()
@@ -126,6 +129,10 @@ class Ledger:
         self.delivered[recipient, message.body] = message
         self._came.add((recipient, message.body))
         self.inboxes.setdefault(recipient, []).append(message.body)
+
+    def erase(self, recipient: DeviceKey, bodies: list[bytes]) -> None:
+        """Note that a commit has erased unread blobs together with their group."""
+        self.erased.setdefault(recipient, []).extend(bodies)
 
     def _was_mistaken(self, message: Message) -> bool:
         """Say whether its number stood for another message, of a lost life, for a life of its recipient that is lost.
@@ -181,6 +188,7 @@ class Ledger:
         return Backup(
             frozenset(self.accepted),
             tuple(self.inboxes.get(device, ())),
+            tuple(self.erased.get(device, ())),
             {key for key in self._sequences if key[0] == device},
             {key for key in self._link_sequences if key[0] == device},
         )
@@ -195,6 +203,7 @@ class Ledger:
             self.delivered.pop((device, body), None)
             self._excused.add((device, body))
         self.inboxes[device] = list(backup.inbox)
+        self.erased[device] = list(backup.erased)
         self._excused |= {key for key in self._withdrawn if key[0] == device and self._loss_reported(*key)}
         self._forgotten |= {key for key, message in self._withdrawn.items() if message.author == device}
         for body, submission in self.accepted.items():
@@ -217,7 +226,7 @@ class Ledger:
 
     def lose(self, device: DeviceKey) -> None:
         """Forget all that a collector has lost with its database: all but what has landed."""
-        self.restore(device, Backup(frozenset(), (), set(), set()), noticed=True)
+        self.restore(device, Backup(frozenset(), (), (), set(), set()), noticed=True)
 
     # -- the relay's eyes ---------------------------------------------------------------------------------------------
 

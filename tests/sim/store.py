@@ -15,7 +15,7 @@ from covey.adapters.sqlite.link.inbox import Inbox
 from covey.adapters.sqlite.link.outbox import Outbox
 from covey.adapters.sqlite.link.received import Received
 from covey.adapters.sqlite.store import SqliteStore
-from covey.core.ids import DeviceKey, Incarnation, Place
+from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DiskFullError
@@ -78,6 +78,13 @@ class SimInbox(Inbox):
         super().__init__(store.database, store.received)
         self._store = store
 
+    def forget(self, group_id: GroupId) -> None:
+        """Erase what nobody has read of a group."""
+        erased = [row[5] for row in self.arrived(1_000_000) if row[1] == group_id]
+        super().forget(group_id)
+        me = self._store.identity.signing_public
+        self._store.on_commit(lambda: self._store.ledger.erase(me, erased))
+
     def deliver(self, message: Message, now_us: int) -> bool:
         """Put a blob into the inbox."""
         taken = super().deliver(message, now_us)
@@ -114,7 +121,7 @@ class SimStore(SqliteStore):
         self.identity = self._device.identity
         self.outbox = SimOutbox(self, outbox_bytes)
         self.received = SimReceived(self)
-        self.inbox = SimInbox(self)
+        self.inbox = self.groups._inbox = SimInbox(self)
 
     def _connect(self, _path: Path) -> sqlite3.Connection:
         return self._disk.connect()

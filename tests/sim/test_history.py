@@ -281,9 +281,9 @@ def _forgetful(ask: Callable[..., object]) -> Callable[..., object]:
 
 _shapes = OperationTables.shapes
 _MISTAKES = {
-    "heights are not looked at": (Acceptance, "judge", _forgiving("one higher than the highest")),
+    "heights are not looked at": (Acceptance, "judge", _forgiving("one above its highest parent")),
     "who is not listed may write": (Acceptance, "judge", _forgiving("does not allow its author to write")),
-    "any operation may be the one before": (Acceptance, "judge", _forgiving("is another one")),
+    "any operation may be the one before": (Acceptance, "judge", _forgiving("does not name its predecessor")),
     "bodies of another shape are taken": (Acceptance, "judge", _forgiving("note: ")),
     "every rival is kept": (Acceptance, "judge", _forgiving("under one number")),
     "signatures are not looked at": (

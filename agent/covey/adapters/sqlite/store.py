@@ -184,7 +184,10 @@ class SqliteStore:
         self.invited_operators = InvitedOperators(database)
         self.content = ContentTable(database, files)
         self.groups = GroupTables(
-            database, (self.incarnations, self.operations, *orders, self.content, self.inbox), self.invited_operators
+            database,
+            (self.incarnations, self.operations, *orders, self.content),
+            self.invited_operators,
+            self.inbox,
         )
         self.personal = PersonalTables(database)
         self.votes = Votes(database)

@@ -36,10 +36,14 @@ class TablesOfGroups(Protocol):
 class GroupTables:
     """The manifests and secrets of this device's groups."""
 
-    def __init__(self, database: Database, families: Iterable[TablesOfGroups], agreed: TablesOfGroups) -> None:
+    def __init__(
+        self, database: Database, families: Iterable[TablesOfGroups], agreed: TablesOfGroups, inbox: TablesOfGroups
+    ) -> None:
         self._database = database
         self._families = tuple(families)
         self._agreed = agreed
+        self._inbox = inbox
+        """What came in a group stays to be read when this device joins the group again."""
         self.copy: GroupsCopy | None = None
         """Where manifests and secrets are written a second time."""
         self._has_changed = False
@@ -212,15 +216,22 @@ class GroupTables:
         """Forget a group's manifests, secrets and history, and overwrite them."""
         self._agreed.forget(group_id)
         self.forget_before_joining(group_id)
+        with self._database.overwriting():
+            self._inbox.forget(group_id)
 
     def forget_before_joining(self, group_id: GroupId) -> None:
         self._change()
         with self._database.overwriting():
             self._database.run("DELETE FROM group_manifest WHERE group_id = ?", (group_id,))
-        self.erase_content(group_id)
+        self._erase_all_but_unread_messages(group_id)
 
     def erase_content(self, group_id: GroupId) -> None:
-        """Forget a group's secrets and history, and overwrite them; its manifests stay."""
+        """Forget a group's secrets, history and unread messages, and overwrite them; its manifests stay."""
+        self._erase_all_but_unread_messages(group_id)
+        with self._database.overwriting():
+            self._inbox.forget(group_id)
+
+    def _erase_all_but_unread_messages(self, group_id: GroupId) -> None:
         self._change()
         with self._database.overwriting():
             for table in ("epoch_secret", "vote", "message_ahead"):

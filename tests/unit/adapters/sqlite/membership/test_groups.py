@@ -92,6 +92,16 @@ def test_what_is_erased_is_in_no_file_though_the_store_stays_open(
     assert not _held(tmp_path, secret)
 
 
+def test_who_joins_a_group_again_can_still_read_what_came_before(store: SqliteStore) -> None:
+    ben = identity("ben").signing_public
+    with store.transaction():
+        sent = LinkSeq(1), 1, b"said"
+        blob = Message(MessageType.BLOB, ben, ben, _GROUP, Incarnation(bytes(8)), 1, *sent, b"raw")
+        assert store.inbox.deliver(blob, 7)
+        store.groups.forget_before_joining(_GROUP)
+    assert [row[5] for row in store.inbox.arrived(9)] == [b"said"]
+
+
 def test_what_is_erased_leaves_no_unread_messages(store: SqliteStore) -> None:  # accepts: 000.23
     """A destroyed group's unread messages were once there for `covey recv` while the device was in another group."""
     ben = identity("ben").signing_public
