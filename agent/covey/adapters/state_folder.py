@@ -175,7 +175,8 @@ class StateFolder:
         """
         problem: ConfigurationError | None = None
         noise_files = read_secret_twice(self.noise_keys.path, MAXIMUM_FILE_BYTES)
-        for raw in read_secret_twice(self._identity_path, MAXIMUM_FILE_BYTES):
+        identity_files = read_secret_twice(self._identity_path, MAXIMUM_FILE_BYTES)
+        for raw in identity_files:
             try:
                 stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
             except ConfigurationError as error:
@@ -191,7 +192,8 @@ class StateFolder:
                 stored.wipe()
                 _mend(self._identity_path, raw)
                 _mend(self.noise_keys.path, noise)
-                wipe(raw)
+                for each in identity_files:
+                    wipe(each)
                 return identity
         assert problem is not None
         raise problem

@@ -85,7 +85,7 @@ def test_an_identity_is_wiped_whole() -> None:  # accepts: 002.38
 def test_a_derived_key_and_what_was_read_are_wiped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # accepts: 002.38
-    buffers: list[bytearray] = []
+    buffers: list[tuple[str, bytearray]] = []
     secrets: list[Secret] = []
     folder = StateFolder.at(tmp_path / "state", None)
     passphrase = bytearray(b"correct horse")
@@ -95,12 +95,11 @@ def test_a_derived_key_and_what_was_read_are_wiped(
     file.write_text("correct horse\n")
     file.chmod(0o600)
 
-    from covey.adapters import state_folder
-    from covey.adapters.keys import identity_file
+    from covey.adapters.keys import identity_file, key_file
 
     def reading(path: Path, maximum: int) -> bytearray:
-        buffers.append(read_secret(path, maximum))
-        return buffers[-1]
+        buffers.append((path.name, read_secret(path, maximum)))
+        return buffers[-1][1]
 
     def deriving(typed: bytes | bytearray, salt: bytes, passes: int, memory_kib: int) -> Secret:
         secrets.append(argon2id(typed, salt, passes, memory_kib))
@@ -108,11 +107,12 @@ def test_a_derived_key_and_what_was_read_are_wiped(
 
     read_secret = getattr(identity_file, "read_secret")  # noqa: B009 - where it is used
     monkeypatch.setattr(identity_file, "read_secret", reading)
-    monkeypatch.setattr(state_folder, "read_secret", reading)
+    monkeypatch.setattr(key_file, "read_secret", reading)
     monkeypatch.setattr(crypto, "argon2id", deriving)
     dataclasses.replace(folder, passphrase_file=file).identity()
-    in_the_clear = buffers[:2]  # the key file and the passphrase; `noise.keys`, which comes then, is sealed
-    assert [bytes(len(each)) for each in in_the_clear] == in_the_clear
+    unsealed = {name: content for name, content in buffers if not name.startswith("noise.keys")}  # these are sealed
+    assert set(unsealed) == {"identity.key", "identity.key.copy", "passphrase"}
+    assert not any(any(content) for content in unsealed.values())
     assert [each.reveal() for each in secrets] == [bytes(32)]
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from covey.adapters.files import open_regular, replace_durably, storage_error, synchronise
+from covey.core.crypto import wipe
 from covey.errors import ConfigurationError, StorageError
 
 _SHARED = stat.S_IRWXG | stat.S_IRWXO
@@ -89,6 +90,8 @@ def read_secret_twice(path: Path, maximum: int) -> list[bytearray]:
         second = read_secret(copy, maximum)
         if second != found[0]:
             found.append(second)
+        else:
+            wipe(second)
     return found
 
 

@@ -133,12 +133,16 @@ class SqliteStore:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with translated():
             self.database = Database(self._connect(path), reserved)
-            self.frames_read = self._prepare()
-            with moving(self.database.connection, moves):
-                migrate(self.database, new_incarnation)
-            if new:  # a journal of its first moment, come back after a power cut, would undo everything
-                synchronise(path.parent)
-            self._look_through()
+            try:
+                self.frames_read = self._prepare()
+                with moving(self.database.connection, moves):
+                    migrate(self.database, new_incarnation)
+                if new:  # a journal of its first moment, come back after a power cut, would undo everything
+                    synchronise(path.parent)
+                self._look_through()
+            except BaseException:  # garbage collection would close it in the middle of the next opening
+                self.database.connection.close()
+                raise
 
     def _open_to_read(self, path: Path) -> None:
         self.database = Database(read_only(path))

@@ -158,7 +158,11 @@ class StateFile:
             reports.append(self._salvage(identity, outbox_bytes, moves))
             store = self._open(outbox_bytes, [], moves, reports)
         if alone:
-            store.groups.write_copy()
+            try:
+                store.groups.write_copy()
+            except BaseException:
+                store.close()
+                raise
         return store
 
     def _reserved(self) -> ReservedSpace:
