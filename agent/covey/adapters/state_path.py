@@ -10,8 +10,8 @@ from covey.errors import ConfigurationError
 SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
 _AS_ROOT = (
-    "run the command with sudo; without sudo, members of the agent's group can call covey status, covey publish, "
-    "covey message send, covey message receive and covey history while the agent runs"
+    "run the command with sudo; without sudo, members of the agent's group can use status, publish, message and "
+    "history while the agent runs"
 )
 
 
