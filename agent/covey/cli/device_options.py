@@ -37,7 +37,7 @@ def ask_to_restart(folder: StateFolder, setting: str = "") -> None:
     """Say that a changed setting waits for the next start of what reads it, where that runs: the agent, or alerts."""
     if setting.startswith("alerts."):
         if folder.locks.alerts_are_watched():
-            print("restart covey alert watch to read the new configuration", file=sys.stderr)
+            print("restart covey alert watch: it reads its configuration when it starts", file=sys.stderr)
     elif folder.locks.agent_runs():
         print("restart the agent to read the new configuration", file=sys.stderr)
 

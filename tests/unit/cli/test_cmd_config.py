@@ -46,7 +46,7 @@ def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: H
     locks = [folder.locks.agent(), folder.locks.alerts()]
     try:
         for key, who in {"alerts.silent_minutes": "covey alert watch", "telemetry.batch_seconds": "the agent"}.items():
-            assert alone.covey("config", "set", key, "6").stderr.startswith(f"restart {who} to read ")
+            assert alone.covey("config", "set", key, "6").stderr.startswith(f"restart {who}")
     finally:
         for each in locks:
             assert each is not None
