@@ -34,6 +34,7 @@ from tests.outside.primitives import (
     Size,
     check_signature,
     either,
+    fits,
     grown,
     hashed,
     parsed,
@@ -42,7 +43,7 @@ from tests.outside.primitives import (
 _PUBLIC = 3
 _MEMBER = (KEY, KEY, str, str, range(2), [str], UINT63)
 _DOCUMENT = (
-    *(1, GROUP_ID, UINT63, [HASH], range(5), either(KEY, None), [_MEMBER], [(KEY, UINT63)]),
+    *(1, GROUP_ID, UINT63, [HASH], range(5), either(KEY, None), [list], [(KEY, UINT63)]),
     *(UINT63, HASH, [bytes], KEY),
 )
 _NONCE = Size(24)
@@ -120,6 +121,9 @@ def read_manifest(content: bytes) -> Manifest:
     """Verify and return a group manifest: M1 to M7."""
     signature, document = parsed(content, (SIGNATURE, bytes))
     _, group, version, follows, mode, invited, members, banned, epoch, _, votes, issuer = grown(document, _DOCUMENT)
+    members = [each[:-1] if each and isinstance(each[-1], dict) else each for each in members]  # what it announces
+    if not all(fits(each, _MEMBER) for each in members):
+        raise RefusedError("malformed", "shape")
     check_signature("covey/1 group manifest", issuer, signature, document)
     _check_bounds(content, follows, members, votes)
     keys, noise = [member[0] for member in members], [member[1] for member in members]

@@ -123,4 +123,4 @@ def test_vaults_that_do_not_belong_here_are_refused(tmp_path: Path, capsys: pyte
     sites.ingest(sites.south)
     vaults = [str(sites.north.vault), str(sites.south.vault)]
     assert main([*vaults, str(sites.tables), "--key-file", str(sites.north.key_file)]) == 2
-    assert "2 vaults and 1 key files" in capsys.readouterr().err
+    assert "2 vaults but 1 key files" in capsys.readouterr().err
