@@ -46,7 +46,7 @@ def commands_on_a_read_only_disk(folder: Path) -> None:
         assert "the disk that holds the state is read-only" in alone.json("status")["troubles"]
         for words, feed in _WRITES:
             said = alone.fails(*words, code=1, feed=feed)
-            assert "hint: its disk is read-only" in said, (words, said)
+            assert "hint: the disk is read-only" in said, (words, said)
         seen = alone.covey("check", "--offline")
         assert "Traceback" not in seen.stderr
         assert "is read-only" in seen.stdout
