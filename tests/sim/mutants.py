@@ -32,7 +32,6 @@ from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
 from covey.core.group.revocation import Revoke
 from covey.core.group.trust import GroupTrust
-from covey.core.history.heads import HeadsExchange
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import queued as lanes_module
 from covey.core.link import sealer as sealer_module
@@ -437,7 +436,6 @@ MUTANTS = (
         "votes that become enough decide nothing", {(group_messages_module, "own_votes"): lambda *_: []}, 40_002_023
     ),
     Mutant("a vote names the epoch of what holds", {(GroupTrust, "epoch"): property(_epoch_that_holds)}, 970_030_525),
-    Mutant("who stays behind is left to ask", {(HeadsExchange, "_give"): lambda *_: []}, 970_016_134),
     Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant(
         "what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 40_003_999
