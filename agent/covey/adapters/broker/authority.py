@@ -23,6 +23,8 @@ from covey.adapters.broker import mosquitto_passwords
 from covey.errors import ConfigurationError, MissingPackageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covey.adapters.broker.fleet_ca import FleetCa
     from covey.config.schema import BrokerConfig
 
@@ -35,6 +37,9 @@ class Authority(Protocol):
 
     def remove(self, user_name: str) -> bool:
         """Shut a device out; return whether it had a credential."""
+
+    def reinstate(self, user_names: Iterable[str]) -> list[str]:
+        """Let devices in again whose credential a restored authority does not know; return which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,17 @@ class PasswordAuthority:
         removed = mosquitto_passwords.remove_device(self.password_file, user_name)
         self._reload()
         return removed
+
+    def reinstate(self, user_names: Iterable[str]) -> list[str]:
+        """Make the accounts that a restored file lacks, with the passwords that these devices have; return which.
+
+        Raises:
+            ConfigurationError, StorageError: as `mint`.
+        """
+        made = mosquitto_passwords.reinstate_devices(self.password_file, user_names)
+        if made:
+            self._reload()
+        return made
 
     def share(self, password: str | None) -> None:
         """Set the enrolment account's password, and keep it for the invites that carry it; None closes the account.

@@ -1,9 +1,12 @@
 """Accounts in mosquitto's password file.
 
 1. A device's user name is its public signing key, 64 lower-case hex digits: the ACL grants `covey/1/in/<it>`.
-2. A device's password is drawn here, never chosen; the file holds its hash only. The one shared password is that of
-   the account `enrol`, by which a device without a credential reaches the rendezvous topics of a pairing.
-3. The file is replaced whole, one writer at a time, so that a broker which reloads at any moment reads the old or the
+2. A device's password is never chosen: it follows from a secret in `<file>.secret`, the user name, and how often that
+   account was made or removed (`<file>.turns`). The file holds its hash only. So a broker that was restored from a
+   backup can make the accounts of devices that joined later: with the passwords that these devices have.
+3. The one shared password is that of the account `enrol`, by which a device without a credential reaches the rendezvous
+   topics of a pairing.
+4. The file is replaced whole, one writer at a time, so that a broker which reloads at any moment reads the old or the
    new one, and of two writers neither is undone. It keeps its owner and mode; a new one has mode 0600.
 
 `mosquitto_passwd` is not used: it takes the password as an argument, where every local user can read it.
@@ -13,8 +16,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import re
 import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import locked_folder, replace_file, storage_error
@@ -33,6 +39,7 @@ _DEVICE_NAME = re.compile(r"[0-9a-f]{64}")
 _ROUNDS = 101
 _SALT_BYTES = 12
 _PASSWORD_BYTES = 24
+_SECRET_BYTES = 32
 _LEGIBLE = "abcdefghijkmnpqrstuvwxyz23456789"
 _ENROLMENT_LENGTH = 8
 
@@ -58,8 +65,14 @@ def add_device(passwords: Path, user_name: str) -> str:
         ConfigurationError, StorageError: as `write_account`.
     """
     check_device_name(user_name)
-    password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    write_account(passwords, user_name, password)
+    with _changing(passwords):
+        accounts, turns = _read_accounts(passwords), _read_turns(passwords)
+        if user_name in accounts or user_name in turns:
+            turns[user_name] = turns.get(user_name, 0) + 1
+            _write_turns(passwords, turns)
+        password = _password(_secret(passwords), user_name, turns.get(user_name, 0))
+        accounts[user_name] = hash_password(password)
+        _write_accounts(passwords, accounts)
     return password
 
 
@@ -71,7 +84,45 @@ def remove_device(passwords: Path, user_name: str) -> bool:
         ConfigurationError, StorageError: as `write_account`.
     """
     check_device_name(user_name)
-    return write_account(passwords, user_name, None)
+    with _changing(passwords):
+        accounts, turns = _read_accounts(passwords), _read_turns(passwords)
+        if accounts.pop(user_name, None) is None:
+            return False
+        turns[user_name] = turns.get(user_name, 0) + 1  # first: whoever had that password never has it again
+        _write_turns(passwords, turns)
+        _write_accounts(passwords, accounts)
+    return True
+
+
+def reinstate_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
+    """Make the accounts of devices that never had one here, as far as this file knows; return which were made.
+
+    An account that was removed stays removed.
+
+    Raises:
+        ConfigurationError, StorageError: as `write_account`.
+    """
+    with _changing(passwords):
+        accounts, turns = _read_accounts(passwords), _read_turns(passwords)
+        missing = sorted({each for each in user_names if each not in accounts and each not in turns})
+        if missing:
+            secret = _secret(passwords)
+            _write_accounts(passwords, accounts | {each: hash_password(_password(secret, each, 0)) for each in missing})
+    return missing
+
+
+def device_accounts(passwords: Path) -> set[str]:
+    """Return the user names of the devices that have an account.
+
+    Raises:
+        ConfigurationError: this user may not read the file.
+    """
+    try:
+        return {each for each in _read_accounts(passwords) if _DEVICE_NAME.fullmatch(each)}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{passwords} cannot be read", hint="run this as the user who owns the password file and its folder"
+        ) from error
 
 
 def write_account(passwords: Path, user_name: str, password: str | None) -> bool:
@@ -81,15 +132,22 @@ def write_account(passwords: Path, user_name: str, password: str | None) -> bool
         ConfigurationError: this user may not change the file.
         StorageError: the disk refused.
     """
+    with _changing(passwords):
+        accounts = _read_accounts(passwords)
+        before = accounts.pop(user_name, None) is not None
+        if password is not None:
+            accounts[user_name] = hash_password(password)
+        if before or password is not None:
+            _write_accounts(passwords, accounts)
+    return before
+
+
+@contextmanager
+def _changing(passwords: Path) -> Iterator[None]:
+    """Be the one who changes the file."""
     try:
         with locked_folder(passwords.parent):
-            lines = passwords.read_text().splitlines() if passwords.exists() else []
-            kept = [line for line in lines if not line.startswith(user_name + ":")]
-            added = [] if password is None else [f"{user_name}:{hash_password(password)}"]
-            if added or len(kept) < len(lines):
-                content = "\n".join([*kept, *added, ""]).encode()
-                replace_file(passwords, content, 0o600, like=passwords.stat() if passwords.exists() else None)
-            return len(kept) < len(lines)
+            yield
     except (PermissionError, FileNotFoundError) as error:
         raise ConfigurationError(
             f"{passwords} cannot be changed: {error.strerror}",
@@ -97,6 +155,49 @@ def write_account(passwords: Path, user_name: str, password: str | None) -> bool
         ) from error
     except OSError as error:
         raise storage_error("write", passwords, error) from error
+
+
+def _read_accounts(passwords: Path) -> dict[str, str]:
+    """Return each account's hash, and what else stands in the file: lines without a hash."""
+    lines = passwords.read_text().splitlines() if passwords.exists() else []
+    return {name: hashed if colon else "" for name, colon, hashed in (line.partition(":") for line in lines)}
+
+
+def _write_accounts(passwords: Path, accounts: dict[str, str]) -> None:
+    content = "".join(f"{name}:{hashed}\n" if hashed else f"{name}\n" for name, hashed in accounts.items()).encode()
+    replace_file(passwords, content, 0o600, like=passwords.stat() if passwords.exists() else None)
+
+
+def _read_turns(passwords: Path) -> dict[str, int]:
+    kept = _beside(passwords, "turns")
+    rows = (line.split() for line in kept.read_text().splitlines()) if kept.exists() else ()
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
+
+
+def _write_turns(passwords: Path, turns: dict[str, int]) -> None:
+    content = "".join(f"{name} {turn}\n" for name, turn in turns.items()).encode()
+    _write_beside(passwords, "turns", content)
+
+
+def _secret(passwords: Path) -> bytes:
+    """Return what the devices' passwords follow from; drawn the first time."""
+    kept = _beside(passwords, "secret")
+    if not kept.exists():
+        _write_beside(passwords, "secret", secrets.token_hex(_SECRET_BYTES).encode())
+    return kept.read_bytes()
+
+
+def _password(secret: bytes, user_name: str, turn: int) -> str:
+    drawn = hmac.digest(secret, f"covey/1 relay account {user_name} {turn}".encode(), "sha256")
+    return base64.urlsafe_b64encode(drawn[:_PASSWORD_BYTES]).decode()
+
+
+def _beside(passwords: Path, kind: str) -> Path:
+    return passwords.with_name(f"{passwords.name}.{kind}")
+
+
+def _write_beside(passwords: Path, kind: str, content: bytes) -> None:
+    replace_file(_beside(passwords, kind), content, 0o600, like=passwords.stat() if passwords.exists() else None)
 
 
 def draw_enrolment_password() -> str:
@@ -111,8 +212,9 @@ def share_enrolment(passwords: Path, password: str | None) -> None:
         ConfigurationError, StorageError: as `write_account`.
     """
     write_account(passwords, ENROLMENT_ACCOUNT, password)
-    kept = _kept_enrolment(passwords)
+    kept = _beside(passwords, "enrolment")
     try:
+        _secret(passwords)  # from the first backup on
         if password is None:
             kept.unlink(missing_ok=True)
         else:  # whoever may change the passwords may read it: members that invite
@@ -127,7 +229,7 @@ def shared_enrolment(passwords: Path) -> str | None:
     Raises:
         ConfigurationError: this user may not read it.
     """
-    kept = _kept_enrolment(passwords)
+    kept = _beside(passwords, "enrolment")
     try:
         return kept.read_text().strip() or None
     except FileNotFoundError:
@@ -136,10 +238,6 @@ def shared_enrolment(passwords: Path) -> str | None:
         raise ConfigurationError(
             f"{kept} cannot be read", hint="run this as the user who owns the password file and its folder"
         ) from error
-
-
-def _kept_enrolment(passwords: Path) -> Path:
-    return passwords.with_name(f"{passwords.name}.enrolment")
 
 
 def hash_password(password: str) -> str:

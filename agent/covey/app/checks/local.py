@@ -22,7 +22,7 @@ from covey.app.checks.documents import AgreementStatus
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
 from covey.app.checks.online import acl, credential, relay
 from covey.app.checks.orders import actions, attempts, installers, releases
-from covey.app.checks.relays import duplicate, served_relay
+from covey.app.checks.relays import duplicate, relay_accounts, served_relay
 from covey.app.checks.telemetry import doors, sensors
 from covey.app.documents import DAY_S
 from covey.app.telemetry.collecting import vault_place
@@ -465,6 +465,7 @@ CHECKS = (
     Check(vault, _STORE),
     Check(boards, _STORE),
     Check(served_relay, frozenset({"configuration", "identity"})),
+    Check(relay_accounts, _STORE),
     Check(sensors, _STORE),
     Check(doors, _STATE),
     Check(duplicate, _STORE),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.loop.takeovers import CopySign, seen_cuts
+from covey.app.wording import count
 
 
 def served_relay(device: Examined) -> Iterator[Seen]:
@@ -31,7 +32,7 @@ def served_relay(device: Examined) -> Iterator[Seen]:
             "covey relay set mqtts://NAME",
         )
     elif place.in_force():
-        yield ok(f"served as {url}, with all accounts in force")
+        yield ok(f"served as {url}, with the accounts in its files in force")
     else:
         yield error(
             "the broker has not been reloaded: the last accounts added or removed are not in force yet",
@@ -39,6 +40,42 @@ def served_relay(device: Examined) -> Iterator[Seen]:
         )
 
 
+def relay_accounts(device: Examined) -> Iterator[Seen]:
+    """Whether each member has an account where this device makes them, and who else has one."""
+    from covey.adapters.broker.authority import PasswordAuthority, authority
+    from covey.adapters.broker.mosquitto_passwords import device_accounts
+    from covey.app.relays.member_accounts import connecting
+
+    held = authority(device.configuration.config.broker, device.folder.path)
+    if not isinstance(held, PasswordAuthority):
+        yield Level.SKIPPED, "this device makes no relay accounts", ""
+        return
+    found = device_accounts(held.password_file)
+    own = device.opened.node.identity.signing_public
+    members = {each.hex() for each in connecting(device.opened.node.groups.joined())} | {own.hex()}
+    invited = {
+        name.hex() for row in device.opened.store.pairings.all() for name in (row.secret_hash, row.joiner) if name
+    }
+    lacking, others = sorted(members - found), sorted(found - members - invited)
+    if lacking:
+        yield warning(
+            f"{_counted(lacking, 'member')} without an account", "if it uses this relay: covey broker enrol KEY"
+        )
+    if others:
+        yield warning(
+            f"{_counted(others, 'account')} of devices in no group of this device",
+            "if nobody waits to join with it: covey broker remove KEY",
+        )
+    if not lacking and not others:
+        yield ok(f"{count(len(found), 'account')}, one for each member")
+
+
+def _counted(names: list[str], noun: str) -> str:
+    shown = ", ".join(name[:8] for name in names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+    return f"{count(len(names), noun)} ({shown})"
+
+
+_NAMED = 3
 _COPY = "switch one off; on the copy stop the agent, move its state folder away, and join anew: covey join"
 
 

@@ -10,7 +10,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -69,6 +69,22 @@ def _commits(device: Device) -> Callable[[], bool]:
     return committed
 
 
+def _authority_roles(device: Device) -> list[AgentRole]:
+    from covey.app.device.relay_access import has_authority
+
+    if not has_authority(device.config):
+        return []
+    from covey.app.relays.member_accounts import MemberAccounts
+
+    def reinstate(user_names: Iterable[str]) -> list[str]:
+        from covey.adapters.broker.authority import authority
+
+        held = authority(device.config.broker, device.folder.path)
+        return [] if held is None else held.reinstate(user_names)
+
+    return [MemberAccounts(reinstate, report)]
+
+
 def _sleep(seconds: float, sign: Callable[[], bool]) -> None:
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
@@ -117,6 +133,7 @@ def speak_with_relay(
         interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
         rotation = KeyRotation(device.folder.noise_keys, device.store, interval_us, outbox_bytes, report)
         own_roles.append(rotation)
+        own_roles += _authority_roles(device)
     runtime = Runtime(
         device.store,
         relays,
