@@ -61,6 +61,9 @@ SCARCE_PART = 10
 SCARCE_LOOK_US = 10_000_000
 """Between two looks at how much is free: at 5 MB/s a tenth of the smallest card lasts for minutes."""
 
+HELD_BACK_US = 600_000_000
+"""After a sender's share of the landing was used up, status names it for ten minutes: it tries again more often."""
+
 SCARCE_BYTES_PER_SECOND = 64
 """What one sender may land in a second, for ever, while the vault's disk is nearly full: 5 MB a day, more than an
 ordinary device sends, and of 1,000 devices 5 GB..."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,15 +37,18 @@ from covey.app.telemetry.documents import SensorStatus
 from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
-from covey.core.ids import DeviceKey, device_name, printable
+from covey.core.ids import DeviceKey, device_name, labelled_name, printable
 from covey.core.link.queued import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
 from covey.core.telemetry.names import SENSOR_CONDITION, SENSOR_DROPPED, SENSOR_READ
+from covey.core.vault.landing import HELD_BACK_CONDITION, HELD_BACK_NAMED, VAULT_CONDITION
 from covey.errors import ConfigurationError
+from covey.limits.storage import QUARANTINED_MESSAGES
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device.device import Device
     from covey.app.relays.documents import MailboxStatus
     from covey.core.group.manifest import GroupManifest
@@ -140,7 +143,8 @@ def own_condition(device: Device) -> OwnCondition:
             *(["the disk that holds the state is read-only"] if device.folder.state_file.is_read_only() else []),
             *(["no network cable is plugged in, and no Wi-Fi connected"] if unplugged else []),
             *_troubles(relay, relays, outbox, running=running),
-            *_troubles_of_quarantine(store.quarantine.count()),
+            *troubles_of_vault(store, DeviceLabels(device.node.groups.joined()), now_us),
+            *troubles_of_quarantine(store.quarantine.parties(), DeviceLabels(device.node.groups.joined())),
             *_troubles_of_groups(device),
             *_troubles_of_copies(device, now_us),
             *_troubles_of_parts(boards, sensors, running=running),
@@ -377,9 +381,35 @@ def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatu
         yield f"a message has waited for {(outbox.oldest_seconds or 0) // DAY_S} d"
 
 
-def _troubles_of_quarantine(messages: int) -> Iterator[str]:
-    if messages:
-        yield f"{count(messages, 'message')} in quarantine: covey message quarantine"
+def troubles_of_quarantine(parties: Sequence[tuple[DeviceKey, int]], labels: DeviceLabels) -> Iterator[str]:
+    """Yield how many messages are in quarantine, of which devices, and whether more would push others out."""
+    messages = sum(number for _, number in parties)
+    if not messages:
+        return
+    full = "" if messages < QUARANTINED_MESSAGES else ", which is full: the oldest go"
+    named = _named([key for key, _ in parties], labels)
+    yield f"{count(messages, 'message')} in quarantine{full}: covey message quarantine ({named})"
+
+
+def troubles_of_vault(store: SqliteStore, labels: DeviceLabels, now_us: int) -> Iterator[str]:
+    """Yield what keeps a collector from landing, and whose share of its landing is used up."""
+    conditions = store.conditions.values()
+    why, since_us = conditions.get(VAULT_CONDITION, ("", now_us))
+    if why and store.landing.size():
+        minutes = (_age(since_us, now_us) or 0) // 60
+        yield f"the vault takes no data for {minutes} min, and senders keep theirs: {printable(why)}"
+    elif why:
+        yield f"the vault: {printable(why)}"
+    listed, _ = conditions.get(HELD_BACK_CONDITION, ("", 0))
+    if listed:
+        keys = [DeviceKey(bytes.fromhex(each)) for each in listed.split()]
+        more = " or more" if len(keys) == HELD_BACK_NAMED else ""
+        yield f"{count(len(keys), 'device')}{more} sent more than its share, and waits: {_named(keys, labels)}"
+
+
+def _named(keys: Sequence[DeviceKey], labels: DeviceLabels) -> str:
+    named = [labelled_name(device_name(key), labels.label(key)) for key in keys[:_NAMED]]
+    return ", ".join(named) + (", ..." if len(keys) > _NAMED else "")
 
 
 def _troubles_of_groups(device: Device) -> Iterator[str]:

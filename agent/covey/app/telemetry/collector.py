@@ -34,9 +34,15 @@ from covey.core.vault import documents
 from covey.core.vault.documents import SegmentEntry, SegmentRange, SegmentRecord
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.landed_records import RecordKind, record_kind
-from covey.core.vault.landing import LandedMessage, LandingPlan
+from covey.core.vault.landing import (
+    HELD_BACK_CONDITION,
+    HELD_BACK_NAMED,
+    VAULT_CONDITION,
+    LandedMessage,
+    LandingPlan,
+)
 from covey.errors import ConflictError, StorageError
-from covey.limits.storage import SCARCE_LOOK_US
+from covey.limits.storage import HELD_BACK_US, SCARCE_LOOK_US
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 from covey.ports import ObjectStore, Report
 
@@ -129,6 +135,19 @@ class Collector:
         elif landing.scarce and not scarce:
             self._report("notice", "the vault's disk has room again")
         landing.scarce = scarce
+        since_us = now.wall_us - HELD_BACK_US
+        held_back = [each for each, at_us in reversed(landing.held_back.items()) if at_us >= since_us]
+        named = " ".join(each.hex() for each in held_back[:HELD_BACK_NAMED])
+        self._note(HELD_BACK_CONDITION, named, now)
+        if not self._failing:
+            self._note(VAULT_CONDITION, "its disk is nearly full" if scarce else "", now)
+
+    def _note(self, condition: str, value: str, now: Now) -> None:
+        """Note a condition for `covey status`, where it has changed."""
+        with suppress(StorageError):  # a disk that takes nothing shows otherwise
+            if self._store.conditions.values().get(condition, ("", 0))[0] != value:
+                with self._store.transaction():
+                    self._store.conditions.set(condition, value, now.wall_us)
 
     def _stage_orders(self, node: Node) -> None:
         """Put orders of the groups that this device collects for into the landing; what finds no room, the next time.
@@ -174,9 +193,11 @@ class Collector:
             if not self._failing:
                 self._report("error", f"the vault refuses data: {error}; senders keep their data")
             self._failing = True
+            self._note(VAULT_CONDITION, f"it refuses data: {error}", now)
             return now.monotonic_us + _RETRY_US
         if self._failing:
             self._report("notice", "the vault accepts data again")
+            self._note(VAULT_CONDITION, "its disk is nearly full" if self._store.landing.scarce else "", now)
         self._failing = False
         waiting = self._store.landing.size()
         if not waiting:

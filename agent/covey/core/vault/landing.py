@@ -6,6 +6,15 @@ from dataclasses import dataclass
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
 
+VAULT_CONDITION = "vault"
+"""The condition that says what keeps a collector from landing; empty where nothing does."""
+
+HELD_BACK_CONDITION = "vault held back"
+"""The condition that lists the devices whose share of the landing is used up, as hex keys; one may be cut off."""
+
+HELD_BACK_NAMED = 64
+"""So many of them are listed, newest first."""
+
 
 @dataclass(frozen=True, slots=True)
 class LandingPlan:

@@ -44,6 +44,8 @@ class Landing:
         """Whether the vault has little room left (rule 2)."""
         self._allowances: dict[DeviceKey, TokenBucket] = {}
         """What authors may still land while it has."""
+        self.held_back: dict[DeviceKey, int] = {}
+        """Whose messages exceeded its share or allowance, and when last, by the wall clock."""
         self._unwritten: list[tuple[object, ...]] = []
         self._of_link: dict[tuple[DeviceKey, Incarnation], set[LinkSeq]] = {}
         """Of what is not written yet, the link sequences of each link."""
@@ -124,9 +126,9 @@ class Landing:
         waiting = self.size() + len(raw)
         if self._database.lean or waiting > LANDING_BYTES:
             return False
-        if waiting > LANDING_BYTES // 2 and not self._is_within_share(author, len(raw)):
-            return False
-        if self.scarce and not self._is_allowed(author, len(raw), now_us):
+        crowded = waiting > LANDING_BYTES // 2 and not self._is_within_share(author, len(raw))
+        if crowded or (self.scarce and not self._is_allowed(author, len(raw), now_us)):
+            self._hold_back(author, now_us)
             return False
         link = author, incarnation
         self._bytes = waiting
@@ -138,6 +140,12 @@ class Landing:
             self._flush()
             self._bytes = None
         return True
+
+    def _hold_back(self, author: DeviceKey, now_us: int) -> None:
+        self.held_back.pop(author, None)
+        self.held_back[author] = now_us
+        if len(self.held_back) > RATED_AUTHORS:
+            del self.held_back[next(iter(self.held_back))]
 
     def _is_within_share(self, author: DeviceKey, more: int) -> bool:
         """Say whether an author may add to a landing that is half full (rule 1)."""

@@ -34,6 +34,10 @@ class Quarantine:
         """Return how many messages are in quarantine."""
         return int(self._database.one("SELECT count(*) FROM quarantine"))
 
+    def parties(self) -> list[tuple[DeviceKey, int]]:
+        """Return of which devices something is in quarantine, and how many messages; the most first."""
+        return self._database.run("SELECT party, count(*) FROM quarantine GROUP BY party ORDER BY 2 DESC, 1")
+
     def entries(self) -> list[Quarantined]:
         """Return what is in quarantine, oldest first."""
         return [
