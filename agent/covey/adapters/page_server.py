@@ -153,7 +153,7 @@ class PageServer:
         elif parts.path in self._streams:
             visit.stream(self._streams[parts.path](query, visit.has_gone))
         elif parts.path in self._answers:
-            visit.send("application/json", json.dumps(self._answers[parts.path](query)).encode())
+            visit.send("application/json", _json(self._answers[parts.path](query)).encode())
         elif parts.path in self._content:
             kind = _TYPES[_suffix(parts.path if parts.path != "/" else "index.html")]
             visit.send(kind, self._content[parts.path])
@@ -176,7 +176,7 @@ class PageServer:
             visit.refuse(HTTPStatus.NOT_FOUND, "no such action")
         else:
             found = self._actions[parts.path](dict(parse_qsl(parts.query, keep_blank_values=True)))
-            visit.send("application/json", json.dumps(found).encode())
+            visit.send("application/json", _json(found).encode())
 
     def _is_host(self, visit: _Visit) -> bool:
         return self._hosts is None or visit.headers.get("Host", "") in self._hosts
@@ -304,7 +304,7 @@ class _Visit(Exchange):
             compress = _pieces(zlib.compressobj(5, zlib.DEFLATED, zlib.MAX_WBITS | _GZIP))
         self._begin(HTTPStatus.OK, headers)
         for event in events:
-            text = ": \n\n" if event is None else f"data: {json.dumps(event)}\n\n"
+            text = ": \n\n" if event is None else f"data: {_json(event)}\n\n"
             self.write(compress(text.encode()))
 
     def has_gone(self) -> bool:
@@ -336,3 +336,11 @@ def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
             hint="--certificate FILE --key FILE",
         ) from error
     return context
+
+
+def _json(value: object) -> str:
+    """Return a document, without the characters by which a member's text would reorder or hide what stands near it."""
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

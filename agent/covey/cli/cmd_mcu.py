@@ -133,7 +133,7 @@ def _stats(device: Device, options: argparse.Namespace) -> None:
         if board.software:
             print(f"software {printable(board.software)}")
         if board.trouble:
-            print(f"trouble  {board.trouble}")
+            print(f"trouble  {printable(board.trouble)}")
         if board.statistics:
             print_table(["number", "value"], sorted(board.statistics.items()))
 

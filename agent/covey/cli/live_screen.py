@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from covey.cli.grammar import seconds_option
+from covey.core.ids import printable
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,5 +77,5 @@ def _draw(screen: curses.window, lines: list[str]) -> None:
     height, width = screen.getmaxyx()
     screen.erase()
     for place, line in enumerate(lines[:height]):
-        screen.addnstr(place, 0, line, width - 1)  # the last column of the last line would scroll
+        screen.addnstr(place, 0, printable(line, width), width - 1)  # the last column of the last line would scroll
     screen.refresh()

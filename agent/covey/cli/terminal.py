@@ -7,18 +7,27 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from covey.core.ids import printable
 from covey.errors import LocalError, TimeUpError, UsageError
 
 TIME_UP = TimeUpError.exit_code
 """The exit code where the time to wait is over."""
+
+_CELL = 10_000
+"""Characters of a cell or field; a longer one is cut off."""
 
 PARTLY = 3
 """The exit code where nothing failed, but some of the devices meant obey no operator and did nothing."""
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document on stdout."""
-    print(json.dumps(value, ensure_ascii=False))
+    """Print one JSON document on stdout; what a terminal would act on stands there as an escape sequence of JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    print(text if text.isprintable() else "".join(map(_escaped, text)))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -30,12 +39,12 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 def print_fields(fields: Mapping[str, object], width: int = 13) -> None:
     """Print a line for each field: its name, and after so many columns what it is; nothing is a dash."""
     for name, value in fields.items():
-        print(f"{name.replace('_', ' '):<{width}} {value or '-'}")
+        print(f"{name.replace('_', ' '):<{width}} {printable(str(value or '-'), _CELL)}")
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield columns, each as wide as its widest cell; None is a dash."""
-    lines = [["-" if cell is None else str(cell) for cell in row] for row in (head, *rows)]
+    """Yield columns, each as wide as its widest cell; None is a dash. No cell has control or bidi characters."""
+    lines = [["-" if cell is None else printable(str(cell), _CELL) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -109,6 +109,15 @@ def test_a_stream_ends_with_its_reader_though_there_is_nothing_to_tell(
     assert (tmp_path / "gone").read_text() == "me"
 
 
+def test_what_members_wrote_reorders_no_page(serve: Callable[..., PageServer]) -> None:
+    page = serve()
+    asked = "/fleet?label=gate%E2%80%AEevil%C2%9B31m"
+    _, _, content = _ask(page, asked, Cookie=_enter(page))
+    text = content.decode()
+    assert "gate" in text
+    assert text.isprintable()
+
+
 def test_a_link_lets_one_browser_in(serve: Callable[..., PageServer]) -> None:
     page = serve()
     for path in ("/", "/fleet", "/events", "/page.js", "/?key=", "/?key=x", "/nothing"):

@@ -188,7 +188,7 @@ def _secret(passwords: Path) -> bytes:
 
 
 def _password(secret: bytes, user_name: str, turn: int) -> str:
-    drawn = hmac.digest(secret, f"covey/1 relay account {user_name} {turn}".encode(), "sha256")
+    drawn = hmac.digest(secret, b"covey/1 relay account\0" + f"{user_name} {turn}".encode(), "sha256")
     return base64.urlsafe_b64encode(drawn[:_PASSWORD_BYTES]).decode()
 
 

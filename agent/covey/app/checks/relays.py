@@ -44,7 +44,7 @@ def relay_accounts(device: Examined) -> Iterator[Seen]:
     """Whether each member has an account where this device makes them, and who else has one."""
     from covey.adapters.broker.authority import PasswordAuthority, authority
     from covey.adapters.broker.mosquitto_passwords import device_accounts
-    from covey.app.relays.member_accounts import connecting
+    from covey.app.loop.member_accounts import connecting
 
     held = authority(device.configuration.config.broker, device.folder.path)
     if not isinstance(held, PasswordAuthority):

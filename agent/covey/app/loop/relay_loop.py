@@ -74,7 +74,7 @@ def _authority_roles(device: Device) -> list[AgentRole]:
 
     if not has_authority(device.config):
         return []
-    from covey.app.relays.member_accounts import MemberAccounts
+    from covey.app.loop.member_accounts import MemberAccounts
 
     def reinstate(user_names: Iterable[str]) -> list[str]:
         from covey.adapters.broker.authority import authority

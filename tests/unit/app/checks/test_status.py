@@ -39,27 +39,29 @@ def test_where_nothing_is_known_nothing_is_said(tmp_path: Path) -> None:
     assert not is_unplugged(tmp_path / "none")
 
 
-def _told(site: Site) -> list[str]:
+def _troubles(site: Site) -> list[str]:
     store, labels = site.gate.store, DeviceLabels(site.gate.node.groups.joined())
     quarantined = troubles_of_quarantine(store.quarantine.parties(), labels)
     return [*troubles_of_vault(store, labels, site.gate.now.wall_us), *quarantined]
 
 
-def test_a_vault_that_refuses_writes_is_told_until_it_takes_them_again(tmp_path: Path) -> None:
+def test_a_vault_that_refuses_writes_is_reported_until_it_takes_them_again(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    assert _told(site) == []
+    assert _troubles(site) == []
     site.objects.refuses = (".hxseg",)
     site.send(b"one")
     site.land()
     site.gate.wait(300)
-    assert _told(site) == ["the vault takes no data for 5 min, and senders keep theirs: it refuses data: unreachable"]
+    assert _troubles(site) == [
+        "the vault takes no data for 5 min, and senders keep theirs: it refuses data: unreachable"
+    ]
     site.start()
-    assert len(_told(site)) == 1
+    assert len(_troubles(site)) == 1
     site.objects.refuses = ()
     site.land()
     site.turn(10)
     assert site.landed() == [b"one"]
-    assert _told(site) == []
+    assert _troubles(site) == []
 
 
 def test_who_has_used_up_its_share_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +71,13 @@ def test_who_has_used_up_its_share_is_named(tmp_path: Path, monkeypatch: pytest.
     site.objects.refuses = (".hxseg",)
     site.send(*(bytes([number]) * 300 for number in range(8)))
     site.turn(60)
-    (line,) = [each for each in _told(site) if "share" in each]
+    (line,) = [each for each in _troubles(site) if "share" in each]
     assert line == f"1 device sent more than its share, and waits: {device_name(site.ann.key)} ann"
     site.objects.refuses = ()
     site.turn(60)
     site.turn(600)
     site.turn(60)
-    assert not [each for each in _told(site) if "share" in each]
+    assert not [each for each in _troubles(site) if "share" in each]
 
 
 def test_quarantine_says_whose_messages_it_has(tmp_path: Path) -> None:
@@ -83,4 +85,4 @@ def test_quarantine_says_whose_messages_it_has(tmp_path: Path) -> None:
     with site.gate.store.transaction():
         site.gate.store.quarantine.add("malformed", b"m", 1, site.ann.key)
     name = f"{device_name(site.ann.key)} ann"
-    assert _told(site) == [f"1 message in quarantine: covey message quarantine ({name})"]
+    assert _troubles(site) == [f"1 message in quarantine: covey message quarantine ({name})"]

@@ -1,4 +1,4 @@
-"""`covey.app.relays.member_accounts`: a broker restored from a backup lets members in that joined after it."""
+"""`covey.app.loop.member_accounts`: a broker restored from a backup lets members in that joined after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from covey.adapters.broker.authority import PasswordAuthority
 from covey.adapters.broker.mosquitto_passwords import device_accounts, draw_enrolment_password, hash_password
-from covey.app.relays.member_accounts import MemberAccounts
+from covey.app.loop.member_accounts import MemberAccounts
 from tests.fleet import Device, carry, found
 
 
@@ -87,11 +87,11 @@ def test_an_account_that_was_removed_stays_removed_and_its_password_never_counts
     hub.restart()
     hub.turn()
     assert name not in device_accounts(hub.broker / "passwords")
-    again = hub.authority.mint(name)
-    assert again != stolen
-    assert hub.lets_in(name, again)
+    renewed = hub.authority.mint(name)
+    assert renewed != stolen
+    assert hub.lets_in(name, renewed)
     assert not hub.lets_in(name, stolen)
-    assert hub.authority.mint(name) not in {again, stolen}
+    assert hub.authority.mint(name) not in {renewed, stolen}
 
 
 def test_the_files_hold_no_password_and_what_others_wrote_stays(hub: _Hub) -> None:
