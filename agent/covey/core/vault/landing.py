@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
 
-VAULT_CONDITION = "vault"
+VAULT_CONDITION = "vault takes nothing"
 """The condition that says what keeps a collector from landing; empty where nothing does."""
 
 HELD_BACK_CONDITION = "vault held back"

@@ -86,3 +86,14 @@ def test_quarantine_says_whose_messages_it_has(tmp_path: Path) -> None:
         site.gate.store.quarantine.add("malformed", b"m", 1, site.ann.key)
     name = f"{device_name(site.ann.key)} ann"
     assert _troubles(site) == [f"1 message in quarantine: covey message quarantine ({name})"]
+
+
+def test_where_the_vault_is_and_what_it_refuses_are_apart(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with site.gate.store.transaction():
+        site.gate.store.conditions.set("vault", "/srv/vault", 1)  # as `collecting.py` notes the place
+    assert _troubles(site) == []
+    site.objects.refuses = (".hxseg",)
+    site.send(b"one")
+    site.land()
+    assert site.gate.store.conditions.values()["vault"][0] == "/srv/vault"
