@@ -326,6 +326,8 @@ def _by_two() -> list[dict[str, Any]]:
     carol_too = said(BOB, Approval(carol.id), carol)
     by_carol = said(CAROL, order(1), carol_too)
     carol_approved = said(ALICE, Approval(by_carol.id), by_carol)
+    too_early = said(CAROL, order(1), carol)
+    early_approved = said(ALICE, Approval(too_early.id), too_early)
     draft = said(MALLORY, order(2))
     both = said(ALICE, Approval(draft.id), draft), said(BOB, Approval(draft.id), draft)
     bob_gone = said(ALICE, removes(BOB), one)
@@ -337,7 +339,7 @@ def _by_two() -> list[dict[str, Any]]:
         _case("one, twice", (ALICE, BOB), (), one, said(ALICE, Approval(one.id), one), threshold=2),
         _case("one, and a stranger", (ALICE, BOB), (), one, by_stranger, threshold=2),
         _case("a stranger's, approved by two", (ALICE, BOB), (), draft, *both, threshold=2),
-        _case("added by one of two", (ALICE, BOB), (), carol, by_carol, carol_approved, threshold=2),
+        _case("added by one of two", (ALICE, BOB), (), carol, too_early, early_approved, threshold=2),
         _case(
             "added by two of two",
             *((ALICE, BOB, CAROL), (by_carol,)),

@@ -1,0 +1,184 @@
+// Sections 5 to 7, 10, 22, 24 and 30: messages, and the bodies that every device writes or reads.
+'use strict'
+const { decode, encode, limit, malformed } = require('./cbor.js')
+const { MAXIMUM_MESSAGE_BYTES } = require('./envelopes.js')
+const { sign, usable, verify } = require('./primitives.js')
+const {
+  SEQUENCE, ascending, boolean, checkExtensions, exactly, incarnation, integer, key, list, octets, place, ranges, read, sequence,
+  signature, structure, text, tuple, uint63,
+} = require('./shapes.js')
+
+const TYPES = {
+  BLOB: 0x03, GROUP_MANIFEST: 0x04, REVOKE: 0x05, JOIN: 0x06, LINK: 0x07, ACK: 0x08, TELEMETRY: 0x09, LOSS: 0x0a, GROUP_PULL: 0x0b,
+  GROUP_VOTE: 0x0c, GROUP_INVITE: 0x0d, RESUME: 0x0e, FORWARD: 0x0f, COLLECTOR_KEY: 0x10, PRESENCE: 0x11, REDIRECTED: 0x12,
+  OPERATIONS: 0x13, HISTORY_PULL: 0x14, HEADS: 0x15, SETTING_REPORT: 0x16, ORDER_RESULT: 0x17, EPHEMERAL: 0x18, HISTORY_GRAPH: 0x19,
+  CONTENT_ACK: 0x71, CONTENT_PULL: 0x72, CONTENT_PART: 0x73, MAILBOX: 0x80,
+}
+const NAMES = new Map(Object.entries(TYPES).map(([name, number]) => [number, name]))
+const UNSEQUENCED = new Set(['ACK', 'RESUME', 'PRESENCE', 'HEADS', 'EPHEMERAL', 'CONTENT_PULL', 'CONTENT_PART', 'MAILBOX'])
+const ZEROS = Buffer.alloc(32)
+
+function writeMessage(seed, { type, author, recipient, groupId = ZEROS, incarnation: life, seq = 0, linkSeq = 0, sentAt, body }) {
+  const signed = encode([1, TYPES[type], author, recipient, groupId, life, seq, linkSeq, sentAt, body])
+  return encode([sign(seed, 'covey/1 message', signed), signed])
+}
+
+/** What stands in a message; `unsupported` is true where only a newer device could use it, and it may be acknowledged as such. */
+function readMessage(bytes) {
+  const [mark, signed] = tuple(signature, octets(MAXIMUM_MESSAGE_BYTES))(decode(bytes, MAXIMUM_MESSAGE_BYTES))
+  const shapes = [uint63, integer(0, 255), key, key, exactly(32), incarnation, sequence, sequence, uint63, octets(MAXIMUM_MESSAGE_BYTES)]
+  const [fields, extensions] = structure(decode(signed, MAXIMUM_MESSAGE_BYTES), shapes, { later: true })
+  const [version, number, author, recipient, groupId, life, seq, linkSeq, sentAt, body] = fields
+  if (version !== 1) throw malformed('version')
+  const type = NAMES.get(number) ?? null
+  const neither = seq === 0 && linkSeq === 0
+  const both = seq > 0 && linkSeq > 0
+  if (!(type === null || type === 'FORWARD' ? neither || both : UNSEQUENCED.has(type) ? neither : both)) throw malformed('sequences')
+  let unsupported = type === null
+  try {
+    checkExtensions(extensions)
+  } catch (error) {
+    if (error.code !== 'unsupported') throw error
+    unsupported = true
+  }
+  verify(author, 'covey/1 message', signed, mark)
+  const imprint = mark.subarray(0, 4)
+  return { type, number, author, recipient, groupId, incarnation: life, seq, linkSeq, sentAt, body, imprint, unsupported, raw: bytes }
+}
+
+const MAXIMUM_RANGES = 64
+const MAXIMUM_RUNS = 256
+const MAXIMUM_IMPRINTS = 1024
+const MAXIMUM_UNSUPPORTED = 64
+const MAXIMUM_ACKNOWLEDGEMENT_BYTES = 10240
+
+function received(value) {
+  const [upto, beyond] = tuple(sequence, ranges(MAXIMUM_RANGES))(value)
+  if (beyond.length && beyond[0][0] <= upto + 1) throw malformed('ranges')
+  return { upto, ranges: beyond }
+}
+const inSet = ({ upto, ranges: beyond }, number) => number <= upto || beyond.some(([first, last]) => first <= number && number <= last)
+
+function imprints(value) {
+  const runs = list(tuple(place, octets(Infinity)), MAXIMUM_RUNS)(value)
+  let after = 0
+  let total = 0
+  for (const [first, marks] of runs) {
+    const count = marks.length / 4
+    if (!count || !Number.isInteger(count) || first <= after || first + count - 1 > SEQUENCE) throw malformed('imprints')
+    after = first + count - 1
+    total += count
+  }
+  if (total > MAXIMUM_IMPRINTS) throw limit('imprints')
+  return runs
+}
+
+function readAcknowledgement(bytes) {
+  const value = read(bytes, MAXIMUM_ACKNOWLEDGEMENT_BYTES)
+  const [[life, set, runs], extensions] = structure(value, [incarnation, received], { optional: [imprints] })
+  const named = extensions.has(1) ? ascending(list(sequence, MAXIMUM_UNSUPPORTED)(extensions.get(1)), (a, b) => a - b) : []
+  if (!named.every(number => number > 0 && inSet(set, number))) throw malformed('unsupported')
+  return { incarnation: life, received: set, imprints: runs ?? null, unsupported: named }
+}
+
+function readLoss(bytes) {
+  const shapes = [integer(1, 255), ranges(MAXIMUM_RANGES, 1), ranges(MAXIMUM_RANGES)]
+  const [[reason, places, numbers, earlier]] = structure(read(bytes, 2560), shapes, { optional: [incarnation] })
+  return { reason, places, numbers, earlier: earlier ?? null }
+}
+
+/** A resumption is an array of ranges without fields of its own. */
+function readResumption(bytes) {
+  const value = read(bytes, 2048)
+  if (!Array.isArray(value)) throw malformed('resumption')
+  const mapped = value.at(-1) instanceof Map
+  const found = ranges(MAXIMUM_RANGES + 1, 1)(mapped ? value.slice(0, -1) : value)
+  checkExtensions(mapped ? value.at(-1) : null)
+  return found
+}
+
+const readLink = bytes => structure(read(bytes, 64), [exactly(16), exactly(32)])[0]
+const readForward = bytes => structure(read(bytes, 4160), [key, octets(4096)])[0]
+const readEphemeral = bytes => structure(read(bytes, 1040), [uint63, octets(1024)])[0]
+
+const noiseKey = value => {
+  if (!usable(key(value))) throw malformed('noise key')
+  return value
+}
+
+function readJoin(bytes) {
+  const [[secret, noise, label], extensions] = structure(read(bytes, 512), [exactly(16), noiseKey, text(64)], { bound: 128 })
+  announcement(extensions)
+  return { secret, noise, label, extensions }
+}
+
+/** What a member's record or a join request announces (section 34, *Features* and *Judging rules*) */
+function announcement(extensions) {
+  if (extensions.has(1)) ascending(list(integer(1, 65535), 32)(extensions.get(1)), (a, b) => a - b)
+  if (extensions.has(3)) integer(2, 255)(extensions.get(3))
+  return { features: extensions.get(1) ?? null, rules: extensions.get(3) ?? 1 }
+}
+
+const [HERE, , GONE] = [0, 1, 2]
+function readPresence(bytes) {
+  const shapes = [uint63, integer(0, 2), integer(1, 86400), list(uint63, 8)]
+  const [[counter, state, interval, connections]] = structure(read(bytes, 128), shapes)
+  ascending(connections, (a, b) => (a < b ? -1 : a > b ? 1 : 0))
+  if ((state === HERE) !== connections.length > 0 || connections.some(number => number >= counter)) throw malformed('connections')
+  return { counter, state, interval, connections }
+}
+
+/** What a receiver makes of presences (section 22): `take` says whether one holds. */
+class Presences {
+  constructor() {
+    this.beat = null
+    this.ended = new Set()
+  }
+
+  take(presence) {
+    if (presence.state !== GONE) {
+      if (this.beat && presence.counter <= this.beat.counter) return false
+      this.beat = presence
+      this.ended.clear()
+      return true
+    }
+    if (!this.beat || !this.beat.connections.includes(presence.counter) || this.ended.has(presence.counter)) return false
+    this.ended.add(presence.counter)
+    return true
+  }
+
+  get condition() {
+    if (!this.beat) return 'unknown'
+    if (this.beat.state !== HERE) return 'stopped'
+    return this.ended.size < this.beat.connections.length ? 'online' : 'gone'
+  }
+}
+
+/** HEADS: fields beyond those that are known are passed over, as is an extension map. */
+function readHeads(bytes) {
+  const value = read(bytes, 65536)
+  if (!Array.isArray(value) || value.length < 2) throw malformed('heads')
+  const mapped = value.length > 2 && value.at(-1) instanceof Map
+  const fields = mapped ? value.slice(0, -1) : value
+  const groups = list(head => {
+    if (!Array.isArray(head) || head.length < 3) throw malformed('head')
+    const [groupId, version, manifests] = tuple(exactly(32), uint63, exactly(16))(head.slice(0, 3))
+    return { groupId, version, manifests, history: head.length > 3 ? exactly(16)(head[3]) : null }
+  }, 128)(fields[1])
+  if (new Set(groups.map(head => head.groupId.toString('hex'))).size !== groups.length) throw malformed('a group twice')
+  const answer = boolean(fields[0])
+  const tags = fields[2] === true // anything else is what a later version adds
+  checkExtensions(mapped ? value.at(-1) : null)
+  return { answer, groups, tags }
+}
+
+const readPull = bytes => structure(read(bytes, 64), [uint63])[0][0]
+const readGroupManifests = bytes => {
+  const value = read(bytes, MAXIMUM_MESSAGE_BYTES)
+  return structure(value, [list(octets(Infinity), 1024), list(exactly(32), 16)])[0]
+}
+
+module.exports = {
+  NAMES, Presences, TYPES, UNSEQUENCED, ZEROS, announcement, inSet, noiseKey, readAcknowledgement, readEphemeral, readForward, readGroupManifests,
+  readHeads, readJoin, readLink, readLoss, readMessage, readPresence, readPull, readResumption, writeMessage,
+}

@@ -1,0 +1,394 @@
+#!/usr/bin/env node
+// Checks this device against the vectors of its roles (section 17): sensor and member.
+'use strict'
+const { Refused, decode, encode } = require('./cbor.js')
+const { Count, octets } = require('./check.js')
+const envelopes = require('./envelopes.js')
+const { Group, checkChain } = require('./groups.js')
+const { History, readBody, readHistoryPull, readOperation, readOperations } = require('./history.js')
+const invites = require('./invites.js')
+const { hexOf, readManifest, readRevoke, readVote } = require('./manifests.js')
+const messages = require('./messages.js')
+const orders = require('./orders.js')
+const primitives = require('./primitives.js')
+const { readTelemetry, writeTelemetry } = require('./telemetry.js')
+
+const count = new Count()
+const hex = text => Buffer.from(text, 'hex')
+const noiseSecret = (file, name) => hex(file.keys[name].noise_secret)
+const publicKey = (file, name) => file.keys[name].signing_public
+
+function checkCbor() {
+  for (const entry of count.in('cbor').vectors) {
+    const bytes = octets(entry, 'cbor')
+    count.entry(entry, () => decode(bytes), value => [encode(value), bytes])
+  }
+}
+
+function checkEnvelopes() {
+  const file = count.in('envelopes')
+  for (const entry of file.vectors) {
+    const envelope = octets(entry, 'envelope')
+    count.entry(entry, () => envelopes.open(envelope, [noiseSecret(file, entry.recipient)]).message, message => {
+      if (!entry.nonce) return undefined
+      const noise = hex(file.keys[entry.recipient].noise_public)
+      const again = envelopes.seal(octets(entry, 'message'), noise, hex(entry.ephemeral_secret), hex(entry.nonce))
+      return [[message, again], [octets(entry, 'message'), envelope]]
+    })
+  }
+  for (const [length, padded] of file.padded) count.one(`${length} padded`, () => [envelopes.padded(length), padded])
+
+  const links = count.in('link_envelopes')
+  const linkKey = tag => (hexOf(tag) === links.tag ? hex(links.key) : null)
+  for (const entry of links.vectors) {
+    const envelope = octets(entry, 'envelope')
+    count.entry(entry, () => envelopes.open(envelope, [], linkKey).message, message => {
+      if (!('counter' in entry)) return undefined
+      const again = envelopes.sealByLink(octets(entry, 'message'), hex(links.tag), hex(links.key), BigInt(entry.counter))
+      return [[message, again], [octets(entry, 'message'), envelope]]
+    })
+  }
+  for (const entry of links.links) {
+    count.entry(entry, () => messages.readLink(octets(entry, 'body')), found => [found, [entry.tag, entry.key]])
+  }
+}
+
+function checkMessages() {
+  const file = count.in('messages')
+  for (const entry of file.vectors) {
+    const raw = octets(entry, 'message')
+    const take = () => {
+      const message = messages.readMessage(raw)
+      if (message.unsupported) throw new Refused('unsupported')
+      return message
+    }
+    count.entry(entry, take, message => {
+      const { type, author, recipient, groupId, incarnation, seq, linkSeq, sentAt, body } = message
+      const seed = hex(file.keys[entry.author].signing_seed)
+      const again = messages.writeMessage(seed, { type, author, recipient, groupId, incarnation, seq, linkSeq, sentAt, body })
+      const found = [message.number, author, recipient, groupId, incarnation, seq, linkSeq, sentAt, body, again]
+      return [found, [
+        entry.type, publicKey(file, entry.author), publicKey(file, entry.recipient), entry.group_id, entry.incarnation, entry.seq,
+        entry.link_seq, entry.sent_at_us, entry.body, raw,
+      ]]
+    })
+  }
+  for (const entry of file.acknowledgements) {
+    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'body')), ({ incarnation, received }) => [
+      [incarnation, [received.upto, received.ranges]], [entry.incarnation, entry.received],
+    ])
+  }
+  for (const entry of file.imprints) {
+    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'body')), ({ imprints }) => [imprints, entry.imprints])
+  }
+  for (const entry of file.losses) {
+    count.entry(entry, () => messages.readLoss(octets(entry, 'body')), ({ reason, places, numbers, earlier }) => [
+      [reason, places, numbers, ...(earlier ? [earlier] : [])], entry.loss,
+    ])
+  }
+  for (const entry of file.forwards) {
+    count.entry(entry, () => messages.readForward(octets(entry, 'body')), found => [found, [publicKey(file, entry.to), entry.envelope]])
+  }
+  for (const entry of file.ephemerals) {
+    count.entry(entry, () => messages.readEphemeral(octets(entry, 'body')), found => [found, [entry.said_at_us, entry.content]])
+  }
+}
+
+function checkPresences() {
+  const file = count.in('presences')
+  for (const entry of file.vectors) count.entry(entry, () => messages.readPresence(messages.readMessage(octets(entry, 'message')).body))
+  for (const entry of file.bodies) {
+    count.entry(entry, () => messages.readPresence(octets(entry, 'body')), ({ counter, state, interval, connections }) => [
+      [counter, state, interval, connections], entry.presence,
+    ])
+  }
+  for (const story of file.stories) {
+    count.one(story.name, () => {
+      const kept = new messages.Presences()
+      const holds = story.presences.map(({ body }) => kept.take(messages.readPresence(hex(body))))
+      return [[holds, kept.condition], [story.presences.map(each => each.holds), story.condition]]
+    })
+  }
+}
+
+function checkHeads() {
+  const file = count.in('heads')
+  const { digestOf, sharedHeads, agree } = require('./heads.js')
+  for (const entry of file.digests) count.one(entry.name, () => [digestOf(entry.heads.map(hex), 'covey/1 heads'), entry.digest])
+  for (const entry of file.histories) count.one(entry.name, () => [digestOf(entry.heads.map(hex), 'covey/1 op heads'), entry.digest])
+  for (const entry of file.shared) {
+    const groups = entry.groups.map(([id, manifests, history]) => [hex(id), hex(manifests), history === null ? null : hex(history)])
+    count.one(entry.name, () => [sharedHeads(groups), entry.shared])
+  }
+  for (const entry of file.agreements) count.one(entry.name, () => [agree(hex(entry.one), hex(entry.other)), entry.agree])
+  for (const entry of file.bodies) {
+    count.entry(entry, () => messages.readHeads(octets(entry, 'body')), ({ answer, groups, tags }) => {
+      const spelled = groups.map(each => [each.groupId, each.version, each.manifests, ...(each.history ? [each.history] : [])])
+      return [[answer, spelled, ...(tags ? [true] : [])], entry.report]
+    })
+  }
+}
+
+function checkInvites() {
+  const file = count.in('invites')
+  for (const entry of file.vectors) {
+    count.entry(entry, () => invites.readInvite(entry.uri), invite => [
+      [invite.groupId, invite.inviter, invite.noise, invite.secret, invites.inviteId(invite.secret), invite.expiresAt, invite.relayUrl,
+        invite.rendezvous, invite.enrolment, invite.operators],
+      [entry.group_id, publicKey(file, entry.inviter), file.keys[entry.inviter].noise_public, entry.secret, entry.secret_hash,
+        entry.expires_at_us, entry.relay_url, entry.rendezvous, entry.enrolment, entry.operators.map(name => file.keys[name]?.signing_public ?? name)],
+    ])
+  }
+  for (const entry of file.requests) {
+    count.entry(entry, () => messages.readJoin(octets(entry, 'body')), ({ secret, noise, label }) => [
+      [secret, noise, label], [entry.secret, entry.noise_public, entry.label],
+    ])
+  }
+  for (const entry of file.group_invites) {
+    count.entry(entry, () => invites.readGroupInvite(octets(entry, 'body')), ({ secret, noise, expiresAt, preview }) => [
+      [secret, noise, expiresAt, preview[0], preview[1], preview[2].map(each => each[1]), preview[3], preview[4]],
+      [entry.secret, entry.noise_public, entry.expires_at_us, entry.preview.title, entry.preview.count, entry.preview.labels,
+        entry.preview.description, entry.preview.picture],
+    ])
+  }
+}
+
+function checkTelemetry() {
+  for (const entry of count.in('telemetry').vectors) {
+    count.entry(entry, () => readTelemetry(octets(entry, 'body')), batch => {
+      const series = batch.series.map(({ name, unit, kind, scale, count: many }) => [name, unit, kind, scale, many])
+      const found = [batch.number, series, batch.readings]
+      const expected = [entry.number, entry.series, entry.decoded]
+      if (!entry.readings) return [found, expected]
+      const { boot_id: bootId, monotonic_us: monotonic, wall_us: wall, kind: clock } = entry.clock
+      const again = readTelemetry(writeTelemetry(entry.number, { bootId: hex(bootId), clock, monotonic, wall }, entry.readings))
+      const rewritten = again.series.map(({ name, unit, kind, scale, count: many }) => [name, unit, kind, scale, many])
+      return [[found, rewritten, again.readings], [expected, entry.series, entry.decoded]]
+    })
+  }
+}
+
+function checkGroupManifests() {
+  const file = count.in('group_manifests')
+  const named = new Map(file.manifests.map(entry => [entry.name, octets(entry, 'manifest')]))
+  const nameOf = id => Object.keys(file.keys).find(name => publicKey(file, name) === id) ?? id
+  for (const entry of [...file.manifests, ...file.refused]) {
+    count.entry(entry, () => readManifest(octets(entry, 'manifest')), found => [
+      [found.hash, found.groupId, found.version, found.prev, found.mode, found.invited,
+        found.members.map(member => [member.id, member.noise, member.name, member.label, member.role, member.capabilities, member.since]),
+        found.epoch, found.epochId, found.votes, found.issuer],
+      [entry.hash, entry.group_id, entry.version, entry.prev, entry.mode, entry.invited,
+        entry.members.map(each => [each.signing_public, each.noise_public, each.name, each.label, each.role, each.capabilities, each.since]),
+        entry.epoch, entry.epoch_id, entry.votes, entry.issuer],
+    ])
+  }
+  const outcome = (group, raw) => {
+    try {
+      return group.offer(raw)
+    } catch (error) {
+      return error.code ?? error.stack
+    }
+  }
+  for (const entry of file.trust) {
+    count.one(entry.name, () => {
+      let group
+      if (entry.held) group = Group.of(readManifest(named.get(entry.held)))
+      else {
+        const { inviter, device } = entry.join ?? {}
+        const join = entry.join && { inviter: publicKey(file, inviter), device: publicKey(file, device), noise: [hex(file.keys[device].noise_public)] }
+        group = new Group({ groupId: readManifest(named.get('genesis')).groupId, join })
+      }
+      const outcomes = entry.offers.map(offer => outcome(group, named.get(offer.manifest)))
+      const state = group.graph?.state()
+      const members = entry.members && [...state.members.keys()].map(nameOf).sort()
+      const noise = entry.noise && [state.members.get(publicKey(file, entry.noise.device)).noise]
+      const expectedNoise = entry.noise && [
+        readManifest(named.get(entry.noise.as_in)).members.find(member => member.id === publicKey(file, entry.noise.device)).noise,
+      ]
+      const conflict = Boolean(group.graph) && group.graph.current() === null
+      return [[outcomes, members, conflict, noise], [entry.offers.map(each => each.outcome), entry.members, entry.conflict, expectedNoise]]
+    })
+  }
+  for (const entry of file.chains) count.entry(entry, () => checkChain(entry.chain.map(name => named.get(name))))
+  for (const entry of file.agreements) {
+    for (const begins of [0, entry.begins]) {
+      count.one(`${entry.name} (from ${begins})`, () => {
+        const raws = entry.manifests.map(hex)
+        const group = Group.of(readManifest(raws[begins]))
+        offerAll(group, raws)
+        const { members, bans } = group.graph.state()
+        const heads = group.graph.heads()
+        const epoch = heads.reduce((most, head) => (head.epoch > most ? head.epoch : most), 0n)
+        return [
+          [[...members.keys()].sort(), [...bans.keys()].sort(), epoch, group.graph.current() === null, heads.map(head => head.hash).sort()],
+          [entry.members, entry.banned, entry.epoch, entry.conflict, entry.heads],
+        ]
+      })
+    }
+  }
+}
+
+/** Offers what waits again as long as that brings something */
+function offerAll(group, raws) {
+  let waiting = raws
+  for (let before = Infinity; waiting.length < before; ) {
+    before = waiting.length
+    waiting = waiting.filter(raw => {
+      try {
+        group.offer(raw)
+        return false
+      } catch (error) {
+        if (!['version_gap', 'rollback', 'genesis'].includes(error.code)) throw error
+        return !group.graph.believe(readManifest(raw))
+      }
+    })
+  }
+}
+
+function checkGroupMessages() {
+  const file = count.in('group_messages')
+  for (const entry of file.votes) {
+    count.entry(entry, () => readVote(octets(entry, 'body')), vote => [
+      [vote.groupId, vote.action, vote.target, vote.since, vote.voter],
+      [entry.group_id, entry.action, publicKey(file, entry.target), entry.since, publicKey(file, entry.voter)],
+    ])
+  }
+  for (const entry of file.revokes) {
+    count.entry(entry, () => readRevoke(octets(entry, 'body')), revoke => [
+      [revoke.groupId, revoke.epoch, revoke.version, revoke.targets, revoke.issuer],
+      [entry.group_id, entry.epoch, entry.version, entry.targets.map(name => publicKey(file, name)), publicKey(file, entry.issuer)],
+    ])
+  }
+  for (const entry of file.manifests) {
+    count.entry(entry, () => messages.readGroupManifests(octets(entry, 'body')), found => [found, [entry.manifests, entry.secrets]])
+  }
+  for (const entry of file.pulls) count.entry(entry, () => messages.readPull(octets(entry, 'body')), found => [found, entry.from_version])
+}
+
+function checkHistory() {
+  const file = count.in('history')
+  const manifests = file.manifests.map(raw => readManifest(hex(raw)))
+  for (const entry of file.operations) {
+    count.entry(entry, () => readOperation(octets(entry, 'raw')), found => [
+      [found.id, found.author, found.incarnation, found.number, found.previous, found.parents, found.height, found.manifest, found.madeAt,
+        found.kind, found.body],
+      [entry.id, entry.author, entry.incarnation, entry.number, entry.previous, entry.parents, entry.height, entry.manifest, entry.made_at_us,
+        entry.kind, entry.body],
+    ])
+  }
+  for (const scenario of file.scenarios) {
+    count.one(scenario.name, () => {
+      const graph = { get: id => manifests.find(each => each.hash === id), state: () => ({ members: new Map() }) }
+      const history = new History(hex(file.group_id), graph)
+      const outcome = (raw, followers = []) => {
+        try {
+          return history.offer(readOperation(hex(raw)), followers)
+        } catch (error) {
+          if (!(error instanceof Refused)) throw error
+          return error.code
+        }
+      }
+      const personal = manifests.find(each => each.mode === 4)
+      const last = readOperation(hex(scenario.raw))
+      if (graph.get(last.manifest) === personal) history.groupId = personal.groupId
+      const held = scenario.held.map(raw => outcome(raw))
+      const found = outcome(scenario.raw, scenario.follower ? [readOperation(hex(scenario.follower))] : [])
+      return [[held, found], [held.map(() => null), scenario.outcome]]
+    })
+  }
+  const readers = { OPERATIONS: readOperations, HISTORY_PULL: readHistoryPull }
+  for (const entry of file.bodies) count.entry(entry, () => readers[entry.type](octets(entry, 'body')))
+}
+
+function checkOrders() {
+  const file = count.in('orders')
+  for (const entry of file.bodies) count.entry(entry, () => readBody(entry.kind, octets(entry, 'body')))
+  for (const entry of file.results) count.entry(entry, () => orders.readResult(octets(entry, 'body')))
+  for (const entry of file.reports) count.entry(entry, () => orders.readReport(octets(entry, 'body')))
+  for (const entry of file.secrets) {
+    const who = decode(hex(entry.selector))
+    const open = () => orders.openSetting(
+      octets(entry, 'sealed'), hex(entry.group_id), hex(entry.author), entry.key, who, [hex(entry.noise_secret)],
+    )
+    count.entry(entry, open, value => [value, entry.value])
+  }
+  for (const entry of file.secret_arguments) {
+    const who = decode(hex(entry.selector))
+    const open = () => orders.openArguments(
+      octets(entry, 'sealed'), hex(entry.group_id), hex(entry.author), entry.action, hex(entry.once), who, [hex(entry.noise_secret)],
+    )
+    count.entry(entry, open, found => [Object.fromEntries(found), entry.arguments])
+  }
+  for (const entry of file.judgements) {
+    count.one(entry.name, () => {
+      const history = new History(hex(file.group_id), null)
+      const operations = entry.operations.map(raw => readOperation(hex(raw))).sort((one, other) => one.height - other.height)
+      for (const operation of operations) {
+        history.take({ ...operation, fields: readBody(operation.kind, operation.body) }, operation.parents.map(id => history.held.get(id)))
+      }
+      const authority = new orders.Authority(history, new Set(entry.pinned), entry.threshold, new Set(entry.members))
+      const counts = [...authority.counting()].map(order => order.id).sort()
+      return [[[...authority.operators()].sort(), counts], [entry.operators, entry.counts]]
+    })
+  }
+}
+
+/** Every envelope opens, is signed by whom it says, reads as its type's body, and is written again to the byte, the nonce apart. */
+function checkSessions() {
+  const file = count.in('sessions')
+  const { READERS } = require('./readers.js')
+  const bodies = { ...READERS, BLOB: () => {}, TELEMETRY: readTelemetry }
+  for (const step of file.steps) {
+    count.entry(step, () => {
+      const { message } = envelopes.open(octets(step, 'bytes'), [noiseSecret(file, step.to)])
+      const read = messages.readMessage(message)
+      bodies[read.type](read.body)
+      return read
+    }, read => {
+      const again = messages.writeMessage(hex(file.keys[step.from].signing_seed), read)
+      const found = [read.raw, read.type, read.author, read.recipient, read.groupId, read.linkSeq, read.body, again]
+      const [author, recipient] = [publicKey(file, step.from), publicKey(file, step.to)]
+      return [found, [step.message, step.type, author, recipient, step.group_id, step.link_seq, step.body, step.message]]
+    })
+  }
+}
+
+function checkGrowth() {
+  const file = count.in('growth')
+  const readers = require('./readers.js')
+  for (const entry of file.vectors) count.entry(entry, () => readers.read(entry.structure, octets(entry, 'bytes')))
+  for (const entry of file.acknowledgements) {
+    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'body')), found => [found.unsupported, entry.unsupported])
+  }
+  for (const entry of file.trust) {
+    count.entry(entry, () => Group.of(readManifest(hex(entry.held))).offer(hex(entry.offered)), found => [found, 'accepted'])
+  }
+}
+
+function checkWycheproof() {
+  const groups = name => count.in('wycheproof/' + name).testGroups
+  const each = (name, test) => groups(name).forEach(group => group.tests.forEach(one => count.one(`${one.tcId} ${one.comment}`, () => test(one, group))))
+  each('ed25519_test', (one, group) => [primitives.verifyRaw(hex(group.publicKey.pk), hex(one.msg), hex(one.sig)), one.result === 'valid'])
+  each('x25519_test', one => {
+    const shared = primitives.agree(hex(one.private), hex(one.public))
+    // A key with its top bit set, or that is not reduced, is not usable (section 2), whatever it would give
+    return shared === null ? [one.result === 'valid', false] : [shared, one.shared]
+  })
+  each('xchacha20_poly1305_test', (one, group) => {
+    if (group.ivSize !== 192) return undefined
+    let opened = null
+    try {
+      opened = primitives.xchachaOpen(hex(one.ct + one.tag), hex(one.iv), hex(one.key), hex(one.aad))
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+    }
+    return [opened, one.result === 'valid' ? one.msg : null]
+  })
+}
+
+const checks = [
+  checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkTelemetry, checkGroupManifests, checkGroupMessages,
+  checkHistory, checkOrders, checkSessions, checkGrowth, checkWycheproof,
+]
+for (const check of checks) check()
+process.exitCode = count.report() ? 0 : 1
