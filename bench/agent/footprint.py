@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from demo.device import COVEY, Device
 from demo.fleet import Fleet
 
-_AGENT = "covey.cli.main, covey.cli.cmd_run, covey.app.loop.runtime, covey.adapters.mqtt.relay"
+_AGENT = "covey.cli.main, covey.cli.commands.run, covey.app.loop.runtime, covey.adapters.mqtt.relay"
 _QUEUED = 200_000
 _LOOKS = 10
 _LOOK_S = 0.25

@@ -189,7 +189,7 @@ def test_monitor_shows_what_changes(gateway: Gateway, board: PtyBoard) -> None:
 def test_an_agent_without_ports_loads_nothing_of_boards() -> None:
     code = (
         "import sys; from types import SimpleNamespace as Some\n"
-        "from covey.app.boards import bridge_role; from covey.cli import cmd_collect, cmd_run\n"
+        "from covey.app.boards import bridge_role; from covey.cli.commands import collect, run\n"
         "assert bridge_role.board_roles(Some(config=Some(bridge=Some(ports=(), udp_listen='')))) == []\n"
         "print([name for name in sys.modules if name.startswith(('serial', 'covey_boards'))])"
     )

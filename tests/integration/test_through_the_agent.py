@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from covey.cli import cmd_status
+from covey.cli.commands import status as cmd_status
 from covey.cli.main import main
 from covey.client import Client
 from covey.errors import AgentUnreachableError, LocalError, ReadingError

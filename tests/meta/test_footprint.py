@@ -84,7 +84,7 @@ def test_an_agent_loads_no_compressors(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="dataclasses asks inspect for annotations since 3.13")
 def test_an_agent_that_samples_loads_no_parser_of_python_and_nothing_that_invites() -> None:
     loaded = _loaded_after(
-        "import covey.cli.main, covey.cli.cmd_run, covey.adapters.mqtt.relay, covey.app.loop.runtime",
+        "import covey.cli.main, covey.cli.commands.run, covey.adapters.mqtt.relay, covey.app.loop.runtime",
         "import covey.app.orders.command_role, covey.app.loop.relay_loop, covey.app.loop.pairing_role",
         "from pathlib import Path",
         "from covey.adapters.sensors.host import HostSensors",

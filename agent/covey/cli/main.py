@@ -126,7 +126,7 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
         command = commands.add_parser(name, help=summary, summary=summary)
         if command is None:
             continue
-        module = import_module(f"covey.cli.cmd_{module_name}")
+        module = import_module(f"covey.cli.commands.{module_name}")
         if hasattr(module, "run"):
             command.set_defaults(act=module.run)
         module.add_arguments(command)

@@ -4,7 +4,7 @@ A device that shows a code is the *inviter*, one that types it the *joiner*. Who
 
 | | the inviter | the joiner |
 |---|---|---|
-| command | `cli/cmd_invite.py` | `cli/cmd_join.py` |
+| command | `cli/commands/invite.py` | `cli/commands/join.py` |
 | what it is for | `app/pairing/inviting.py` | `app/pairing/joining.py` |
 | around the machine | `app/loop/pairing_host.py` | `app/pairing/pairing_guest.py` |
 | the machine itself | `core/pairing/inviter.py` | `core/pairing/joiner.py` |

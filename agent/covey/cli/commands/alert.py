@@ -1,0 +1,80 @@
+"""`covey alert`: whom to tell what is wrong with the fleet, and what is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from covey.app.documents import to_json
+from covey.app.fleet import alert_watch as alerts
+from covey.cli.device_options import state_folder
+from covey.cli.grammar import Parser, json_option, seconds_option
+from covey.cli.output.live_screen import read_interval
+from covey.cli.output.terminal import print_json, print_table
+from covey.cli.quantities import date_text
+from covey.core.ids import labelled_name, printable
+from covey.errors import StorageError
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    listing = actions.add("list", _list, "list present alerts and undelivered notifications", also=["ls"])
+    trial = actions.add("test", _test, "send a test message to each target")
+    watch = actions.add("watch", _watch, "watch the fleet and send alerts (Ctrl-C to stop)")
+    seconds_option(watch, "--interval", "time between checks (default: 30)", 30.0)
+    json_option(listing)
+    json_option(trial)
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = alerts.list_alerts(state_folder(options))
+    if options.json:
+        print_json(to_json(found))
+        return 0
+    if not found.watched:
+        print("no process watches alerts (start 'covey alert watch'); this is from its last check", file=sys.stderr)
+    if found.alerts:
+        rows = [
+            (
+                each.kind,
+                labelled_name(each.device[:8], each.label),
+                printable(each.what),
+                date_text(each.since_us),
+                "yes" if each.announced else "not yet",
+            )
+            for each in found.alerts
+        ]
+        print_table(["alert", "device", "what", "since", "told"], rows)
+    else:
+        print("no alerts")
+    for target in found.targets:
+        why = f", refused {target.attempts} times: {printable(target.error)}" if target.attempts else ""
+        print(f"{target.name}: {target.waiting} waiting, {target.dropped} dropped{why}")
+    return 0
+
+
+def _test(options: argparse.Namespace) -> int:
+    found = alerts.try_targets(state_folder(options))
+    if options.json:
+        print_json([to_json(each) for each in found])
+    else:
+        for each in found:
+            print(f"{each.target}: {printable(each.error) or 'sent'}")
+    return 1 if any(each.error for each in found) else 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    interval_s = read_interval(options.interval)
+    watch = alerts.AlertWatch(state_folder(options), log=lambda line: print(line, flush=True))
+    pause = threading.Event()
+    try:
+        while True:
+            try:
+                watch.look()
+            except StorageError as error:
+                print(f"not looked: {error}", file=sys.stderr, flush=True)
+            pause.wait(interval_s)
+    finally:
+        watch.close()

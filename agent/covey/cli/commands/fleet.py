@@ -1,0 +1,342 @@
+"""`covey fleet`: the devices of this device's groups on one screen, or one of them with its last values.
+
+Of a fleet that is too large for a screen it lists those that need a person first, and counts the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from covey.app.documents import to_json
+from covey.app.fleet import device_story, fleet
+from covey.app.fleet.devices import SELF
+from covey.app.fleet.fleet import KINDS, Listed
+from covey.app.fleet.troubles import lost_in_words
+from covey.app.groups.groups import pick_device
+from covey.app.wording import count
+from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, json_option
+from covey.cli.output.live_screen import interval_option, read_interval, watch
+from covey.cli.output.status_view import duration
+from covey.cli.output.terminal import print_json, table_lines
+from covey.cli.quantities import read_us, size_text
+from covey.core.ids import DeviceKey, labelled_name, printable
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from covey.app.fleet.device_story import Custody, HeldMessage, StoryLine
+    from covey.app.fleet.documents import (
+        Fleet,
+        FleetDevice,
+        FleetFile,
+        FleetGroup,
+        FleetOrder,
+        FleetRelease,
+        FleetValue,
+    )
+    from covey.app.fleet.fleet import FleetView
+
+_DEVICES_HEAD = (
+    "device",
+    "label",
+    "presence",
+    "heard",
+    "newest reading",
+    "lag",
+    "waiting",
+    "missing",
+    "lost",
+    "series",
+    "version",
+)
+_GROUPS_HEAD = ("group", "members", "here", "silent", "lost something", "waited for")
+_ORDERS_HEAD = ("order", "given", "by", "signed", "came to", "what")
+_RELEASES_HEAD = ("release", "begun", "by", "state", "devices", "what")
+_FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
+_VALUES_HEAD = ("series", "value", "age", "clock")
+_LONGEST_US = 3_650 * 86_400_000_000
+_NO_VAULT = "no last values: this device has no vault's keys; 'covey fleet' on a collector shows them"
+_TEXT = 40
+_STORY = 12
+"""Lines of a device's story; --json has more."""
+_OUTBOX = 10
+"""Messages that wait for one device, the oldest; 'covey message ls' has them all."""
+_TROUBLES = 10
+"""Lines of what is wrong; --json has them all."""
+_DEVICES = 200
+"""Devices that are listed unless all are asked for, as on the page: those that are not well first."""
+_GROUPS = 12
+"""Groups that are counted, those with most that is not well; --json has them all."""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's options."""
+    parser.add_argument(
+        "device", nargs="?", metavar="DEVICE", help="show one device with its last values: label, or start of key"
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help=f"list all devices, not only the first {_DEVICES}")
+    which.add_argument(
+        "--only",
+        choices=KINDS,
+        metavar="KIND",
+        help=f"list only devices: {', '.join(KINDS)}",
+    )
+    parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
+    parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
+    parser.add_argument("--watch", action="store_true", help="keep updating the screen (q to stop)")
+    interval_option(parser)
+    json_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the fleet.
+
+    Raises:
+        UsageError: what is asked for does not go together.
+    """
+    if options.device is not None and (options.all or options.only):
+        raise UsageError("--all and --only list devices; they cannot be used with one device")
+    interval_s = read_interval(options.interval)
+    if options.watch and options.json:
+        raise UsageError("--watch and --json exclude each other")
+    view = fleet.FleetView()
+    if options.watch:
+        watch(lambda: _lines(_look(options, view)), interval_s, "covey fleet")
+        return 0
+    found = _look(options, view)
+    if not options.json:
+        print("\n".join(_lines(found)))
+    elif isinstance(found, _Device):
+        more = {"story": [to_json(each) for each in found.story], "custody": to_json(found.custody)}
+        more["outbox"] = [to_json(each) for each in found.outbox]
+        print_json({**to_json(found.device), **more})
+    else:
+        print_json(to_json(found.fleet))
+    return 0
+
+
+class _Devices(NamedTuple):
+    """A fleet with the devices that are listed, and how many were asked for."""
+
+    fleet: Fleet
+    matching: int
+
+
+class _Device(NamedTuple):
+    """One device of a fleet, what has become of it, and where its readings are."""
+
+    fleet: Fleet
+    device: FleetDevice
+    story: list[StoryLine]
+    custody: Custody
+    outbox: list[HeldMessage]
+    gateway: FleetDevice | None
+    boards: list[str]
+
+
+def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
+    since_us = read_us("--since", options.since, _LONGEST_US)
+    with open_device(options) as device:
+        if options.device is None:
+            kind = options.only or "all"
+            most = {} if options.all or options.only or options.json else {"most": _DEVICES}
+            found = view.look(device, options.vault, since_us, listed=Listed(kind, values=options.json, **most))
+            return _Devices(found, view.count(kind))
+        key = pick_device(device.node.groups.joined(), options.device).keys.signing_public
+        found = view.look(device, options.vault, since_us, listed=None, only=key)
+        [picked] = view.called(key.hex())
+        return _Device(
+            found,
+            picked,
+            device_story.story(device, key, view.said_by(key)),
+            device_story.custody(device, key),
+            device_story.waiting_for(device, key, _OUTBOX),
+            view.device(DeviceKey(bytes.fromhex(picked.gateway))),
+            [_name(each) for each in view.boards_of(key)],
+        )
+
+
+def _lines(found: _Devices | _Device) -> Iterator[str]:
+    if isinstance(found, _Device):
+        yield from _device(found)
+    else:
+        yield from _fleet(found.fleet, found.matching)
+
+
+def _fleet(found: Fleet, matching: int) -> Iterator[str]:
+    yield printable(found.summary, 1_000)
+    for trouble in found.troubles[:_TROUBLES]:
+        yield f"  ! {printable(trouble.what)}: {printable(trouble.hint, 1_000)}"
+    if len(found.troubles) > _TROUBLES:
+        yield f"  ! and {len(found.troubles) - _TROUBLES} more: --json shows all"
+    if len(found.groups) > 1:
+        yield ""
+        yield from _groups(found.groups)
+    yield ""
+    yield from table_lines(_DEVICES_HEAD, [_row(each, found.at_us) for each in found.devices])
+    if matching > len(found.devices):
+        yield f"and {matching - len(found.devices):,} more: --all lists them, --only away those that are not here"
+    if not found.reads_vault:
+        yield ""
+        yield _NO_VAULT
+    if found.orders:
+        yield ""
+        yield from table_lines(_ORDERS_HEAD, [_order(each, found.at_us) for each in found.orders])
+    if found.releases:
+        yield ""
+        yield from table_lines(_RELEASES_HEAD, [_release(each, found.at_us) for each in found.releases])
+    if found.files:
+        yield ""
+        yield from table_lines(_FILES_HEAD, [_file(each, found.at_us) for each in found.files])
+    if found.versions:
+        yield ""
+        yield "versions: " + ", ".join(f"{printable(each.version)} on {each.devices}" for each in found.versions)
+
+
+def _groups(groups: tuple[FleetGroup, ...]) -> Iterator[str]:
+    """Yield how each group is, those with most that is not well first."""
+    first = sorted(groups, key=lambda each: each.silent + each.lost, reverse=True)[:_GROUPS]
+    yield from table_lines(_GROUPS_HEAD, [_group(each) for each in first])
+    if len(groups) > _GROUPS:
+        yield f"and {len(groups) - _GROUPS} more groups: --json shows all"
+
+
+def _group(group: FleetGroup) -> tuple[object, ...]:
+    title = printable(group.title, 64) or group.group_id[:8]
+    return title, group.members, group.here, group.silent, group.lost, group.waiting
+
+
+def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
+    counts = "" if order.counts else ", counts for nothing here"
+    outcomes = ", ".join(f"{number} {outcome}" for outcome, number in order.outcomes.items())
+    return (
+        order.id[:8],
+        _ago(order.given_at_us, now_us),
+        labelled_name(order.device[:8], order.label),
+        f"{order.signed} of {order.needed}{counts}",
+        outcomes or "-",
+        printable(order.what, 60),
+    )
+
+
+def _release(release: FleetRelease, now_us: int) -> tuple[object, ...]:
+    counts = [f"{release.done} of {release.given} done"]
+    for number, word in ((release.failed, "failed"), (release.silent, "silent"), (release.others, "to come")):
+        counts += [f"{number} {word}"] * bool(number)
+    return (
+        release.id[:8],
+        _ago(release.began_at_us, now_us),
+        labelled_name(release.device, release.label),
+        f"{release.state}, wave {release.wave} of {release.waves}",
+        ", ".join(counts),
+        printable(release.what, 60),
+    )
+
+
+def _file(file: FleetFile, now_us: int) -> tuple[object, ...]:
+    return (
+        file.id[:8],
+        _ago(file.offered_at_us, now_us),
+        labelled_name(file.device, file.label),
+        size_text(file.size),
+        f"{size_text(file.come)} of it" if file.state == "asked for" else file.state,
+        printable(file.name, 60),
+    )
+
+
+def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
+    return (
+        device.device,
+        (printable(device.label) or "-") + (" (board)" if device.board else ""),
+        _presence(device, now_us),
+        _ago(device.seen_at_us, now_us),
+        _ago(device.newest_at_us, now_us),
+        "-" if device.lag_seconds is None else duration(device.lag_seconds),
+        f"{device.waiting} for {_age(device.waiting_since_us, now_us)}" if device.waiting else "0",
+        device.missing,
+        sum(device.lost.values()),
+        f"{device.series}{'+' if device.left_out else ''}",
+        printable(device.version.partition(";")[0]) or "-",
+    )
+
+
+def _device(found: _Device) -> Iterator[str]:
+    device, now_us = found.device, found.fleet.at_us
+    yield f"device    {labelled_name(device.device, device.label)}{', a board' if device.board else ''}"
+    yield f"presence  {_presence(device, now_us)}, heard {_ago(device.seen_at_us, now_us)}"
+    groups = [each for each in found.fleet.groups if each.group_id in device.groups]
+    yield f"groups    {', '.join(printable(each.title, 64) or each.group_id[:8] for each in groups)}"
+    yield from _is(found)
+    yield from _held(found)
+    if not found.fleet.reads_vault:
+        yield _NO_VAULT
+    elif device.lag_seconds is not None:
+        taken = _ago(device.landed_at_us, now_us)
+        yield f"landed    {taken}; its newest reading was {duration(device.lag_seconds)} old then"
+    if device.values:
+        yield ""
+        yield from table_lines(_VALUES_HEAD, [_value(each, now_us) for each in device.values])
+    if device.left_out:
+        yield "and more series than are shown"
+    if found.story:
+        yield ""
+        yield from (f"{_ago(each.at_us, now_us):>12}  {printable(each.what)}" for each in found.story[:_STORY])
+
+
+def _is(found: _Device) -> Iterator[str]:
+    """Yield where a device hangs, and what it runs."""
+    device = found.device
+    if device.gateway:
+        yield f"behind    {device.gateway[:8] if found.gateway is None else _name(found.gateway)}"
+    if found.boards:
+        yield f"boards    {', '.join(found.boards)}"
+    if device.version:
+        yield f"version   {printable(device.version)}"
+    if device.features:
+        yield f"supports  {', '.join(map(printable, device.features))}"
+    if device.clock:
+        yield f"clock     {'set by no time source' if device.clock == 'unsynchronised' else device.clock}"
+
+
+def _held(found: _Device) -> Iterator[str]:
+    """Yield what waits for a device, and what has become of its readings on their way."""
+    device, now_us = found.device, found.fleet.at_us
+    if device.waiting:
+        oldest = _age(device.waiting_since_us, now_us)
+        yield f"waiting   {device.waiting} here, the oldest for {oldest}: {device.waits_because}"
+        for each in found.outbox:
+            yield f"          {each.kind}, {size_text(each.size)}, {_ago(each.queued_at_us, now_us)}"
+    if device.lost:
+        yield f"lost      {lost_in_words(device)}"
+    if found.custody.missing:
+        yield f"missing   {count(found.custody.missing, 'message')} on the way, which later ones have overtaken"
+    if found.custody.landing:
+        since = _age(found.custody.landing_since_us, now_us)
+        yield f"landing   {count(found.custody.landing, 'message')} not in the vault yet, the oldest for {since}"
+
+
+def _name(device: FleetDevice) -> str:
+    return labelled_name(device.device, device.label)
+
+
+def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
+    shown = f"{value.value:.9g}" if isinstance(value.value, float) else str(value.value)
+    measured = labelled_name(printable(shown, _TEXT), value.unit)
+    return printable(value.name, 64), measured, _ago(value.at_us, now_us), value.clock
+
+
+def _presence(device: FleetDevice, now_us: int) -> str:
+    if device.presence == SELF or device.presence_since_us is None:
+        return device.presence
+    return f"{device.presence} for {_age(device.presence_since_us, now_us)}"
+
+
+def _ago(at_us: int | None, now_us: int) -> str:
+    return "never" if at_us is None else f"{_age(at_us, now_us)} ago"
+
+
+def _age(at_us: int | None, now_us: int) -> str:
+    return duration(max(0, now_us - (at_us or now_us)) // 1_000_000)

@@ -1,0 +1,357 @@
+"""`covey group`: create groups, and manage their members, admins and operators."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from covey.app.device.device import Device
+from covey.app.device.known_labels import namer
+from covey.app.documents import to_json
+from covey.app.groups import groups
+from covey.app.groups.ban_targets import pick_target
+from covey.app.groups.groups import MODES, Decided, pick_member
+from covey.app.groups.own import follows
+from covey.app.history.writing import describe_group, group_profile, read_picture
+from covey.app.orders import operators
+from covey.app.wording import count
+from covey.cli.device_options import on_device, open_device
+from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.output.command_view import lacking
+from covey.cli.output.group_view import group_as_json, show_group, show_members, show_profile
+from covey.cli.output.terminal import confirm, print_json, print_table
+from covey.cli.quantities import date_text
+from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name, printable
+from covey.errors import LocalError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covey.core.group.device_labels import DeviceLabels
+    from covey.core.group.manifest import GroupManifest
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    create = actions.add("create", _create, "create a group with this device as its only member", examples=_CREATE)
+    create.add_argument(
+        "--mode", choices=MODES, default="invites-only", help="who may change the group (default: invites-only)"
+    )
+    create.add_argument("--with", dest="invited", metavar="KEY", help="one-to-one: signing key of the other device")
+    _capability_option(create, "role of this device in the group, e.g. collector")
+    actions.add("show", _show, "show a group, its members and its mode")
+    actions.add("members", _members, "list the members with their fingerprints")
+    actions.add("log", _log, "list every version of a group and its changes")
+    diff = actions.add("diff", _diff, "show the changes since a version")
+    diff.add_argument("--from", dest="since", type=int, metavar="VERSION", help="this version (default: the previous)")
+    actions.add("uri", _uri, "print the URI by which any device can join a public group")
+    newcomer = actions.add("add", _add, "add a device by its keys", examples=_ADD)
+    newcomer.add_argument("keys", nargs=2, metavar="KEY", help="its two keys, as 'covey key show' prints them there")
+    newcomer.add_argument("--label", help="name for people")
+    _capability_option(newcomer, "role of the device in the group, e.g. collector")
+    remove = actions.add("remove", _remove, "remove a member, and renew the group secret", also=["rm"])
+    ban = actions.add("ban", _ban, "ban a member, device or invite (or vote to)")
+    unban = actions.add("unban", _unban, "end a ban and readmit the device (or vote to)")
+    unban.add_argument("--no-add", action="store_true", help="end the ban only; a new invite readmits the device")
+    admin = actions.add("add-admin", _add_admin, "make a member an admin")
+    actions.add("operators", on_device(_operators), "list the operators that this device obeys")
+    operator = actions.add(
+        "add-operator", on_device(_add_operator), "make a member an operator of all devices that obey this one"
+    )
+    operator.add_argument("--label", metavar="TEXT", help="name for people (default: the member's label)")
+    former = actions.add("remove-operator", on_device(_remove_operator), "remove an operator from all these devices")
+    profile = actions.add("profile", _profile, "show or change a member's label and roles, or the group's title")
+    profile.add_argument("device", nargs="?", metavar="DEVICE", help=f"{_MEMBER} (default: this device)")
+    profile.add_argument("--label", help="new label")
+    _capability_option(profile, "new role in the group, e.g. collector; '' for none")
+    profile.add_argument("--title", metavar="TEXT", help="title of the group")
+    profile.add_argument("--description", metavar="TEXT", help="description of the group")
+    profile.add_argument("--avatar", metavar="FILE", help="picture of the group: PNG, JPEG, GIF, WebP or SVG")
+    leave = actions.add("leave", _leave, "leave a group; only a new invite readmits this device")
+    leave.add_argument(
+        "--with", dest="other", metavar="DEVICE", help=f"every group with only this other member: {_LABEL_OR_KEY}"
+    )
+    leave.add_argument("--delete-now", action="store_true", help="delete keys and history before others know")
+    destroy = actions.add("destroy", _destroy, "delete a group on all its devices, with keys and messages")
+    for action, what in (
+        (remove, _MEMBER),
+        (ban, "device or invite: label, fingerprint, start of key; invite URI or id"),
+        (unban, "start of its key, or of an invite's id"),
+        (admin, _MEMBER),
+        (operator, _MEMBER),
+        (former, f"operator: {_LABEL_OR_KEY}"),
+    ):
+        action.add_argument("device", metavar="DEVICE", help=what)
+    for action in (remove, ban, leave, destroy):
+        action.add_argument("--yes", action="store_true", help="do not ask")
+    for action in dict.fromkeys(parser.actions.values()):
+        if action is not create:
+            group_option(action)
+        json_option(action)
+
+
+_LABEL_OR_KEY = "label, or start of key"
+_MEMBER = f"member: {_LABEL_OR_KEY}"
+_CREATE = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
+_ADD = ("covey group add covey-sign-... covey-noise-... --label greenhouse",)
+
+
+def _capability_option(parser: Parser, what: str) -> None:
+    parser.add_argument("--capability", action="append", default=[], metavar="NAME", help=what)
+
+
+def _create(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = groups.create_group(device, tuple(options.capability), options.mode, options.invited)
+        _show_group(device, manifest, options)
+
+
+def _show(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        _show_group(device, device.pick_group(options.group), options)
+
+
+def _show_group(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
+    profile, labels = group_profile(device, manifest), groups.labels_in(device, manifest)
+    votes = groups.votes_in(device, manifest)
+    if options.json:
+        print_json(group_as_json(manifest, profile, labels, votes))
+    else:
+        show_group(manifest, profile, device.node.identity.signing_public, labels, votes)
+
+
+def _members(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        members = device.pick_group(options.group).members
+        show_members(members, device.node.identity.signing_public, as_json=options.json)
+
+
+def _log(options: argparse.Namespace) -> None:
+    """Print every version, and what it changed."""
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        labels = groups.labels_in(device, manifest)
+        for version in groups.history(device, manifest):
+            _show_version(version, labels, as_json=options.json)
+
+
+def _uri(options: argparse.Namespace) -> None:
+    """Print the URI on stdout, as scripts want it, and the rest where a person reads."""
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        uri, labels = groups.group_uri(device, manifest), groups.labels_in(device, manifest)
+        members = ", ".join(labels.named(each.signing_public) for each in uri.contacts)
+    if options.json:
+        print_json({"group_id": manifest.group_id.hex(), "uri": uri.to_uri()})
+        return
+    print(uri.to_uri(), flush=True)
+    print(f"no secret: covey join URI, on any number of devices, while one of {members} is there", file=sys.stderr)
+    print("print it anew when they have other noise keys", file=sys.stderr)
+
+
+def _diff(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        version = groups.changes_since(device, manifest, options.since)
+        _show_version(version, groups.labels_in(device, manifest), as_json=options.json)
+
+
+def _add(options: argparse.Namespace) -> None:
+    """Let a device in by its keys, and print what it needs to believe that."""
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        newcomer, invite = groups.add_device(device, manifest, options.keys, options.label, options.capability)
+    mark = fingerprint(newcomer.keys.signing_public)
+    if options.json:
+        print_json({"device": newcomer.name, "fingerprint": mark, "uri": invite.to_uri()})
+        return
+    print(f"added {labelled_name(newcomer.name, newcomer.label)}, fingerprint {mark}", file=sys.stderr)
+    print("on that device, and of use to no other: covey join -, and paste", file=sys.stderr)
+    print(invite.to_uri())
+
+
+def _remove(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = pick_member(manifest, options.device).keys.signing_public
+        _confirm_going(device, manifest, target, options, "remove")
+        _show_group(device, groups.change_group(device, manifest, groups.removal(target)), options)
+
+
+def _ban(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = pick_target(device, manifest, options.device)
+        _confirm_going(device, manifest, target, options, "ban")
+        _show_decided(device, groups.ban_device(device, manifest, target), options)
+
+
+def _unban(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = groups.pick_banned(manifest, options.device)
+        _show_decided(device, groups.unban_device(device, manifest, target, readmit=not options.no_add), options)
+
+
+def _add_admin(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        target = pick_member(manifest, options.device).keys.signing_public
+        _show_group(device, groups.change_group(device, manifest, groups.promotion(target)), options)
+
+
+def _operators(device: Device, options: argparse.Namespace) -> None:
+    found = operators.operators(device, device.pick_group(options.group))
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif not found:
+        print("this device obeys nobody: 'covey config set operations.operators KEY' pins an operator")
+    else:
+        named = namer(device)
+        rows = [
+            (
+                each.name,
+                printable(each.label, 32),
+                _origin(each, named),
+                "" if each.member else "no member: obeyed by nobody here",
+            )
+            for each in found
+        ]
+        print_table(["operator", "label", "why", ""], rows)
+
+
+def _origin(entry: operators.OperatorEntry, named: Callable[[str], str]) -> str:
+    if entry.origin == "configuration" or entry.since_us is None:
+        return "pinned by the owner"
+    said = "by the invite of" if entry.origin == "invite" else "added by"
+    return f"{said} {named(entry.by)}, {date_text(entry.since_us)}"
+
+
+def _add_operator(device: Device, options: argparse.Namespace) -> None:
+    _print_change(
+        operators.add_operator(device, device.pick_group(options.group), options.device, options.label), options
+    )
+
+
+def _remove_operator(device: Device, options: argparse.Namespace) -> None:
+    _print_change(operators.remove_operator(device, device.pick_group(options.group), options.device), options)
+
+
+def _print_change(entry: operators.OrderEntry, options: argparse.Namespace) -> None:
+    if options.json:
+        print_json(to_json(entry))
+    elif entry.counts:
+        print(f"{printable(entry.text, 80)}, for all who obey this device")
+    else:
+        print(f"{printable(entry.text, 80)} {lacking(entry)}")
+
+
+def _confirm_going(
+    device: Device, manifest: GroupManifest, target: DeviceKey, options: argparse.Namespace, verb: str
+) -> None:
+    """Ask whether the device or invite is to go.
+
+    Raises:
+        LocalError: it is this device, or the person does not agree.
+    """
+    if target == device.node.identity.signing_public:
+        raise LocalError("that is this device", hint="to leave the group: covey group leave")
+    confirm(
+        f"{verb} {groups.labels_in(device, manifest).named(target)} from group {manifest.group_id.hex()[:8]}?",
+        options.yes,
+    )
+
+
+def _show_decided(device: Device, decided: Decided, options: argparse.Namespace) -> None:
+    if needed := decided.needed:
+        verb = "is" if needed == 1 else "are"
+        print(f"{decided.votes} of {count(needed, 'vote')} that {verb} needed", file=sys.stderr)
+    _show_group(device, decided.group, options)
+
+
+def _profile(options: argparse.Namespace) -> None:
+    """Change what is named, then show it; where nothing is named, what the group is called and this device's record."""
+    of_group = any(each is not None for each in (options.title, options.description, options.avatar))
+    if of_group and (options.device or options.label is not None or options.capability):
+        raise UsageError("a member's profile and the group's cannot be changed together", hint="use two commands")
+    if of_group:
+        _describe(options)
+        return
+    with open_device(options) as device:
+        own = device.node.identity.signing_public
+        manifest = device.pick_group(options.group)
+        named = options.device or own.hex()
+        target = pick_member(manifest, named).keys.signing_public
+        if options.label is not None or options.capability:
+            change = groups.profile(target, options.label, options.capability)
+            manifest = groups.change_group(device, manifest, change)
+        elif not options.device and not options.json:
+            show_profile(manifest, group_profile(device, manifest))
+    show_members((pick_member(manifest, target.hex()),), own, as_json=options.json)
+
+
+def _describe(options: argparse.Namespace) -> None:
+    avatar = None if options.avatar is None else read_picture(options.avatar)
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        describe_group(device, manifest, options.title, options.description, avatar)
+        _show_group(device, manifest, options)
+
+
+def _leave(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        if options.other is None:
+            left = [device.pick_group(options.group)]
+        elif options.group is not None:
+            raise UsageError("--with and --group exclude each other", hint="give one of them")
+        else:
+            left = groups.groups_with(device, options.other)
+        names = ", ".join(each.group_id.hex()[:8] for each in left)
+        everywhere = " Your other devices leave it, too." if any(follows(device, each) for each in left) else ""
+        confirm(f"leave group {names}? Only a new invite brings this device back.{everywhere}", options.yes)
+        if not options.delete_now:
+            groups.hand_over(device, left)
+        groups.leave_groups(device, left, at_once=options.delete_now)
+    if options.json:
+        ids = [each.group_id.hex() for each in left]
+        print_json({"left": ids[0] if options.other is None else ids})
+    else:
+        print(f"left group {names}; the others are told as soon as the relay is there")
+
+
+def _destroy(options: argparse.Namespace) -> None:
+    with open_device(options) as device:
+        manifest = device.pick_group(options.group)
+        name, devices = manifest.group_id.hex()[:8], count(len(manifest.members), "device")
+        confirm(f"destroy group {name} on {devices}, with all keys and messages?", options.yes)
+        groups.destroy_group(device, manifest)
+    if options.json:
+        print_json({"destroying": manifest.group_id.hex()})
+    else:
+        print(
+            f"destroying group {name}: the agent tells the others, and forgets when they know, at the latest in a day"
+        )
+
+
+def _show_version(version: groups.Version, labels: DeviceLabels, *, as_json: bool) -> None:
+    manifest, change = version.manifest, version.change
+    changed = {
+        "added": list(change.added),
+        "removed": sorted(change.removed),
+        "banned": list(change.banned),
+        "unbanned": sorted(change.unbanned),
+        "changed": sorted(change.touched),
+    }
+    if as_json:
+        meant = (manifest.issuer, *(key for keys in changed.values() for key in keys))
+        print_json(
+            {"version": manifest.version, "issuer": device_name(manifest.issuer), "epoch": manifest.epoch}
+            | {verb: [device_name(key) for key in keys] for verb, keys in changed.items()}
+            | {"labels": {device_name(key): labels.label(key) for key in meant}}
+        )
+        return
+    words = (f"{verb} {', '.join(map(labels.named, keys))}" for verb, keys in changed.items() if keys)
+    ends = f", ends a conflict of {len(manifest.prev)}" if len(manifest.prev) > 1 else ""
+    print(f"version {manifest.version} by {labels.named(manifest.issuer)}{ends}: {'; '.join(words) or 'nothing'}")

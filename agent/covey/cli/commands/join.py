@@ -1,0 +1,220 @@
+"""`covey join CODE`, `URI` or `FILE`: ask the inviter to let this device in."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from socket import gethostname
+from typing import TYPE_CHECKING
+
+from covey.app.agent.daemon import run_agent
+from covey.app.agent.machine_service import MachineService
+from covey.app.agent.roles import configured_roles
+from covey.app.device.creating import device_to_join
+from covey.app.device.device import Device
+from covey.app.documents import to_json
+from covey.app.groups.previews import PreviewedGroup, PreviewedMember
+from covey.app.pairing.invite_file import SUFFIX, InviteFile, parse_invite_file, read_invite_file
+from covey.app.pairing.joining import Terms, ask_to_join
+from covey.app.wording import count
+from covey.cli.device_options import open_device, state_folder
+from covey.cli.grammar import Parser, json_option, seconds_option
+from covey.cli.output.joining_view import print_operators, wait_for_group
+from covey.cli.output.relay_warning import warn_of_exposure
+from covey.cli.output.terminal import print_json, read_text_file
+from covey.core.ids import labelled_name, printable
+from covey.errors import PairingError
+
+if TYPE_CHECKING:
+    from covey.adapters.state_folder import StateFolder
+
+_PATIENCE_S = 600.0
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's options."""
+    parser.add_argument(
+        "code",
+        metavar="CODE",
+        help="code or URI of an invite, or an invite file; - reads stdin",
+    )
+    parser.add_argument("--relay", metavar="URL", help="with a code: relay to use: mqtts://HOST[:PORT]")
+    parser.add_argument(
+        "--ca-file", "--ca", metavar="FILE", help="PEM file of the CA that signed the relay's certificate"
+    )
+    parser.add_argument(
+        "--enrolment-password-file", metavar="FILE", help="file with the relay's shared password, if it was changed"
+    )
+    seconds_option(
+        parser,
+        "--timeout",
+        "time to wait for the group (default: 600; a file: while it is valid)",
+    )
+    parser.add_argument("--label", default="", help="name for people, if this machine is not a device yet")
+    parser.add_argument("--run", action="store_true", help="then run the agent, like 'covey run'")
+    obedience = parser.add_mutually_exclusive_group()
+    obedience.add_argument("--obey", action="store_true", help="obey the operators in the invite without asking")
+    obedience.add_argument("--obey-nobody", action="store_true", help="do not obey the operators in the invite")
+    json_option(parser, "print JSON, one document per line")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Queue the request, durably, and wait for the group's manifest; then be the agent, if that is wanted."""
+    folder, given = state_folder(options), _given(options)  # first: a file may be root's alone
+    if options.run:
+        return _join(options, folder, given) or _be_agent(folder)
+    return MachineService(folder, "covey.service").after(lambda: _join(options, folder, given))
+
+
+def _given(options: argparse.Namespace) -> str | InviteFile:
+    """Return the code, the URI, or what stands in the file that the person names."""
+    if options.code != "-":
+        path = Path(options.code)
+        return read_invite_file(path) if path.suffix == SUFFIX or path.is_file() else options.code.strip()
+    text = read_text_file("-")
+    return parse_invite_file(text.encode(), "what stdin brought") if "\n" in text.strip() else text.strip()
+
+
+def _join(options: argparse.Namespace, folder: StateFolder, given: str | InviteFile) -> int:
+    label = given.label if isinstance(given, InviteFile) else ""
+    with device_to_join(folder, options.label or label or gethostname()), open_device(options) as opened:
+        return join(opened, options, given)
+
+
+def _be_agent(folder: StateFolder) -> int:
+    run_agent(folder, configured_roles)
+    return 0
+
+
+def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *, personal: bool = False) -> int:
+    """Join a group, perhaps that of the person's own devices, by a code, a URI, or what stood in a file."""
+    secret = options.enrolment_password_file
+    password = None if secret is None else read_text_file(secret).strip()  # before anybody is asked
+    patience_s = _patience_s(opened, options, given)
+    terms = Terms(options.relay, options.ca_file, password, personal)
+    terms.check()
+    deadline = time.monotonic() + patience_s
+    warn_of_exposure([options.relay] if options.relay else [])
+    try:
+        if isinstance(given, InviteFile):
+            from covey.app.pairing.joining_by_file import ask_by_file
+
+            log = _Log(options, obeys=given.obeys)
+            device, group_id = ask_by_file(opened, given, deadline - time.monotonic(), terms, log)
+        else:
+            device, group_id = ask_to_join(opened, given, terms, _Terminal(options))
+    except PairingError as error:
+        if options.json:
+            print_json({"ended": error.code})
+        raise
+    seconds = max(0.0, deadline - time.monotonic()) if isinstance(given, InviteFile) else patience_s
+    return wait_for_group(device, group_id, seconds, as_json=options.json)
+
+
+def _patience_s(opened: Device, options: argparse.Namespace, given: str | InviteFile) -> float:
+    """Return how long to wait where the person says nothing: ten minutes, or as long as a file is good."""
+    if options.timeout is not None:
+        return float(options.timeout)
+    if isinstance(given, InviteFile):
+        return max(0.0, (given.invite.expires_at_us - opened.now().wall_us) / 1e6)
+    return _PATIENCE_S
+
+
+class _Terminal:
+    """Tells the person how the ceremony goes; implements `joining.Witness`."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._as_json = options.json
+        self._met = False
+
+    def looking(self) -> None:
+        """Say that the other device is being looked for."""
+        print("looking for the other device ...", file=sys.stderr)
+
+    def nobody_yet(self) -> None:
+        """Say what to look at."""
+        print("nobody has answered yet: is it the right code, and the right relay?", file=sys.stderr)
+
+    def refused(self, reason: str) -> None:
+        """Say it, and that it may be anybody's word."""
+        print(f"somebody there says: {reason}. If that may be so, press Ctrl-C and try again", file=sys.stderr)
+
+    def met(
+        self,
+        name: str,
+        label: str,
+        verifier: list[str],
+        group: PreviewedGroup,
+        operators: tuple[PreviewedMember, ...],
+    ) -> None:
+        """Show who is there, which group it is to, the words to compare, and who may order this device then."""
+        self._met = True
+        if self._as_json:
+            shown, named = to_json(group), [to_json(each) for each in operators]
+            print_json({"inviter": name, "label": label, "verifier": verifier, "group": shown, "operators": named})
+            sys.stdout.flush()
+        print(f"the other device: {labelled_name(name, label)}", file=sys.stderr)
+        title = printable(group.title) or group.group_id[:8]
+        print(f"invites to:       {title}, {count(group.members, 'member')}", file=sys.stderr)
+        for each in group.shown:
+            print(f"  {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
+        self._compare(verifier, operators)
+
+    def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:
+        print(f"verifier words:   {' '.join(verifier)}", file=sys.stderr)
+        print_operators(operators)
+        print("they must be the same on the other device; waiting for it to accept ...", file=sys.stderr)
+
+    def obeys(self, operators: tuple[PreviewedMember, ...]) -> bool:
+        """Ask where there is a terminal and no option has answered; nobody is obeyed unasked."""
+        options = self._options
+        if not self._met:
+            print_operators(operators)
+        if options.obey or options.obey_nobody or not operators:
+            agrees = bool(options.obey and operators)
+        else:
+            agrees = self._asks()
+        if self._as_json and operators:
+            print_json({"obeys": [to_json(each) for each in operators] if agrees else []})
+            sys.stdout.flush()
+        elif agrees:
+            print(f"obeys {count(len(operators), 'operator')}; 'covey group operators' shows them", file=sys.stderr)
+        elif operators:
+            print("obeys none of them; 'covey config set operations.operators KEY' pins one", file=sys.stderr)
+        return agrees
+
+    def _asks(self) -> bool:
+        if not sys.stdin.isatty() or self._options.code == "-":
+            return False
+        print("are they to order this device? [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    def keeps_own(self) -> None:
+        """Say that no invite decides here whom the device obeys."""
+        print("whom this device obeys, its configuration says, and not the invite", file=sys.stderr)
+
+    def relay_taken(self, url: str) -> None:
+        """Say which relay is used."""
+        print(f"using the invite's relay {printable(url)}", file=sys.stderr)
+        warn_of_exposure([url])
+
+
+class _Log(_Terminal):
+    """Tells whoever reads it later how it went: nobody compares anything, and the file says whom to obey."""
+
+    def __init__(self, options: argparse.Namespace, *, obeys: bool) -> None:
+        super().__init__(options)
+        self._obeys = obeys
+
+    def _asks(self) -> bool:
+        return self._obeys or super()._asks()
+
+    def nobody_yet(self) -> None:
+        """Say what is waited for."""
+        print("nobody has answered yet: the device that wrote the file may be off; trying again", file=sys.stderr)
+
+    def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:  # noqa: ARG002 - as above
+        print_operators(operators)

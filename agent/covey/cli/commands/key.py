@@ -1,0 +1,70 @@
+"""`covey key show|fingerprint|rotate`: public keys, what people compare, and a new noise key for this device."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+from covey.app.device.device import Device
+from covey.app.device.keys import retired_keys, rotate_noise_key
+from covey.app.groups.groups import pick_member
+from covey.cli.device_options import open_device
+from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.output.terminal import print_json
+from covey.core.ids import device_name, fingerprint, key_text
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions()
+    for name, summary in (
+        ("show", "show the public keys of this device or a member"),
+        ("fingerprint", "print the fingerprint of this device or a member"),
+        ("rotate", "renew this device's noise key and announce it to its groups"),
+    ):
+        action = actions.add(name, run, summary)
+        if name != "rotate":
+            action.add_argument(
+                "device", nargs="?", metavar="DEVICE", help="member: label, or start of key (default: this device)"
+            )
+            group_option(action)
+        json_option(action)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show keys, this device's or a member's, or replace this device's noise key."""
+    with open_device(options) as device:
+        if options.action == "rotate":
+            rotate_noise_key(device)
+        keys = device.node.identity.keys
+        retired = _retired(device)
+        if options.action != "rotate" and options.device is not None:
+            keys = pick_member(device.pick_group(options.group), options.device).keys
+            retired = []
+    shown = {
+        "device": device_name(keys.signing_public),
+        "fingerprint": fingerprint(keys.signing_public),
+        "signing_key": key_text("sign", keys.signing_public),
+        "noise_key": key_text("noise", keys.noise_public),
+    }
+    if options.json:
+        print_json(shown | {"retired_noise_keys": retired})
+    elif options.action == "fingerprint":
+        print(shown["fingerprint"])
+    else:
+        for name, value in shown.items():
+            print(f"{name.replace('_', ' '):<12} {value}")
+        for each in retired:
+            print(f"{'before':<12} {each['noise_key']}: {each['state']}")
+    return 0
+
+
+def _retired(device: Device) -> list[dict[str, str]]:
+    states = []
+    for key in retired_keys(device):
+        latest = datetime.fromtimestamp(key.latest_us / 1e6, UTC)
+        state = f"opens what is on its way; wiped when all members know, at the latest on {latest:%Y-%m-%d %H:%M} UTC"
+        if key.listed:
+            state = "a group still lists it; the agent tells it the new one"
+        states.append({"noise_key": key_text("noise", key.public), "state": state})
+    return states

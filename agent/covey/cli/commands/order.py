@@ -1,0 +1,249 @@
+"""`covey order`: have devices run an action, and see what operators ordered and how it went on each device."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from base64 import b64encode
+from collections import Counter
+
+from covey.app.device.device import Device
+from covey.app.documents import to_json
+from covey.app.orders import attempts, command_reports, operators
+from covey.app.orders.command_reports import OUTCOMES, CommandReport
+from covey.app.orders.commands import give_command
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Parser, every_action, group_option, json_option, selector_option
+from covey.cli.output.command_view import (
+    print_ordered,
+    print_output,
+    seconds_to_wait,
+    show_command,
+    show_order,
+    wait_for_devices,
+    wait_options,
+    whom_results_go_to,
+)
+from covey.cli.output.terminal import one_line_less, print_json, print_table, read_secret, read_text_file, visible_lines
+from covey.cli.quantities import date_text, read_us
+from covey.core.ids import labelled_name, printable
+from covey.errors import LocalError, UsageError
+
+_SHORTEST_US = 1_000_000
+_LONGEST_US = 366 * 86_400_000_000
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    actions.add("list", on_device(_list), "list the orders of operators, oldest first", also=["ls"])
+    _run_options(actions.add("run", on_device(_run), "run an action on devices", examples=_RUN_EXAMPLES))
+    show = actions.add("show", on_device(_show), "show an order and its result on each device")
+    show.add_argument("id", metavar="ORDER", help="start of the order's id")
+    show.add_argument("--output", metavar="DEVICE", help="print what the program wrote on this device")
+    wait_options(show)
+    approve = actions.add("approve", on_device(_approve), "approve an order that needs several operators")
+    approve.add_argument("id", metavar="ORDER", help="start of the order's id")
+    actions.add("refused", on_device(_refused), "list senders whose orders this device refused")
+    every_action(parser, group_option, json_option)
+
+
+_RUN_EXAMPLES = (
+    "covey order run restart-agent --for label:greenhouse --wait",
+    "covey order run journal --arg unit=pump.service --arg lines=50 --for shed",
+)
+
+
+def _run_options(parser: Parser) -> None:
+    parser.add_argument("name", metavar="ACTION", help="name of the action, as the devices define it")
+    parser.add_argument(
+        "--arg",
+        dest="arguments",
+        action="append",
+        default=[],
+        metavar="ARGUMENT",
+        help="argument of the action: name=value",
+    )
+    parser.add_argument(
+        "--secret",
+        dest="secrets",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="secret argument, readable only by the target devices; - asks",
+    )
+    parser.add_argument(
+        "--secret-from",
+        dest="secret_files",
+        action="append",
+        default=[],
+        metavar="ARGUMENT",
+        help="secret argument from a file: name=FILE",
+    )
+    selector_option(parser)
+    parser.add_argument("--deadline", metavar="TIME", help="do not start after this long, e.g. 30m (default: no limit)")
+    wait_options(parser)
+
+
+def _run(device: Device, options: argparse.Namespace) -> int:
+    seconds_to_wait(wait=options.wait, timeout=options.timeout)  # a mistake is told before anything is ordered
+    lifetime_us = read_us("--deadline", options.deadline, _LONGEST_US, _SHORTEST_US) if options.deadline else None
+    manifest = device.pick_group(options.group)
+    arguments = _arguments(options.arguments, "--arg", "--arg unit=pump --arg lines=50")
+    hidden = _secrets(options.secrets, _arguments(options.secret_files, "--secret-from", "--secret-from key=wifi.txt"))
+    given = give_command(device, manifest, options.name, arguments, options.selector, lifetime_us, hidden)
+    if lifetime_us is not None and not device.clock.synchronised():
+        until = date_text(device.now().wall_us + lifetime_us)
+        print(f"warning: the deadline is {until}, by a clock here that is not synchronised", file=sys.stderr)
+    if not options.json:
+        print_ordered(given)
+    elif not options.wait:
+        print_json({**to_json(given.order), "devices": given.devices, "obeying": given.obeying})
+    if not options.wait:
+        return 0
+    return wait_for_devices(
+        device,
+        manifest,
+        given.order.id,
+        seconds_to_wait(wait=options.wait, timeout=options.timeout),
+        as_json=options.json,
+    )
+
+
+def _arguments(words: list[str], option: str, example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or name in found:
+            wrong = "stands there twice" if equals else "is no name=value"
+            raise UsageError(f"{option}: '{name[:64]}' {wrong}", hint=example)
+        found[name] = value
+    return found
+
+
+def _secrets(names: list[str], files: dict[str, str]) -> dict[str, str]:
+    """Return secret arguments: for each name a line of stdin, or what a person types; further ones from files."""
+    for name in names:
+        if "=" in name:
+            raise UsageError(
+                "a secret on the command line is visible in the process list and in the shell's history",
+                hint=f"--secret {name.partition('=')[0][:64]} asks for it; --secret-from NAME=FILE reads it from "
+                "a file",
+            )
+    if len({*names, *files}) < len(names) + len(files):
+        raise UsageError(
+            "a secret is given twice", hint="give each secret once, with --secret NAME or --secret-from NAME=FILE"
+        )
+    found = {name: read_secret(file) for name, file in files.items()}
+    if names and not sys.stdin.isatty():
+        lines = one_line_less(read_text_file("-")).split("\n")
+        if len(lines) != len(names):
+            wrong = f"stdin has {len(lines)} lines for {len(names)} secrets"
+            raise UsageError(wrong, hint="give one line for each --secret")
+        found.update((name, line.removesuffix("\r")) for name, line in zip(names, lines, strict=True))
+    else:
+        found.update((name, read_secret(None, name)) for name in names)
+    for name, value in found.items():
+        if not value:
+            raise UsageError(f"{name}: a secret must not be empty")
+    return found
+
+
+def _list(device: Device, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    found, tallies = operators.orders(device, manifest), command_reports.tallies(device, manifest)
+    if options.json:
+        print_json([{**to_json(each), "outcomes": dict(tallies.get(each.id, {}))} for each in found])
+    elif not found:
+        print("no operator has ordered anything")
+    else:
+        rows = [
+            (
+                each.id[:8],
+                date_text(each.made_at_us),
+                labelled_name(each.author[:8], each.label),
+                _standing(each),
+                _tally(tallies.get(each.id, Counter())),
+                printable(each.text, 80),
+            )
+            for each in found
+        ]
+        print_table(["order", "given", "by", "signed", "came to", "what"], rows)
+
+
+def _refused(device: Device, options: argparse.Namespace) -> None:
+    found = attempts.attempts(device, device.pick_group(options.group)).entries
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif not found:
+        print("nobody has ordered anything without a say here")
+    else:
+        rows = [
+            (
+                labelled_name(each.name, each.label),
+                str(each.count),
+                date_text(each.first_us),
+                date_text(each.last_us),
+                each.last[:8],
+                each.why,
+            )
+            for each in found
+        ]
+        print_table(["by", "orders", "first", "last", "its id", "why nobody obeys"], rows)
+
+
+def _standing(entry: operators.OrderEntry) -> str:
+    return f"{len(entry.signers)} of {entry.needed}" + ("" if entry.counts else ", counts for nothing here")
+
+
+def _tally(outcomes: Counter[command_reports.Outcome]) -> str:
+    return ", ".join(f"{outcomes[each]} {each}" for each in OUTCOMES if outcomes[each]) or "-"
+
+
+def _show(device: Device, options: argparse.Namespace) -> int:
+    seconds_to_wait(wait=options.wait, timeout=options.timeout)
+    manifest = device.pick_group(options.group)
+    found = command_reports.command_report(device, manifest, options.id)
+    if not isinstance(found, CommandReport):
+        if options.wait or options.output is not None:
+            raise UsageError(
+                f"{found.id[:8]} is not a command", hint="'covey setting diff' shows the results of settings"
+            )
+        if options.json:
+            print_json(to_json(found))
+        else:
+            show_order(found)
+        return 0
+    if found.outcomes["elsewhere"] and options.wait:
+        raise LocalError(f"devices do not report to this device: {whom_results_go_to(found)}")
+    if options.wait:
+        return wait_for_devices(
+            device,
+            manifest,
+            found.order.id,
+            seconds_to_wait(wait=options.wait, timeout=options.timeout),
+            as_json=options.json,
+        )
+    if options.output is not None:
+        _output(device, found, options)
+    else:
+        show_command(found, device.clock.wall_us(), as_json=options.json)
+    return 0
+
+
+def _output(device: Device, report: CommandReport, options: argparse.Namespace) -> None:
+    manifest = device.pick_group(options.group)
+    shown, output = command_reports.output_of(device, manifest, report, options.output)
+    if options.json:
+        print_json({**to_json(shown), "output": b64encode(output).decode()})
+    else:
+        print_output(visible_lines(output) if output else iter(()), shown)
+
+
+def _approve(device: Device, options: argparse.Namespace) -> None:
+    entry = operators.approve(device, device.pick_group(options.group), options.id)
+    if options.json:
+        print_json(to_json(entry))
+    else:
+        counts = "it counts" if entry.counts else f"{len(entry.signers)} of {entry.needed} have signed it"
+        print(f"agreed with {entry.id[:8]}, {printable(entry.text, 80)}: {counts}")

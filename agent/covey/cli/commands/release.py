@@ -1,0 +1,254 @@
+"""`covey release`: bring a file to one wave of devices after the other, and stop where too many fare badly."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.content.content import FETCH_ACTION
+from covey.app.content.file_offers import pick_offer
+from covey.app.device.known_labels import named_selector
+from covey.app.documents import to_json
+from covey.app.loop.relay_loop import wait_until
+from covey.app.orders.release_reports import Release, release, releases
+from covey.app.orders.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
+from covey.app.wording import count
+from covey.cli.device_options import on_device
+from covey.cli.grammar import Actions, Parser, every_action, group_option, json_option, selector_option
+from covey.cli.output.command_view import device_rows
+from covey.cli.output.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
+from covey.cli.output.progress_line import ProgressLine
+from covey.cli.output.terminal import explained_interruption, print_fields, print_json, print_table
+from covey.cli.quantities import date_text, read_us
+from covey.core.ids import printable
+from covey.errors import UsageError
+from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.core.group.manifest import GroupManifest
+
+_LOOK_S = 1.0
+_LONGEST_US = 366 * 86_400_000_000
+_MINUTE_S = 60.0
+_MINUTE_US = 60_000_000
+_WAITS = {"under way", "awaits agreement"}
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add this command's actions."""
+    actions = parser.add_actions(default="list")
+    actions.add("list", on_device(_list), "list the releases of a group, oldest first", also=["ls"])
+    create = actions.add("create", on_device(_create), "offer a file and install it on devices in waves")
+    offer_options(create)
+    selector_option(create)
+    create.add_argument(
+        "--installer",
+        default=FETCH_ACTION,
+        metavar="NAME",
+        help=f"installer to run there (default: {FETCH_ACTION})",
+    )
+    create.add_argument(
+        "--waves",
+        default="1,1%,10%,100%",
+        metavar="WAVES",
+        help="devices per wave: numbers or percents (default: 1,1%%,10%%,100%%)",
+    )
+    create.add_argument(
+        "--stop-at",
+        default="2%",
+        metavar="PERCENT",
+        help="stop if more of a wave fail or fall silent (default: 2%%)",
+    )
+    create.add_argument(
+        "--patience", default="15m", metavar="TIME", help="a device that reports later is silent (default: 15m)"
+    )
+    create.add_argument(
+        "--soak", default="5m", metavar="TIME", help="time to watch a wave after it reported (default: 5m)"
+    )
+    create.add_argument(
+        "--health",
+        default="heard",
+        metavar="HOW",
+        help="required sign of life: heard, heard:TIME, or reported for none",
+    )
+    _add_follow_up(actions)
+    every_action(parser, group_option, json_option)
+
+
+def _add_follow_up(actions: Actions) -> None:
+    """Add what is done about a release that was begun."""
+    status = actions.add("status", on_device(_status), "show the progress of a release on each device", also=["show"])
+    halt = actions.add("pause", on_device(_pause), "pause a release: no further device starts")
+    end = actions.add("abort", on_device(_abort), "cancel on devices that have not started; roll back trials")
+    resumed = actions.add(
+        "resume", on_device(_resume), "resume a release, from any operator's device", also=["continue"]
+    )
+    resumed.add_argument("--stop-at", metavar="PERCENT", help="from now on, stop if more of a wave fail")
+    resumed.add_argument(
+        "--accept-failures",
+        action="store_true",
+        help="resume despite failed and silent devices; ignore them from now on",
+    )
+    for action in (halt, end):
+        action.add_argument("--why", default="", metavar="TEXT", help="reason, for other operators")
+    for action in (status, halt, end, resumed):
+        action.add_argument("id", metavar="RELEASE", help="the beginning of its id")
+
+
+def _create(device: Device, options: argparse.Namespace) -> int:
+    manifest, path = device.pick_group(options.group), Path(options.file)
+    patience_us = read_us("--patience", options.patience, _LONGEST_US, 1_000_000)
+    soak_us = read_us("--soak", options.soak, _LONGEST_US)
+    waves, stop = read_waves(options.waves), _percent(options.stop_at)
+    plan = plan_release(
+        device, manifest, options.selector, waves, stop, patience_us, soak_us, _seen_within_us(options.health)
+    )
+    base = None if options.base is None else pick_offer(device, manifest, options.base)
+    offer = put_with_progress(device, manifest, path, options.name)
+    if base is not None:
+        stays = f"'{printable(offer.file.name)}' is offered whole; no patch is, and nothing was released"
+        patch = offer_patch_with_progress(device, manifest, base, offer, stays)
+        if not options.json:
+            print(patch_text(offer, base, patch))
+    arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
+    found = begin(device, manifest, options.installer, arguments, plan)
+    return _follow(device, manifest, found, as_json=options.json)
+
+
+def _resume(device: Device, options: argparse.Namespace) -> int:
+    manifest = device.pick_group(options.group)
+    stop = None if options.stop_at is None else _percent(options.stop_at)
+    found = resume(device, manifest, options.id, stop, accept=options.accept_failures)
+    return _follow(device, manifest, found, as_json=options.json)
+
+
+def _pause(device: Device, options: argparse.Namespace) -> None:
+    _print(device, pause(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+
+
+def _abort(device: Device, options: argparse.Namespace) -> None:
+    _print(device, abort(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+
+
+def _seen_within_us(text: str) -> int | None:
+    """Read how long ago a device may have been heard; None: as its signs of life say, 0: that is not looked at."""
+    how, _, within = text.partition(":")
+    if how == "heard" and within:
+        return read_us("--health heard", within, _LONGEST_US, _MINUTE_US)
+    if text not in {"heard", "reported"}:
+        raise UsageError(f"--health: '{text[:32]}' is not a health check", hint="for example --health heard:10m")
+    return None if text == "heard" else 0
+
+
+def _percent(text: str) -> int:
+    digits = text.removesuffix("%")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > 3 or int(digits) > 100:
+        raise UsageError(f"--stop-at: '{text[:32]}' is not a percentage", hint="for example --stop-at 2%")
+    return int(digits)
+
+
+def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json: bool) -> int:
+    """Give one wave after the other, as they come to be ready, and print how it ends."""
+    if not as_json:
+        print(f"release {found.id[:8]}: 'covey release resume {found.id[:8]}' goes on, if this is ended", flush=True)
+        if found.state == "awaits agreement":
+            print(_agreement(found), flush=True)
+    looked_at = 0.0
+
+    def over() -> bool:
+        nonlocal found, looked_at
+        if time.monotonic() - looked_at >= _LOOK_S:
+            looked_at, found = time.monotonic(), release(device, manifest, found.id)
+            line.show(_summary(found))
+        return found.state not in _WAITS
+
+    def what_stays() -> str:
+        return f"who was given it goes on; no further wave is given until 'covey release resume {found.id[:8]}'"
+
+    with explained_interruption(what_stays), ProgressLine(plain=True) as line:
+        line.show(_summary(found))
+        while found.state in {*_WAITS, "ready"}:
+            if wait_until(device, over, _MINUTE_S) and found.state in {"ready", "stopped"}:
+                found = go_on(device, manifest, found.id)
+    _print(device, found, as_json=as_json)
+    return 0 if found.state == "finished" else 1
+
+
+def _agreement(found: Release) -> str:
+    missing = count(found.needed - len(found.signers), "more operator")
+    return f"it needs {missing} to agree: 'covey order approve {found.wave[:8]}' there"
+
+
+def _summary(found: Release) -> str:
+    done = sum(each.outcome == "done" for each in found.devices)
+    parts = [f"wave {found.waves_given}: {done} of {len(found.devices)} done"]
+    parts += [f"{len(found.failed)} failed"] * bool(found.failed)
+    parts += [f"{len(found.silent)} silent"] * bool(found.silent)
+    parts += [f"{len(found.accepted)} accepted as they are"] * bool(found.accepted)
+    parts += [f"{len(found.withdrawn)} never began"] * bool(found.withdrawn)
+    parts += [f"{count(found.others, 'device')} to come"] * bool(found.others)
+    return ", ".join([*parts, found.state])
+
+
+def _status(device: Device, options: argparse.Namespace) -> None:
+    _print(device, release(device, device.pick_group(options.group), options.id), as_json=options.json)
+
+
+def _print(device: Device, found: Release, *, as_json: bool) -> None:
+    if as_json:
+        print_json(to_json(found))
+        return
+    print_fields(
+        {
+            "release": found.id,
+            "what": " ".join([found.action, *(f"{name}={value[:8]}" for name, value in found.arguments.items())]),
+            "for": named_selector(device, found.selector),
+            "waves": f"{', '.join(found.waves)}; stops at more than {found.stop_percent}% of one",
+            "begun": date_text(found.began_at_us),
+            "state": _summary(found),
+            **{name: ", ".join(each) for name, each in (("failed", found.failed), ("silent", found.silent)) if each},
+        },
+        8,
+    )
+    for word in found.said:
+        why = f": {printable(word.why, MAXIMUM_RELEASE_WHY_BYTES)}" if word.why else ""
+        print(f"{date_text(word.at_us)}  {word.state} by {word.by}{why}")
+    if hint := _hint(found):
+        print(hint)
+    print()
+    print_table(*device_rows(found.devices))
+
+
+def _hint(found: Release) -> str:
+    """Return what a person can do about how a release stands."""
+    match found.state:
+        case "awaits agreement":
+            return _agreement(found)
+        case "stopped":
+            return f"to continue despite these failures: covey release resume {found.id[:8]} --accept-failures"
+        case "paused":
+            return f"to continue: covey release resume {found.id[:8]}"
+    return ""
+
+
+def _list(device: Device, options: argparse.Namespace) -> None:
+    found = releases(device, device.pick_group(options.group))
+    if options.json:
+        print_json([to_json(each) for each in found])
+    elif not found:
+        print("no releases")
+    else:
+        rows = [
+            (
+                each.id[:8],
+                date_text(each.began_at_us),
+                each.action,
+                named_selector(device, each.selector),
+                _summary(each),
+            )
+            for each in found
+        ]
+        print_table(["release", "begun", "action", "for", "how it stands"], rows)

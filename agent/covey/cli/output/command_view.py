@@ -1,0 +1,212 @@
+"""What has become of a command on each device, as people read it, and waiting for it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from covey.app.documents import to_json
+from covey.app.loop.relay_loop import wait_until
+from covey.app.orders.command_reports import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
+from covey.app.orders.commands import OrderedCommand
+from covey.app.wording import count
+from covey.cli.grammar import seconds_option
+from covey.cli.output.progress_line import ProgressLine
+from covey.cli.output.status_view import duration
+from covey.cli.output.terminal import PARTLY, TIME_UP, explained_interruption, print_fields, print_json, print_table
+from covey.cli.quantities import date_text
+from covey.core.ids import labelled_name, printable
+from covey.errors import UsageError
+from covey.limits.actions import MAXIMUM_RESULT_WHY_BYTES
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.app.orders.operators import OrderEntry
+    from covey.cli.grammar import Parser
+    from covey.core.group.manifest import GroupManifest
+
+_WAIT_S = 600.0
+_REFRESH_S = 5.0
+_DAY_US = 86_400_000_000
+
+
+def wait_options(parser: Parser) -> None:
+    """Add --wait, and for how long."""
+    parser.add_argument(
+        "--wait", action="store_true", help="wait until all devices have reported; exit codes: 'covey help all'"
+    )
+    seconds_option(parser, "--timeout", f"with --wait: time to wait (default: {_WAIT_S:.0f})")
+
+
+def seconds_to_wait(*, wait: bool, timeout: float | None) -> float:
+    """Return for how long to wait by these options, 0 without --wait.
+
+    Raises:
+        UsageError: --timeout is given without --wait.
+    """
+    if timeout is not None and not wait:
+        raise UsageError("--timeout has no effect without --wait", hint="leave it out, or add --wait")
+    return (_WAIT_S if timeout is None else timeout) if wait else 0.0
+
+
+def print_ordered(given: OrderedCommand) -> None:
+    """Print that a command was given, and for whom."""
+    short, devices = given.order.id[:8], count(given.devices, "device")
+    if given.obeying < given.devices:
+        devices += f", of which {given.devices - given.obeying} obey no commands"
+    if given.unable:
+        devices += f" (these run a Covey that knows no commands: {', '.join(given.unable[:5])})"
+    if lacks := lacking(given.order):
+        print(f"ordered as {short} for {devices}, {lacks}")
+    else:
+        print(f"ordered as {short} for {devices}; 'covey order show {short}' shows what becomes of it", flush=True)
+
+
+def lacking(order: OrderEntry) -> str:
+    """Return what an order lacks until it counts, and who brings it; empty where it lacks nothing."""
+    missing = order.needed - len(order.signers)
+    agree = "agrees" if missing == 1 else "agree"
+    return f"once {missing} more {agree}: 'covey order approve {order.id[:8]}' there" if missing > 0 else ""
+
+
+def wait_for_devices(device: Device, manifest: GroupManifest, order: str, seconds: float, *, as_json: bool) -> int:
+    """Wait until every device has reported of an order, by its whole id, and show what; return the exit code."""
+    known, looked_at = -1, 0.0
+    report: CommandReport | None = None
+
+    def finished() -> bool:
+        nonlocal known, looked_at, report
+        now, found = time.monotonic(), reported(device, manifest, order)
+        if report is None or found != known or now - looked_at > _REFRESH_S:
+            known, looked_at, report = found, now, _command(device, manifest, order)
+            line.show(summary(report, device.clock.wall_us()), last=report.finished)
+        return report.finished
+
+    stands = f"the order stands: 'covey order show {order[:8]}' shows what becomes of it"
+    with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
+        wait_until(device, finished, seconds)
+    report = _command(device, manifest, order)
+    show_command(report, device.clock.wall_us(), as_json=as_json)
+    if not report.finished:
+        return TIME_UP
+    if report.failed or not report.devices:
+        return 1
+    return PARTLY if report.undone else 0
+
+
+def _command(device: Device, manifest: GroupManifest, order: str) -> CommandReport:
+    report = command_report(device, manifest, order)
+    assert isinstance(report, CommandReport), "nothing else is waited for"
+    return report
+
+
+def show_command(report: CommandReport, now_us: int, *, as_json: bool) -> None:
+    """Print a command, and what has become of it."""
+    if as_json:
+        print_json({**to_json(report), "outcomes": dict(report.outcomes)})
+        return
+    show_order(report.order)
+    if report.deadline_us is not None:
+        late = ", which has passed: nobody begins with it any more" if report.deadline_us < now_us else ""
+        print_fields({"until": date_text(report.deadline_us) + late}, 8)
+    if report.outcomes["elsewhere"]:
+        print(f"\n{whom_results_go_to(report)}")
+    print(f"\n{summary(report, now_us)}\n")
+    print_table(*device_rows(report.devices))
+
+
+def device_rows(devices: Iterable[DeviceOutcome]) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Return the heads and the rows of a table of what has become of a command on each device."""
+    rows = [_row(each) for each in sorted(devices, key=lambda each: OUTCOMES.index(each.outcome))]
+    return ["device", "state", "exit", "took", "ended", "output", "why"], rows
+
+
+def whom_results_go_to(report: CommandReport) -> str:
+    """Return who is told what becomes of a command, in one line, for a device that is not."""
+    author = report.order.author in report.hearers
+    collectors = len(report.hearers) - author
+    who = []
+    if author:
+        who.append(labelled_name(report.order.author[:8], report.order.label) + ", who ordered it")
+    if collectors:
+        who.append(count(collectors, "collector"))
+    return "results go to " + (", and to ".join(who) or "nobody: who ordered it is no member any more")
+
+
+def show_order(order: OrderEntry) -> None:
+    """Print an order of whatever kind, on lines."""
+    counts = "" if order.counts else ", counts for nothing here"
+    print_fields(
+        {
+            "order": order.id,
+            "what": printable(order.text),
+            "given": f"{date_text(order.made_at_us)} by {labelled_name(order.author[:8], order.label)}",
+            "signed": f"{len(order.signers)} of {order.needed}{counts}",
+        },
+        8,
+    )
+    if order.kind == "setting":
+        print("what became of it: covey setting diff")
+
+
+def _row(each: DeviceOutcome) -> tuple[object, ...]:
+    took = None
+    if each.started_at_us is not None and each.ended_at_us is not None and each.ended_at_us >= each.started_at_us:
+        took = f"{(each.ended_at_us - each.started_at_us) / 1e6:.1f} s"
+    ended = None
+    if each.ended_at_us is not None:
+        ended = date_text(each.ended_at_us) + ("" if each.synchronised else " (its clock is not sure)")
+    output = None
+    if each.output_bytes or each.cut:
+        output = f"{each.output_bytes} B" + (", cut" if each.cut else "") + ("" if each.output_kept else ", gone")
+    why = printable(each.why, MAXIMUM_RESULT_WHY_BYTES) or each.code
+    if each.outcome == "excluded":
+        why = "obeyed no commands when this was given"
+    if each.outcome == "asleep":
+        why = f"last heard {date_text(each.seen_at_us)}" if each.seen_at_us else "never heard"
+    if each.unsigned:
+        why += " (its gateway says so)"
+    who = labelled_name(each.name, each.label)
+    return who, each.outcome, each.exit, took, ended, output, why
+
+
+def summary(report: CommandReport, now_us: int) -> str:
+    """Return how many devices have done what, in one line."""
+    return ", ".join(_parts(report, now_us)) or "for no device"
+
+
+def _parts(report: CommandReport, now_us: int) -> Iterator[str]:
+    outcomes = report.outcomes
+    for outcome in OUTCOMES:
+        if not outcomes[outcome]:
+            continue
+        text = f"{outcomes[outcome]} {outcome}"
+        if outcome == "asleep":
+            longest = min(
+                (each for each in report.devices if each.away_since_us is not None),
+                key=lambda each: each.away_since_us or 0,
+            )
+            seen = date_text(longest.seen_at_us) if longest.seen_at_us else "never"
+            since = since_text(longest.away_since_us or 0, now_us)
+            text += f" {'' if outcomes[outcome] == 1 else 'the longest '}{since} (last heard {seen})"
+        yield text
+
+
+def since_text(at_us: int, now_us: int) -> str:
+    """Return since when something is so, as people say it: `for 3 h`, `since Tuesday`, `since 2026-11-02`; in UTC."""
+    if now_us - at_us < _DAY_US:
+        return f"for {duration(max(0, now_us - at_us) // 1_000_000)}"
+    if now_us - at_us < 6 * _DAY_US:
+        return f"since {datetime.fromtimestamp(at_us // 1_000_000, UTC):%A}"
+    return f"since {date_text(at_us)[:10]}"
+
+
+def print_output(lines: Iterator[str], shown: DeviceOutcome) -> None:
+    """Print what a device's program wrote."""
+    for line in lines:
+        print(line)
+    if shown.cut:
+        print(f"note: it wrote more; {shown.name} keeps the beginning", file=sys.stderr)

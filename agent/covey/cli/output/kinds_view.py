@@ -1,0 +1,24 @@
+"""Kinds of sensors and doors, with what an entry of each may say: for `covey sensor kinds` and `covey door kinds`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from covey.app.documents import to_json
+from covey.cli.output.terminal import print_json, print_table
+
+if TYPE_CHECKING:
+    from covey.config.kinds import ListedKind
+
+
+def print_kinds(kinds: Sequence[ListedKind], *, as_json: bool) -> None:
+    """Print kinds as a table, a row for each setting."""
+    if as_json:
+        print_json([to_json(each) for each in kinds])
+        return
+    rows: list[tuple[object, ...]] = []
+    for each in kinds:
+        rows.append((each.kind, "", each.about, ""))
+        rows += [("", key, meaning, default) for key, meaning, default in each.settings]
+    print_table(("kind", "setting", "meaning", "default"), rows)
