@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from covey.cli.terminal import print_fields, print_json, print_table
 
 _HOSTILE = "gate\x1b[2Jway\x9b31m\u202eevil\u2066\x7f\n\r\tend\u2028"
