@@ -1,6 +1,6 @@
 """Draw the diagrams of state-machines.md from the transition tables: `python -m docs.internals.state_machines`.
 
-A diagram stands between `<!-- drawn from NAME -->` and `<!-- end -->`; what lies around them is written by hand.
+Each diagram is between `<!-- drawn from NAME -->` and `<!-- end -->`; the rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ PAGE = Path(__file__).parent / "state-machines.md"
 
 @dataclass(frozen=True)
 class Machine:
-    """A table in words: {state: {event: next state}}, beginning with the state in which it starts."""
+    """A table in words: {state: {event: next state}}, its first row is the start."""
 
     name: str
     table: Mapping[str, Mapping[str, str]]
 
     @property
     def start(self) -> str:
-        """The state in which it starts."""
+        """The first state."""
         return next(iter(self.table))
 
     @property
     def ends(self) -> list[str]:
-        """The states that nothing leads out of; a machine that goes on for good has none."""
+        """The final states; a machine that never ends has none."""
         return [state for state, row in self.table.items() if set(row.values()) <= {state}]
 
     def diagram(self) -> str:
-        """Return it as Mermaid's text, one line for each arrow."""
+        """Return Mermaid text, one line for each arrow."""
         return "\n".join(["```mermaid", "stateDiagram-v2", *(f"    {line}" for line in self._arrows()), "```", ""])
 
     def _arrows(self) -> Iterator[str]:
@@ -61,11 +61,11 @@ def _of_the_board() -> Machine:
     """Return the serial link's table, which is bytes: a row for each state, a column for each event."""
     states = ("SEARCHING", "GREETING", "UP", "INCOMPATIBLE")
     events = {
-        "_MET": "HELLO of a peer that is new or has restarted",
-        "_NAMED": "HELLO that names us",
-        "_TAGGED": "frame under the session's tag",
-        "_SILENCE": "eight repetitions in vain",
-        "_FOREIGN": "HELLO without a version in common",
+        "_MET": "HELLO of a new or restarted peer",
+        "_NAMED": "HELLO with our boot id",
+        "_TAGGED": "frame with the session's tag",
+        "_SILENCE": "eight repetitions without an answer",
+        "_FOREIGN": "HELLO without a common version",
     }
     names = {getattr(link_machine, name): name.capitalize() for name in states}
     columns = {getattr(link_machine, name): words for name, words in events.items()}
@@ -95,7 +95,7 @@ MACHINES = {
 
 
 def drawn(page: str) -> str:
-    """Return the page with each diagram as its table has it."""
+    """Return the page with each diagram redrawn from its table."""
     for name, machine in MACHINES.items():
         begin, end = f"<!-- drawn from {name} -->\n", "<!-- end -->"
         before, _, rest = page.partition(begin)

@@ -22,10 +22,10 @@ def test_each_kind_of_sensor_has_its_row() -> None:
         assert rows[name] == [kind.reading, kind.unit, kind.time, kind.repeats, kind.once]
 
 
-def test_each_kind_of_door_has_a_column_and_says_what_it_was_tried_against() -> None:
+def test_each_kind_of_door_has_a_column_and_says_what_it_was_tested_against() -> None:
     titles = [kind.title for kind in doors.KINDS.values()]
     assert titles == _table("Out")[0][1:]
-    tried = {row[0].strip("`") for row in _table("What each was tried against")}
+    tried = {row[0].strip("`") for row in _table("What each was tested against")}
     assert {*sensors.KINDS, *titles} <= {each for row in tried for each in row.replace("`", "").split(", ")}
 
 

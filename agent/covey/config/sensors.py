@@ -227,7 +227,7 @@ class Modbus:
 
 @dataclass(frozen=True, slots=True)
 class SensorEntry:
-    """One sensor as configured; at 0 `interval_seconds` it speaks by itself. `options` are its kind's settings."""
+    """A configured sensor; `options` has its kind's settings. With `interval_seconds` 0 it sends readings by itself."""
 
     name: str
     kind: str
@@ -239,15 +239,15 @@ class SensorEntry:
 class SensorKind(EntryKind):
     """A kind of sensor: `opens` takes a `ports.SensorOpening` and returns a `ports.Sensor`.
 
-    The texts are its row in docs/reference/doors.md: what a reading is called, its unit and time, what comes again
-    after a crash, and why a reading is there once. At 0 `interval_seconds` it speaks by itself.
+    The texts are its row in docs/reference/doors.md: a reading's name, unit and time, what its source repeats after a
+    crash, and why no reading is stored twice. With `interval_seconds` 0 the sensor sends readings by itself.
     """
 
     reading: str
     unit: str
     time: str
     repeats: str = "nothing"
-    once: str = "it is measured anew"
+    once: str = "a new measurement replaces it"
     interval_seconds: float = 10.0
     least_interval_seconds: float = 0.1
 
@@ -257,10 +257,10 @@ KINDS: dict[str, SensorKind] = {
     "exec": SensorKind(
         Exec,
         "covey.adapters.sensors.program:from_entry",
-        reading="SENSOR`/`, and as it is printed",
-        unit="as it is printed",
-        time="as it is printed, or when it was read",
-        once="a line is read once",
+        reading="SENSOR`/`, then the printed name",
+        unit="as printed",
+        time="as printed; else when it was read",
+        once="each line is read once",
         interval_seconds=0.0,
         least_interval_seconds=0.0,
     ),
@@ -298,9 +298,9 @@ KINDS: dict[str, SensorKind] = {
         "covey.adapters.sensors.mqtt_topics:from_entry",
         reading="SENSOR`/`WILDCARDS`/`NAME",
         unit="as the entry says",
-        time="when it came, or what `time` points to",
-        repeats="what is not acknowledged",
-        once="packet identifier and digest are committed with the readings (ADR 74)",
+        time="the key that `time` names; else the arrival",
+        repeats="messages without acknowledgement",
+        once="the outbox stores packet identifier and digest with the readings (ADR 74)",
         interval_seconds=0.0,
         least_interval_seconds=0.0,
     ),
@@ -309,10 +309,10 @@ KINDS: dict[str, SensorKind] = {
 
 
 def read_sensors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[SensorEntry, ...]:
-    """Read entries, each with where it stands.
+    """Read entries, each with its place in the configuration.
 
     Raises:
-        ConfigurationError: an unknown or missing key, a value that is none of its, or a name that is taken.
+        ConfigurationError: an unknown or missing key, a value of another type, or a duplicate name.
     """
     found: dict[str, SensorEntry] = {}
     for where, table in tables:

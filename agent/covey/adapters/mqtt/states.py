@@ -91,11 +91,11 @@ class Event(Enum):
     """What happens to a connection."""
 
     OPENED = "TCP and TLS are open"
-    ACCEPTED = "CONNACK that lets us in"
-    GRANTED = "SUBACK that grants the inbox"
+    ACCEPTED = "CONNACK accepts us"
+    GRANTED = "SUBACK grants the inbox"
     RENEW = "asked to subscribe again"
-    DUE = "the deadline has come"
-    CLOSE = "asked to end"
+    DUE = "the deadline passes"
+    CLOSE = "asked to close"
     END = "refused, lost or ended by the server"
 
 

@@ -90,13 +90,13 @@ State = Waiting | Sent | Relayed | Gone
 class Event(Enum):
     """What happens to a message of the window."""
 
-    SENT = "a relay takes it"
-    RELAYED = "its relay says that it is stored"
-    CUT = "the connection to its relay is lost"
+    SENT = "handed to a relay"
+    RELAYED = "the relay confirms it"
+    CUT = "the relay's connection is lost"
     RETRY = "no acknowledgement in time"
-    MISSING = "an acknowledgement shows that it is missing"
-    ACKNOWLEDGED = "its recipient holds it"
-    WITHDRAWN = "the queue no longer holds it"
+    MISSING = "an acknowledgement reports a gap"
+    ACKNOWLEDGED = "the recipient acknowledges it"
+    WITHDRAWN = "removed from the queue"
 
 
 MESSAGE: Transitions[Event] = {

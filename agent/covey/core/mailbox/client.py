@@ -96,15 +96,15 @@ State = Away | Greeting | Open | Asking | Pulling | Closed
 class SessionEvent(Enum):
     """What happens to a session."""
 
-    GREETED = "it is greeted"
-    WELCOMED = "it answers, and nothing waits"
-    WAITS = "it says that something waits"
-    ASKED = "it is asked for what follows a cursor"
-    MORE = "it gives a part"
-    EMPTY = "it gives the last part"
+    GREETED = "we greet it"
+    WELCOMED = "it answers, with none waiting"
+    WAITS = "it reports waiting messages"
+    ASKED = "we ask for the next part"
+    MORE = "it sends a part"
+    EMPTY = "it sends the last part"
     SILENT = "no answer in time"
-    ENDED = "it has forgotten the session, or lies, or the connection was lost"
-    DROPPED = "no group names it any more"
+    ENDED = "session forgotten, wrong answer or connection lost"
+    DROPPED = "no group lists it any longer"
 
 
 SESSION: Transitions[SessionEvent] = {

@@ -87,17 +87,17 @@ State = Waiting | Comparing | Admitting | Over
 
 
 class Event(Enum):
-    """What happens to an inviter."""
+    """What can happen to an inviter."""
 
     OFFER = "offer"
     PROOF = "proof"
-    WAITING_PROOF = "proof that has to wait for its try"
-    WRONG_PROOF = "proof that fails"
+    WAITING_PROOF = "proof before the next attempt is allowed"
+    WRONG_PROOF = "wrong proof"
     FAREWELL = "farewell"
     ACCEPT = "the person accepts"
-    END = "ended on this side"
+    END = "this side ends it"
     SILENCE = "silence"
-    TIME_UP = "the code's time is up"
+    TIME_UP = "the code expires"
 
 
 INVITER: Transitions[Event] = {

@@ -108,16 +108,16 @@ class Event(Enum):
     """What happens to a joiner."""
 
     ANSWER = "answer"
-    WRONG_ANSWER = "answer that fails"
+    WRONG_ANSWER = "wrong answer"
     WELCOME = "welcome"
-    WRONG_WELCOME = "welcome that fails"
+    WRONG_WELCOME = "wrong welcome"
     ADMISSION = "outcome, admitted"
     DECLINE = "outcome, declined"
     REFUSAL = "refusal"
-    STORED = "stored here"
+    STORED = "the membership is stored"
     LEAVE = "this side leaves"
     SILENCE = "silence"
-    TIME_UP = "the code's time is up"
+    TIME_UP = "the code expires"
 
 
 JOINER: Transitions[Event] = {

@@ -1,7 +1,7 @@
-"""Why a reading was left out, or came otherwise than it was measured: the reasons by which sensors and doors count.
+"""The reasons for which sensors and doors drop or change a reading.
 
-Every drop is counted where it happens, and shown there (`covey status`, `covey check`, `covey metrics`, `covey door
-status`). A reason stands here once; whatever shows it reads the table.
+Each of them counts its drops; `covey status`, `covey check`, `covey metrics` and `covey door status` show the counts
+with the words of this table.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Drop(StrEnum):
 
 
 MEANINGS = {
-    Drop.TIME: "with a time that cannot be",
-    Drop.CUT: "with a text that was cut",
-    Drop.VALUE: "with a value that cannot be carried",
-    Drop.NAME: "with a name that no reading can have",
+    Drop.TIME: "with an impossible time",
+    Drop.CUT: "with a shortened text",
+    Drop.VALUE: "with an unsupported value",
+    Drop.NAME: "with an invalid name",
     Drop.SERIES: "of more series than allowed",
     Drop.RATE: "faster than allowed",
-    Drop.FORMAT: "in a form that cannot be read",
+    Drop.FORMAT: "in an unreadable format",
     Drop.REFUSED: "refused",
     Drop.UNREAD: "not read",
 }
-"""What is wrong with them, for people: "3 readings with a time that cannot be"."""
+"""Completes a sentence such as "3 readings with an impossible time"."""
