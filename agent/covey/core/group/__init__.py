@@ -1,5 +1,5 @@
-"""Groups as documents: pure functions, no records, no time but what a document says.
+"""Group documents as pure functions, without storage, and without any time except what a document says.
 
-Read `manifest.py`, `policy.py` (who may change what), `trust.py` (the numbered rules of acceptance), `graph.py` (what
-was accepted), `resolver.py` (rival versions), then `messages.py` and `revocation.py`.
+Read `manifest.py`, `policy.py` (who may change what), `trust.py` (the numbered rules of acceptance), `graph.py` (the
+accepted manifests), `resolver.py` (concurrent changes), then `messages.py` and `revocation.py`.
 """

@@ -1,4 +1,4 @@
-"""A device's name for people: the beginning of its key and its label."""
+"""A device's name for people: the first digits of its key, and its label."""
 
 from __future__ import annotations
 

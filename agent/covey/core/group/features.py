@@ -1,8 +1,8 @@
 """The protocol features that devices announce in their group manifests (docs/protocol/core.md, "Growth").
 
-A device announces features, not a product version: another implementation has other versions. Whoever gives an order
-can say beforehand which targets cannot obey it. A device announces its own features alone, and nobody trusts an
-announcement further: a false one costs its device an order that it does not carry out, or a message that it sets aside.
+A device announces features, not a product version, because another implementation has other versions. The author of an
+order can check in advance which targets support it. A device announces only its own features. A false announcement
+harms only its device: it gets an order that it does not carry out, or a message that it sets aside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The manifests of a group that a device holds, as a graph: which follow which, its ends, and what they come to.
+"""The manifests of a group that a device holds, as a graph: which follow which, its heads, and the state they result
+in.
 
-It judges nothing: `trust.py` says which manifests come in, and which have to go. What all of them follow is the root,
-whose past is settled: of that, nothing is in memory.
+The graph judges nothing: `trust.py` decides which manifests enter and which leave. The root is the manifest that all
+others follow; its past is settled, and nothing of it is in memory.
 """
 
 from __future__ import annotations

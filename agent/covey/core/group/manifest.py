@@ -1,21 +1,21 @@
-"""The group manifest: the signed document that says who belongs to a group (docs/protocol/core.md, "Group manifests").
+"""The group manifest: the signed document that lists a group's members (docs/protocol/core.md, "Group manifests").
 
 A manifest is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, version, prev, mode, invited,
 members, banned, epoch, epoch_id, votes, issuer]`; each member is `[signing_pub, noise_pub, name, label, role,
-capabilities, since]`, sorted by signing key. Document and member may end with an extension map. What may follow what is
-decided in `trust.py`; this module knows only what one document must look like by itself:
+capabilities, since]`, sorted by signing key. Document and member may end with an extension map. `trust.py` decides
+which manifest may follow which; this module checks one document by itself:
 
     1. The signature verifies under the issuer's key, over the exact bytes with a domain tag (000.05).
-    2. Version 1 has no `prev`; every later one names the hashes of the manifests that it follows, sorted: one, or
-       several where it ends a conflict.
-    3. Members are sorted, with no key twice among signing or noise keys, and at most 1,000. Nobody is both a member and
-       banned. Every noise key is one that something can be sealed for.
-    4. A member's name is the hex of its signing key's first 4 bytes (000.08); a name that lies is refused.
-    5. The issuer of a genesis is its only member, and an admin where the mode knows admins; nobody is banned yet.
-    6. `since` is the version that brought the member or the ban, so no later than the manifest's own.
-       `epoch_id` is the hash of the epoch's secret, so that whoever passes it on cannot change it.
+    2. Version 1 has no `prev`. Every later version names the hashes of the manifests that it follows, sorted: one, or
+       several if it ends a conflict.
+    3. Members are sorted; no signing or noise key appears twice; there are at most 1,000. No device is both a member
+       and banned. Every noise key can be sealed for.
+    4. A member's name is the hex of its signing key's first 4 bytes (000.08); any other name is refused.
+    5. The issuer of a genesis is its only member, and an admin if the mode has admins. A genesis bans nobody.
+    6. `since` is the version that added the member or the ban, so it is at most the manifest's own version. `epoch_id`
+       is the hash of the epoch's secret, so a member that passes the secret on cannot change it.
     7. Only a one-to-one group names the one device that it is for (003.07).
-    8. Above version 1 of the judging rules every member announces that it knows the version (`RULES`).
+    8. If the version of the judging rules is above 1, every member announces that it supports that version (`RULES`).
 """
 
 from __future__ import annotations

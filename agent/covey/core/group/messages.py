@@ -1,7 +1,7 @@
 """The bodies of messages about a group's membership (docs/protocol/groups.md, "Group messages").
 
-* `GROUP_MANIFEST`: `[[manifest, ...], [secret32, ...]]`: manifests, each after what it follows, and secrets of epochs
-  that the recipient may know. A manifest names its epoch's secret by hash, so a wrong secret is nobody's.
+* `GROUP_MANIFEST`: `[[manifest, ...], [secret32, ...]]`: manifests, each after those that it follows, and epoch secrets
+  that the recipient may have. A manifest names its epoch's secret by hash, so the recipient discards a wrong secret.
 * `GROUP_PULL`: `[from_version]`: asks a member for the manifests from that version on, and for the epoch's secret.
 """
 

@@ -1,25 +1,25 @@
-"""Who may change what in a group, by its mode: pure functions of the state before (docs/protocol/).
+"""Who may change what in a group, by its mode: pure functions of the state before the change (docs/protocol/).
 
-    1. An issuer is a member (000.13). In a public group a stranger may let itself in, as a plain member, alone and
-       with nothing else changed (003.09), while there are fewer than `SELF_JOINED_MEMBERS`.
-    2. Anybody may leave: remove itself, alone.
-    3. A noise key, and what a device announces of its build, is changed by its owner alone.
-    4. invites-only (the default) and personal: every member is equal and may do everything else; nobody is an admin
+    1. The issuer is a member (000.13). In a public group a stranger may add itself as a plain member, if it changes
+       nothing else (003.09) and there are fewer than `SELF_JOINED_MEMBERS`.
+    2. Any member may leave: remove itself and nothing else.
+    3. Only its owner changes a device's noise key and what it announces of its build.
+    4. invites-only (the default) and personal: all members are equal and may change everything else; nobody is an admin
        (001.02).
-    5. one-to-one: only the device that the genesis names is let in; nobody removes the other.
-    6. admin-invites and public: admins alone let others in, make admins, and change other members' labels and
-       capabilities; an admin is never unmade except by a ban. Everybody may change its own label.
-    7. In these two, nobody is removed without a ban, and a ban or its end needs the votes of more than half of the
-       admins of the state before, the issuer being one of them (003.34). Nobody votes about itself. A vote names the
-       group, the target, and the version since which that is a member or banned: so it cannot be used again for a
-       later ban. What is no member, a device or an outstanding invite (003.43), has no such version: there the vote
-       names the epoch, which every ban ends.
-    8. Who is banned is nobody's member (003.34), and with an invite that is banned nobody is let in.
-    9. A new epoch that removes nobody, for a secret that was lost, is begun by any member where all are equal and in
-       one-to-one groups, and by admins alone in the others.
+    5. one-to-one: only the device that the genesis names may be added; neither member removes the other.
+    6. admin-invites and public: only admins add others, make admins, and change other members' labels and capabilities.
+       An admin stays an admin unless banned. Every member may change its own label.
+    7. In these two modes a removal is always a ban. A ban or unban needs the votes of more than half of the admins of
+       the state before, including the issuer (003.34). Nobody votes about itself. A vote names the group, the target,
+       and the version since which the target is a member or banned, so it cannot be reused for a later ban. A target
+       that is no member (a device or an open invite, 003.43) has no such version: the vote names the epoch instead,
+       which every ban ends.
+    8. A banned device is not a member (003.34), and a banned invite admits nobody.
+    9. A new epoch that removes nobody replaces a lost secret. Any member may begin it where all members are equal and
+       in one-to-one groups; elsewhere only admins may.
 
-A vote is `[signature64, signed]`, `signed` being the bytes of `[1, group_id, action, target, since, voter]` with
-action 0 for a ban of a member, 1 for the end of a ban, and 2 for a ban of what is no member.
+A vote is `[signature64, signed]`. `signed` is the bytes of `[1, group_id, action, target, since, voter]`; action 0 bans
+a member, 1 ends a ban, and 2 bans a device or invite that is no member.
 """
 
 from __future__ import annotations

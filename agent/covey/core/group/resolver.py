@@ -1,33 +1,33 @@
 """Compute a group's state after concurrent changes; a pure function of these changes.
 
 Manifests form a graph: each names those that it follows. Two that follow the same one are rivals, and neither replaces
-the other (000.14, 000.17). A device computes the outcome itself from the manifests that it holds, so that all who hold
-the same manifests believe the same, in whatever order they came and whoever signed what ends the conflict.
+the other (000.14, 000.17). Each device computes the outcome from the manifests that it holds. So devices that hold the
+same manifests get the same outcome, in whatever order the manifests arrived and whoever signed the one that ends the
+conflict.
 
-A manifest counts by what it changed, not by what it lists. Two steps are concurrent where neither follows the other.
-docs/protocol/groups.md, section 35, *Rivals*, has them as pseudo-code:
+A manifest counts by its changes (a step), not by its list. Two steps are concurrent if neither follows the other.
+docs/protocol/groups.md, section 35, *Rivals*, has the rules as pseudo-code:
 
-    1. Judged are the steps that follow the last manifest which all others follow or are followed by; what that one
-       lists is the base. `graph.py` finds it. A device that settled there holds nothing older, and must agree.
-    2. A step is void if a concurrent step that counts removes its issuer: what a device signed without knowing of its
-       removal does not count, so that no removed device can say that it was quicker (003.34). It is void, too, if by
-       the steps before it that count its issuer is no member. So a device that was removed and let in again depends on
-       who let it in again: that it had once been let in rightly is no help.
-    3. Where steps remove each other's issuers, so that rule 2 goes round in a circle, one prevails and the ones against
-       it are void: the one whose issuer fewer members wanted out; among equals, the one who has been a member for
-       longer; then by key, version and hash. Issuers prevail, and wishes count, only of devices that every side knew
-       as members before its first step in the circle: nobody gains by letting devices in, or by removing more. A step
-       that waits for a circle is no part of it.
-    4. A device is a member if a step that counts let it in, or it was one in the base, and every removal of it that
-       counts came before that. Removal wins over a concurrent addition, a ban over a concurrent unban. A leave is a
-       removal of oneself; it voids nothing. A banned device is no member.
-    5. Additions and records (label, role, capabilities, noise key, announcement) are written field by field in the
-       order of version, then hash. No device is given a noise key that another member has at that point, and nothing is
-       added, written or banned by which the group would outgrow a manifest that ends a conflict: so any outcome can be
-       signed.
+    1. The base is the last manifest that every other one follows or is followed by; `graph.py` finds it. Only steps
+       after the base are judged. A device that settled at the base holds nothing older, and must agree.
+    2. A step is void if a concurrent step that counts removes its issuer. So a change that a device signed without
+       knowing of its removal does not count, and no removed device can claim that it was quicker (003.34). A step is
+       also void if its issuer is no member by the steps before it that count. So a device that was removed and added
+       again depends on the member that added it again, not on its first admission.
+    3. If steps remove each other's issuers, so that rule 2 is circular, one step prevails and those against it are
+       void: the step whose issuer fewer members wanted removed; among equals, whose issuer has been a member for
+       longer; then by key, version and hash. Only devices that every side knew as members before its first step in the
+       circle can prevail or count as wishes, so adding devices or removing more gains nothing. A step that only waits
+       for a circle is not part of it.
+    4. A device is a member if a step that counts added it, or the base lists it, and every removal of it that counts
+       came before that. A removal wins over a concurrent addition, a ban over a concurrent unban. A leave is a removal
+       of oneself; it voids nothing. A banned device is not a member.
+    5. Additions and records (label, role, capabilities, noise key, announcement) apply field by field, in the order of
+       version, then hash. Skipped are: a noise key that another member has at that point; and any addition, record or
+       ban that would make the group too large for the manifest that ends the conflict. So every outcome can be signed.
 
-Whoever sends rivals chooses how many, so N of them must not cost N squared: steps that matter to a step are found by
-the device that they add or remove, and sets of steps are the bits of one integer.
+The sender of rivals chooses their number N, so the cost must not grow with N squared: an index by added or removed
+device finds the steps that matter to a step, and sets of steps are bits of one integer.
 """
 
 from __future__ import annotations

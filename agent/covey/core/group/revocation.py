@@ -1,16 +1,17 @@
-"""Destroying a group: a signed Revoke that every member obeys, passes on once, and forgets by (000.22, 000.23).
+"""Destroying a group: a signed Revoke that every member obeys and passes on once before it forgets the group (000.22,
+000.23).
 
-`REVOKE` carries `[signature64, signed]`, `signed` being the bytes of `[1, group_id, epoch, version, targets, issuer]`,
-epoch and version being those of the group as its issuer knows it:
+`REVOKE` carries `[signature64, signed]`. `signed` is the bytes of `[1, group_id, epoch, version, targets, issuer]`,
+with epoch and version as the issuer knows them:
 
-    1. The issuer is a member, and has been one without a break since that version: what it meant before it was removed
-       is not obeyed once it is let in again. Whether it knew of all that happened does not matter: what members do at
-       the same time does not save a group. One of a later epoch waits for the manifest that begins it.
-    2. Whoever is in the group stops sending and taking anything in it at once, and sends the same bytes to every other
-       member and target, once: there may be members whom the issuer did not know.
-    3. It forgets the group when all of them have acknowledged, or a day later. Between the two only the commit that
-       noted the Revoke counts: a crash changes nothing.
-    4. A device that is in no other group forgets everything, its keys too, and is a new one at its next start.
+    1. The issuer is a member, without interruption since that version: a Revoke from before its removal does not count
+       after it was added again. Changes that the issuer did not know do not save the group. A Revoke of a later epoch
+       waits for the manifest that begins that epoch.
+    2. A member stops sending and accepting in the group at once, and sends the same bytes once to every other member
+       and target, because the issuer may not have known all members.
+    3. A member forgets the group when all of them have acknowledged, or a day later. The commit that stored the Revoke
+       is the only turning point: a crash changes nothing.
+    4. A device without another group forgets everything, including its keys, and is a new device at its next start.
 """
 
 from __future__ import annotations

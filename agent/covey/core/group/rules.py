@@ -1,9 +1,9 @@
 """The versions of the judging rules of groups: how rivals are resolved, and what an issuer may change.
 
-A manifest names the version by which everything that follows it is judged (`manifest.RULES`). So a better rule never
-splits a group: all of its devices change over with the same manifest, and only once each member announces that it knows
-the version. Where manifests follow several others, the version is that of the last one that all of these follow or are
-followed by: the one that judging begins at.
+A manifest names the version by which all its successors are judged (`manifest.RULES`). So a better rule never splits a
+group: all its devices switch with the same manifest, and only once each member announces that it supports the version.
+If a manifest follows several others, the version is that of the base of judging: the last one that all of these follow
+or are followed by.
 """
 
 from __future__ import annotations

@@ -1,63 +1,63 @@
 """Which group manifests a device accepts, and what it believes of the group: every rule, numbered, and nothing else.
 
-    1. A manifest is well formed and signed by its issuer over the exact bytes (`group/manifest.py`).
-    2. It is of the group that this trust was opened for.
+    1. A manifest is well-formed, and its issuer signed the exact bytes (`group/manifest.py`).
+    2. It belongs to the group of this trust.
     3. A genesis is accepted only for a group that this device created (000.15).
-    4. Where a device has asked to join, it begins with the newest of the manifests that the inviter sends whom the
-       invite pins, and has issued itself, and that list the device with a noise key that it holds. Older ones are
-       believed as far as hashes lead to them (`replay.py`). Where it asks for a public group, it begins with the
-       manifest that one of the members sends whom the group's URI names, if that lists this member.
-    5. Later ones follow manifests that are held: `prev` names their hashes, none of which follows another. What follows
-       something that is not held waits outside (`membership/replay.py`): here it is a gap, whoever issued it, or a
-       rollback where it is not newer than everything held (000.14).
-    6. The version is exactly one above the highest of those that it follows (000.02).
+    4. A device that asked to join begins with the newest manifest from the inviter that the inviter itself issued and
+       that lists the device with a noise key that it holds; the invite pins the inviter. Older manifests are believed
+       as far as hashes lead to them (`replay.py`). In a public group the device begins with the manifest from a member
+       that the group's URI names, if it lists that member.
+    5. Later manifests follow manifests that are held: `prev` names their hashes, none of which follows another. A
+       manifest that follows something that is not held waits outside (`membership/replay.py`). Here it is a gap,
+       whoever issued it; or a rollback, if it is not newer than everything held (000.14).
+    6. The version is one above the highest version that it follows (000.02).
     7. Mode and invited device never change.
-    8. Its issuer may make this change to the state before (`group/policy.py`; 000.13, 003.07). The state before is that
-       of the manifest followed, or what `resolver.py` makes of several.
-    9. The epoch is the highest one followed, plus 1 where anybody was removed or banned, or several manifests are
-       followed: so an older group secret, which removed devices hold, never comes back. One that changes nothing may
-       begin an epoch, too: so a group gets going again whose secret was lost (`policy.py`, rule 9). A new epoch has a
-       new secret, the same has the same.
+    8. The issuer may make this change to the state before (`group/policy.py`; 000.13, 003.07). That state is the one of
+       the manifest followed, or the resolver's result for several (`resolver.py`).
+    9. The epoch is the highest epoch followed, plus 1 if a device was removed or banned or if several manifests are
+       followed. So an older secret, which removed devices hold, never returns. A manifest without changes may also
+       begin an epoch, to recover a group that lost its secret (`policy.py`, rule 9). A new epoch has a new secret; the
+       same epoch keeps its secret.
 
-   10. Nobody can fill the graph. Of one issuer's manifests at most `RIVALS_OF_ONE` are held that know nothing of each
-       other, except for what another member's follows: who asks for it holds it. Which ones does not depend on the
-       order in which they come: one takes the place of the last by version and hash that nothing follows, up to
-       `RIVALS_REPLACED` times. Beyond `MAXIMUM_OPEN_MANIFESTS`, or
-       their bytes, a manifest is taken if it removes somebody or follows several, up to four times as many. One that
-       leaves fewer heads than before is always taken: so any conflict can be ended, whoever made it.
-   11. The judging rules that it names are a version that this build knows (`group/rules.py`), and of none below the
-       lowest of those that it follows. They judge all that follows it.
+    10. No device can fill the graph. Of one issuer, at most `RIVALS_OF_ONE` manifests are held that do not know of each
+        other, not counting those that another member's manifest follows: a device that asks for these holds them
+        already. Which ones are held does not depend on the order of arrival: a new one replaces the last by version and
+        hash that nothing follows, up to `RIVALS_REPLACED` times. Beyond `MAXIMUM_OPEN_MANIFESTS`, or their bytes, a
+        manifest is accepted only if it removes a device or follows several, up to four times as many. A manifest that
+        leaves fewer heads than before is always accepted, so any member can end any conflict.
+    11. The judging rules that it names are a version that this build knows (`group/rules.py`), and at least the lowest
+        version of those that it follows. They judge all its successors.
 
-Accepted manifests form a graph. Its ends are the heads. Where there is one, or one that says what all of them come to,
-that one is the group's current manifest; equal ones are told apart by version, epoch and hash. Otherwise, or where
-there are more than `MAXIMUM_HEADS`, there is a conflict: what holds at once is what the resolver says, and anybody may
-issue the manifest that follows all heads.
+Accepted manifests form a graph. Its ends are the heads. If there is one head, or one that lists the result of all of
+them, that is the group's current manifest; between equal ones, version, epoch and hash decide. Otherwise, or beyond
+`MAXIMUM_HEADS`, there is a conflict: the resolver's result holds at once, and any member may issue the manifest that
+follows all heads.
 
-A device that lost its state asks to join anew: what it holds begins with the manifest by which it is let in. What all
-heads follow is settled, and remembered by the store alone. Neither changes what is believed: all is judged from the
-last manifest that all others follow or are followed by (`graph.meeting_of`), which every device holds.
+A device that lost its state joins again, and its graph begins with the manifest that admits it. Whatever all heads
+follow is settled, and only the store remembers it. Neither changes the result: judging begins at the last manifest that
+all others follow or are followed by (`graph.meeting_of`), which every device holds.
 
 An example. Alice, Bob and Carol are in version 3, `abc`. While they are apart, Alice removes Bob (`-b`), Carol relabels
-herself (`c'`), and Bob, who knows of neither, lets Mallory in (`+m`). A device that believes in `abc` is offered:
+herself (`c'`), and Bob, who knows of neither, adds Mallory (`+m`). A device that believes in `abc` is offered:
 
     manifest  version  issuer   follows     outcome                                               members
     +m        4        Bob      abc         ACCEPTED: Bob is a member of `abc` (rule 8)           a, b, c, Mallory
-    -b        4        Alice    abc         ACCEPTED: it begins epoch 2 (rule 9). Of two heads    a, c
-                                            `+m` is void: it did not know of `-b`, which removes
-                                            its issuer. `-b` lists what both come to, so it is
-                                            `current`, and there is no conflict
+    -b        4        Alice    abc         ACCEPTED: it begins epoch 2 (rule 9). There are now   a, c
+                                            two heads. `+m` is void: it is concurrent with `-b`,
+                                            which removes its issuer. `-b` lists the result of
+                                            both, so it is `current`, and there is no conflict
     m'        5        Mallory  +m          ACCEPTED, since Mallory is a member of `+m`; but      a, c
-                                            void, as Mallory was let in by what is void
+                                            void, because a void manifest added Mallory
     b'        5        Bob      -b          UnknownIssuerError (rule 8): nothing changes          a, c
-    +d        5        Carol    c'          VersionGapError (rule 5): `c'` has not come           a, c
-    c'        4        Carol    abc         ACCEPTED. No head lists what all three come to:       a, relabelled c
+    +d        5        Carol    c'          VersionGapError (rule 5): `c'` is not here yet        a, c
+    c'        4        Carol    abc         ACCEPTED. No head lists the result of all three:      a, relabelled c
                                             `conflict` is true, and `current` has no signature
-    end       6        Carol    -b, c', m'  ACCEPTED: it lists what the three come to, in epoch   a, relabelled c
-                                            3. There is one head, so no conflict; `settle()`
+    end       6        Carol    -b, c', m'  ACCEPTED: it lists the result of all three, in        a, relabelled c
+                                            epoch 3. One head is left, so no conflict; `settle()`
                                             forgets everything before it
 
-Any other order ends in the same place. Whatever Bob and Mallory sign from now on follows something before `end` without
-following `-b`, so it is concurrent with `-b` and void; or it follows `-b`, and is refused.
+Any other order ends in the same state. Whatever Bob and Mallory sign later either follows something before `end`
+without following `-b`, so it is concurrent with `-b` and void; or it follows `-b`, and is refused.
 """
 
 from __future__ import annotations

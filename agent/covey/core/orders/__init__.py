@@ -1,9 +1,9 @@
-"""Orders: what operators have devices set and do, and whose word counts (docs/protocol/history.md, "Orders").
+"""Orders: what operators have devices set and do, and which orders count (docs/protocol/history.md, "Orders").
 
-Rules: every member takes every order into its history, so that all hold the same; each device judges by itself, from
-what its owner has pinned, whether one counts. No capability and no manifest makes anybody an operator.
+Every member stores every order in its history, so all hold the same. Each device judges by itself, from its owner's
+pins, whether an order counts. No capability and no manifest makes a device an operator.
 
-Read `selector.py` (whom an order is for), `nodes.py` (what is kept of orders), then `authority.py` (whose word counts);
-`sealing.py` is how a part of an order comes to be read by some only, and
-`reports.py` decides to whom it is reported what became of them, and when again.
+Read `selector.py` (the targets of an order), `nodes.py` (what is stored of orders), then `authority.py` (which orders
+count). `sealing.py` hides parts of an order from all but some devices; `reports.py` decides who receives the results,
+and when to send them again.
 """

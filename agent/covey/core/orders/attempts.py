@@ -1,14 +1,14 @@
-"""Orders by those who have no say here (docs/protocol/history.md, "Orders", *Attempts*).
+"""Orders by devices without authority here (docs/protocol/history.md, "Orders", *Attempts*).
 
-Nobody obeys them, and they stay in the history like everything else; who tried, and what stands against it, is found
-from it. So it costs nothing to keep, a power cut or a salvage takes nothing of it, and it goes with its group.
+No device obeys them. They stay in the history like everything else, and attempts are computed from it: so they need no
+storage, survive power cuts and salvage, and disappear with their group.
 
-1. An order, or a change of operators, is an attempt if it is void in the history, or its author is no operator and had
-   not rightly signed it; or if its author had, and not enough others have.
-2. An approval of one of these is, where more than one operator has to agree, for the first two reasons.
-3. What counted by the signature of an operator that has left the group since is none; nor is what somebody said who is
-   an operator by now.
-4. What was forgotten here is told of no more.
+1. An order or a change of operators is an attempt if it is void in the history; if its author is not an operator and
+   did not sign it validly; or if its author did, but not enough others.
+2. With a threshold above one, an approval of such an operation is an attempt too, for the first two reasons.
+3. An order that counted by an operator who has left the group since is not an attempt, nor is one by a device that is
+   an operator now.
+4. Forgotten operations are not listed.
 """
 
 from __future__ import annotations

@@ -1,44 +1,45 @@
-"""Whose word counts (docs/protocol/history.md, "Orders").
+"""Which orders count (docs/protocol/history.md, "Orders").
 
-A device's owner pins operators and lays down how many of them an order needs (`threshold`). Operators add and remove
-operators by operations. What an operation's author knew is what the operation follows, directly or not.
+A device's owner pins operators and sets how many of them an order needs (`threshold`). Operators add and remove
+operators by operations. The author of an operation *knew* everything that the operation follows, directly or not.
 
-1. An order, a change of operators and an approval are *signed* by an author that was an operator by what it knew:
-   pinned, or added, and not removed, or added again after every removal. The author of an order signs it, and
-   whoever approves it.
-2. A removal counts where at least `threshold` have signed it, its author among them; what of operators its signers
-   knew is judged without rule 3. Two operators that remove each other are both removed.
-3. Everything else counts likewise, but for signatures beside a removal that counts: those of whoever it removes, where
-   neither follows the other. So a removed operator's concurrent orders lose, and all that rests on them.
-4. By what an author knew, an operator is who is one by the changes, and by the signatures on them, that it knew.
-5. Orders are signed by present members only. What is void in the history (rule 12 there) signs nothing.
-6. Of each log, the first `CHANGES_OF_A_LOG` changes by their numbers, and as many approvals of changes, are looked at:
-   so what an operator's stolen key can cost is bounded, and nothing that it writes takes the place of what others said.
-7. Waves of one plan (`roll_out.py`) are one order: where one counts, each other one of the same plan does that its own
-   author has signed. What is said of a release under way (`release_standing.py`) needs its author's signature alone.
-8. A setting takes the place of what its author had said before of the same key for the same devices, or for fewer than
-   all where it is for all, once at least `threshold` have signed it, its author among them; judged without rule 3, and
-   as if nothing were void and nobody had left: whatever becomes of the later one, the earlier one does not come back.
-   More operations only add signatures, so it stays as it is, and the words of the earlier one can go.
+1. An order, a change of operators or an approval counts as *signed* by its author if the author was an operator by
+   what it knew: pinned or added, and not removed, or added again after every removal. An approval also signs what it
+   approves.
+2. A removal counts if at least `threshold` operators signed it, including its author; whether they were operators is
+   judged without rule 3. Two operators that remove each other are both removed.
+3. Everything else counts likewise, but without signatures concurrent with a removal that counts: those of the removed
+   operator, if neither operation follows the other. So a removed operator's concurrent orders lose, and everything that
+   rests on them.
+4. What an author knew includes changes of operators only with those signatures that it knew.
+5. Only present members sign orders. A void operation (rule 12 in the history's acceptance) signs nothing.
+6. Of each log, only the first `CHANGES_OF_A_LOG` changes by number count, and as many approvals of changes. So a stolen
+   operator key has a bounded cost, and cannot displace what others wrote.
+7. Waves of one plan (`roll_out.py`) are one order: if one wave counts, so does each other wave of the plan that its own
+   author signed. A message about a running release (`release_standing.py`) needs only its author's signature.
+8. A setting replaces earlier settings of its author for the same key and the same devices (all of them, if the new one
+   is for all) once at least `threshold` operators signed it, including its author; judged without rule 3, and as if
+   nothing were void and nobody had left. The earlier setting never returns, whatever happens to the later one. More
+   operations only add signatures, so a replacement is final, and the content of the earlier setting can be deleted.
 
-The outcome depends on pins, members, and the set of operations, never on when they came. Only what bears on orders is
-read (`nodes.py`), once from the oldest on and once back.
+The outcome depends on pins, members and the set of operations, never on the order of arrival. Only operations that
+affect orders are read (`nodes.py`), once from the oldest on and once back.
 
 An example. The owner has pinned Alice, Bob and Carol with a threshold of 2. An operation follows what its author knew:
 
     operation                follows   signed by    counts
-    a  Alice: pump on        nothing   Alice, Bob   yes: Bob has approved it (rule 1)
+    a  Alice: pump on        nothing   Alice, Bob   yes: Bob approved it (rule 1)
     b  Bob approves a        a
-    c  Alice: pump off       b         Bob          no: Alice's signature is beside her removal (rule 3)
+    c  Alice: pump off       b         Bob          no: Alice's signature is concurrent with her removal (rule 3)
     d  Bob approves c        c
-    e  Carol: remove Alice   a         Carol, Bob   yes: two have signed it, one of them its author (rule 2)
+    e  Carol: remove Alice   a         Carol, Bob   yes: two signed it, including its author (rule 2)
     f  Bob approves e        d, e
-    g  Alice: pump on        f         nobody       no: by what she knew, she is no operator (rules 1 and 4)
+    g  Alice: pump on        f         nobody       no: by what she knew, she is not an operator (rules 1 and 4)
 
-Order a keeps Alice's signature although she is removed: e follows a, so Carol knew of it and removed her all the same
-for what comes after. Order c loses it: c and e do not follow one another, and whoever stole Alice's key could give any
-order an early place by leaving e out of what it follows. A device that holds only a to d obeys c, as two have signed
-it; once e and f arrive it does not, and every device that holds all seven says the same, whichever came first.
+Order a keeps Alice's signature although she is removed: e follows a, so Carol knew of a, and her removal applies only
+to what comes after. Order c loses it: c and e do not follow one another, and a thief of Alice's key could give any
+order an early place by leaving e out of what it follows. A device that holds only a to d obeys c, because two signed
+it. Once e and f arrive it does not, and every device that holds all seven agrees, whatever arrived first.
 """
 
 from __future__ import annotations

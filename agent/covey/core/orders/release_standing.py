@@ -1,10 +1,11 @@
-"""Whether releases go on, by what operators have said of them (docs/protocol/history.md, "Commands", waves).
+"""Whether releases continue, by what operators said about them (docs/protocol/history.md, "Commands", waves).
 
-1. One operator is enough to pause, to abort, or to have a release go on, however many an order needs: who gives the
-   waves could as well give none, and what is given at all they have agreed on.
-2. An abort holds for good.
-3. A pause holds until somebody who knew of it says that the release goes on: beside each other, the pause wins.
-4. What is said to be accepted is, whoever said so, and the last bound of those that are named holds.
+1. One operator is enough to pause, abort or resume a release, whatever the threshold of orders: an operator that starts
+   waves could as well stop starting them, and enough operators have agreed to the release itself.
+2. An abort is permanent.
+3. A pause holds until an operator that knew of it resumes the release. If pause and resume are concurrent, the pause
+   wins.
+4. An accepted failure stays accepted, whoever accepted it, and the last bound named holds.
 """
 
 from __future__ import annotations

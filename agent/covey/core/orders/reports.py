@@ -1,14 +1,14 @@
-"""Reporting what became of what operators ordered, to each recipient once, and again to who lacks it.
+"""Report the results of orders to each recipient once, and again to one that lacks a report.
 
-1. A recipient is sent the report of a subject once, and again where that says something else. While one waits for it,
-   none is added: so who is away costs one row.
-2. Whose acknowledgement shows that it lacks a report that no longer waits is sent it again: its state was restored or
-   lost. So is everybody once this device is in another incarnation: no acknowledgement speaks of what was sent before.
-3. Of each recipient the last `RESULTS_OF_ONE` reports of a group are remembered: no recipient keeps more of them.
+1. A recipient gets the report of a subject once, and again if it changes. While a report waits for it, no second one is
+   queued: so an absent recipient costs one row.
+2. A recipient whose acknowledgement shows that it lacks a delivered report gets it again: its state was restored or
+   lost. In a new incarnation of this device every recipient gets its reports again, because no acknowledgement covers
+   the old ones.
+3. For each recipient the last `RESULTS_OF_ONE` reports of a group are remembered; no recipient keeps more.
+4. A recipient that was none for a while gets everything again, because it may have forgotten the group.
 
-4. Who is no recipient for a while is sent all at once again when it is one again: it may have forgotten the group.
-
-The subject is an order, or none: then the report says all at once, and the next one takes its place.
+The subject is an order, or none: then one report covers everything, and the next one replaces it.
 """
 
 from __future__ import annotations

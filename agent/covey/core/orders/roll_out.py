@@ -1,9 +1,9 @@
-"""A command that goes to one wave of devices after the other, and no further where too many fare badly.
+"""A command that goes to one wave of devices after the other, and stops if too many fail.
 
-Each wave is a command of its own, to devices by their keys, and all carry the same once-id: so a device does it once,
-whoever goes on with it. Every wave says the whole plan, so the history has all that another operator's device needs.
-Devices that take a command look at nothing of the plan but whom it is for. On the wire
-`[selector, [1* count / [percent]], stop-percent, patience, soak, ? heard]`, times in microseconds.
+Each wave is a command of its own that lists its devices by key. All waves carry the same once-id, so a device runs it
+once, whichever operator continues. Every wave contains the whole plan, so the history has all that another operator's
+device needs. A target reads only the selector of the plan. On the wire `[selector, [1* count / [percent]],
+stop-percent, patience, soak, ? heard]`, times in microseconds.
 """
 
 from __future__ import annotations

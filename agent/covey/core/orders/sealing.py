@@ -1,16 +1,15 @@
-"""Sealed values: parts of an order that only some devices can read
-(docs/protocol/history.md, "Settings", *Secret values*).
+"""Sealed values: parts of an order that only some devices can read (docs/protocol/history.md, "Settings", *Secret
+values*).
 
-1. It is sealed for the noise keys that the author's manifest lists for those whom it is for, and for nobody else: who
-   joins later, or has wiped that key before it opened this, cannot read it.
-2. Each sealing draws an ephemeral key and a content key, which are used for nothing else.
-3. It opens with the binding that it was sealed with only: a text says what for, the rest of which order.
-4. How long it is shows as a bucket only; who its recipients are, by their number only.
+1. A value is sealed for the noise keys of its targets in the author's manifest. A device that joins later, or has
+   deleted that key before it opened the value, cannot read it.
+2. Each sealing draws a fresh ephemeral key and content key.
+3. A value opens only with the binding that it was sealed with: a text that names the purpose, and the rest of its
+   order.
+4. Its length shows only as a bucket, and its recipients only by their number.
 
-A file that only some devices can open (docs/protocol/content.md, "Content", *For some alone*) has a secret of its own,
-in place
-of the epoch's. It is sealed in the same way, and opens only as what it was given for: in that group, of that author,
-for that file.
+A file that only some devices can open (docs/protocol/content.md, "Content", *For some alone*) has its own secret
+instead of the epoch's. It is sealed in the same way, bound to its group, author and file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The targets of an order: all devices, a label, a capability, or devices by key.
 
 On the wire `[0]`, `[1, label]`, `[2, capability]` or `[3, [key, ...]]`, keys ascending and distinct. Label and
-capability are those of the manifest that holds when a device judges the order. A board obeys what names it by its key.
+capability are those of the current manifest when a device judges the order. A board obeys only orders that name it by
+its key.
 """
 
 from __future__ import annotations

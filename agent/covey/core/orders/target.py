@@ -1,7 +1,7 @@
 """The target and the setting's key of an order whose body was deleted.
 
-So whoever has forgotten it still tells which of its author's other orders for that key it has replaced, or which has
-replaced it, and whether it was for this device.
+With them a device still knows which other orders of that author this one replaced, or which replaced it, and whether it
+was for this device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Acknowledgements and resumptions: what recipients have, what they will never get, and when to say so."""
+"""Acknowledgements and resumptions: what recipients hold, what they will never receive, and when to report it."""
 
 from __future__ import annotations
 

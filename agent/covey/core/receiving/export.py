@@ -1,4 +1,4 @@
-"""What people do with messages by hand: carry envelopes where no relay does, give a quarantined one another try."""
+"""Messages that people handle by hand: carry envelopes where no relay does, and retry quarantined ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handlers of messages that carry what a group says, and of those that report what became of orders."""
+"""Handlers of history messages and of reports about orders."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The handlers of telemetry and of the records of lost messages: a collector lands them before they are acknowledged.
+"""Handlers of telemetry and of records of lost messages: a collector lands them before it acknowledges them.
 
-What devices report of orders lands as well.
-
-What lands is acknowledged only when a role says that the vault has it (`TelemetryLanding.landed`).
+Reports about orders land too. The acknowledgement waits until a role reports that the vault has the message
+(`TelemetryLanding.landed`).
 """
 
 from __future__ import annotations

@@ -1,34 +1,35 @@
-"""What a node does with an envelope that has come: it judges who speaks, and hands the message to its kind's handler.
+"""What a node does with an envelope that arrives: it checks the author and hands the message to its type's handler.
 
-An envelope is dealt with in this order, and the first failure ends it:
+An envelope passes these steps in order, and the first failure ends it:
 
     1. size, shape, decryption; shape of the message; its author has tokens left (`link/rates.py`); its signature; it
-       names us as its recipient;
-    2. the author may speak: a member of the group named, an address that this device knows for what belongs to a
-       link, the inviter whose answer is awaited, or the bearer of an open invite (000.24);
-    3. the link sequence is new (`link/receiver.py`);
-       and its message is of the author's one life (`link/imprints.py`);
-    4. the kind's own rules: its handler. An authentic message that breaks these is quarantined and acknowledged: the
-       link goes on.
+       names this device as its recipient;
+    2. the author may speak: a member of the group named; for link messages any device with a known address; the inviter
+       whose answer is awaited; or the bearer of an open invite (000.24);
+    3. the link sequence is new (`link/receiver.py`), and the message belongs to the author's one incarnation
+       (`link/imprints.py`);
+    4. the type's own rules: its handler. An authentic message that breaks these is quarantined and acknowledged, so
+       that the link continues.
 
 Steps 1 and 2 are here. A message with a link sequence takes steps 3 and 4 in `sequenced.py`, any other in
-`unsequenced.py`; both look the handler up by the message's kind.
+`unsequenced.py`; both find the handler by the message's type.
 
-An example. Ada has sent Ben blobs 1 to 3 over one link, and the relay delivers 1, 3, 3, a blob 4 of its own, then 2:
+An example. Ada has sent Ben blobs 1 to 3 over one link, and the relay delivers 1, 3, 3, a forged blob 4, then 2:
 
-    envelope             ended by step     Ben then holds   Ada is told     cost (`limits/rate.py`)
-    blob 1               none: taken       1                "1"             news, paid by Ada
-    blob 3               none: taken       1, 3             "1, 3"          news, paid by Ada
-    blob 3 once more     3: a duplicate    1, 3             "1, 3" again    worthless, paid by Ada
+    envelope             ended by step     Ben then holds   Ada receives    cost (`limits/rate.py`)
+    blob 1               none: accepted    1                "1"             news, paid by Ada
+    blob 3               none: accepted    1, 3             "1, 3"          news, paid by Ada
+    blob 3 again         3: a duplicate    1, 3             "1, 3" again    worthless, paid by Ada
     blob 4 by the relay  1: signature      1, 3             nothing         worthless, paid by all in common
-    blob 2               none: taken       1 to 3           "1 to 3"        news, paid by Ada
+    blob 2               none: accepted    1 to 3           "1 to 3"        news, paid by Ada
 
-The duplicate is answered because the first answer may have been lost. The forgery is not: only what is authentic makes
-this device send anything, and nobody can spend Ada's tokens but Ada. Three other ends of blob 3:
+Ben answers the duplicate because the first answer may have been lost. He does not answer the forgery: only authentic
+messages make this device send anything, and only Ada can spend Ada's tokens. Three other outcomes for blob 3:
 
-    Ben's inbox is full    Its handler says so (`taken` is false): the number stays open, and Ada sends the blob again.
-    Ada was removed        Step 2 ends it in silence: Ben's group is no longer any of Ada's business.
-    its kind refuses it    Ben quarantines and acknowledges it: sent again, it would be refused again, for ever.
+    Ben's inbox is full    The handler reports it (`taken` is false): the number stays open, and Ada sends the blob
+    again.
+    Ada was removed        Step 2 ends it silently: Ada no longer learns anything of the group.
+    Its type refuses it    Ben quarantines and acknowledges it; a resend would only be refused again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Process messages without a link sequence: each type has a handler, and none is acknowledged.
 
-Such a message may be lost or repeated by a relay, so whatever it says, its handler bears that: an older one changes
-nothing, and a lost one is followed by another.
+A relay may lose or repeat such a message, and handlers allow for it: an older message changes nothing, and another one
+follows a lost one.
 """
 
 from __future__ import annotations
