@@ -1,11 +1,11 @@
 """Decide which alerts about a fleet a person receives, and when.
 
-1. Whatever is wrong with one device is one episode: told once when it has begun, and once when it has ended.
-2. An episode is told when it has held for some time.
-3. What is not known ends no episode, and begins none.
-4. Episodes of one kind that begin, or end, within `ALERT_PAUSE_US` are told in one message.
-5. A message stands in the queue of each target in the same commit as the episodes that it tells of. It leaves the queue
-   when its target has taken it, so it comes at least once; its id stays the same.
+1. Each problem of a device is one episode: announced once when it begins and once when it ends.
+2. An episode is announced after it has lasted for some time.
+3. Missing information neither begins nor ends an episode.
+4. Episodes of one kind that begin, or end, within `ALERT_PAUSE_US` share one message.
+5. A message enters each target's queue in the same commit as its episodes, and leaves it once the target has accepted
+   it. So it arrives at least once, with a constant id.
 """
 
 from __future__ import annotations

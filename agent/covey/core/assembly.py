@@ -1,13 +1,13 @@
-"""Which machine of a node is given what: subject by subject, each made from those above it.
+"""Create a node's machines and give each its collaborators: subject by subject, each from those above it.
 
-    groups      which groups there are, who is in them, and how that changes
-    links       how envelopes are sealed, queued, sent and told apart
-    histories   what groups say, and how it is compared with others
-    reports     what became of orders, here and elsewhere
-    receiving   what is done with each envelope that comes
+    groups      this device's groups, their members, and changes
+    links       how envelopes are sealed, queued, sent and deduplicated
+    histories   operations of groups, and comparing them with others
+    reports     results of orders, here and elsewhere
+    receiving   what happens to each envelope that arrives
 
-A function takes what its machines need and returns them; nothing is looked up later. `node.py` calls them in this
-order.
+Each function takes what its machines need and returns them; nothing is looked up later. `node.py` calls the functions
+in this order.
 """
 
 from __future__ import annotations

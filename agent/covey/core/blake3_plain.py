@@ -1,13 +1,13 @@
-"""BLAKE3 in Python alone, for machines without the package `blake3` (Debian has none): tens of MB/s instead of GB/s.
+"""BLAKE3 in pure Python, for machines without the package `blake3` (Debian has none): tens of MB/s instead of GB/s.
 
-A file's chunks of 1,024 bytes are hashed independently, and so are the nodes of each level of the tree above them.
-So one Python integer holds the same 32-bit word of many chunks, each in a lane of 64 bits, and an addition or rotation
-of that integer serves all of them: 128 chunks share the interpreter's cost for each operation.
+A file's chunks of 1,024 bytes are hashed independently, and so are the nodes of each level of the tree above them. So
+one Python integer holds the same 32-bit word of many chunks, each in a lane of 64 bits, and one addition or rotation of
+that integer serves all of them: 128 chunks share the interpreter's cost of each operation.
 
-1. Lanes are little-endian, as the message words are: bytes are copied into them, never interpreted.
-2. The upper half of a lane is zero between operations. A sum of three words fits a lane, and so does a word shifted to
-   the left by at most 25 bits. A mask removes what a shift to the right pushes into the lane below.
-3. The last chunk waits in the buffer until `digest`: only then is it known which node is the root.
+1. Lanes are little-endian, as message words are: bytes are copied into them, never interpreted.
+2. The upper half of a lane is zero between operations. A lane has room for a sum of three words, and for a word shifted
+   left by at most 25 bits. A mask removes bits that a right shift moves into the lane below.
+3. The last chunk waits in the buffer until `digest`, because only then is it known which node is the root.
 
 Source: the BLAKE3 paper (O'Connor, Aumasson, Neves, Wilcox-O'Hearn, 2020), sections 2.1 to 2.6. Only its hash mode.
 """

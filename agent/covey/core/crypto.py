@@ -1,7 +1,7 @@
 """The cryptographic suite, as functions of bytes: NaCl box and secretbox, Ed25519, XChaCha20-Poly1305, HKDF.
 
-Only this module touches PyNaCl, by its bindings with explicit keys and nonces, so that vectors can test
-sealing as well as opening. Every failure to open is the same `DecryptionError`.
+Only this module imports PyNaCl. It uses the bindings with explicit keys and nonces, so that vectors can test sealing as
+well as opening. Every failure to open raises the same `DecryptionError`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One device: check, store and answer incoming messages; seal and send queued ones.
 
-The node holds the machines of this package, and joins them. It is sans-I/O: the runtime opens a transaction, calls in,
-commits, says so (`committed`), and only then lets go of what `envelopes_to_send` and `next_event` give. Where the
-commit fails, it drops the node and makes another one from the store and from `state` (ADR 4). Whatever an envelope
-holds, `receive_envelope` raises no `RemoteError`: it counts, and drops.
+The node holds and connects the machines of this package. It is sans-I/O: the runtime opens a transaction, calls the
+node, commits, reports that (`committed`), and only then releases the results of `envelopes_to_send` and `next_event`.
+If the commit fails, it drops the node and makes another one from the store and from `state` (ADR 4). Whatever an
+envelope holds, `receive_envelope` raises no `RemoteError`: it counts, and drops.
 """
 
 from __future__ import annotations

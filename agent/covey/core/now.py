@@ -1,4 +1,4 @@
-"""The two clocks that every input comes with."""
+"""The two clocks that accompany every input."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""SPAKE2 on Ed25519: two who share a short secret get a long one (docs/protocol/groups.md, "Pairing").
+"""SPAKE2 on Ed25519: two parties that share a short secret derive a long one (docs/protocol/groups.md, "Pairing").
 
 The only importer of the `spake2` package, which costs 8 MB and is loaded when a ceremony begins. On the wire an element
-has 32 bytes; the package's letter for the side does not travel.
+has 32 bytes; the package's letter for the side is not sent.
 """
 
 from __future__ import annotations

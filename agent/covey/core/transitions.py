@@ -1,12 +1,12 @@
 """Transition tables: `{state: {event: next state}}`, one for each state machine, as data.
 
-    1. A state is a class; its fields are what is known in it, so that nothing is None that must not be.
-    2. An event is what a message, a call or a clock amounts to once it has been checked.
-    3. A machine changes its state by `follow` alone. So what its table does not have cannot happen: a message that
-       would need it is refused, and a clock that would need it does not run.
-    4. An event that a state knows and ignores leads back to it.
+    1. A state is a class with the fields that are known in it, so no field is unexpectedly None.
+    2. An event is a message, a call or a clock after all checks.
+    3. A machine changes its state only by `follow`. So what its table lacks cannot happen: a message that would need it
+       is refused, and a clock that would need it does not run.
+    4. An event that a state knows and ignores leads back to the same state.
 
-The diagrams in docs/internals/state-machines.md are drawn from the tables.
+`./dev diagrams` draws the diagrams in docs/internals/state-machines.md from the tables.
 """
 
 from __future__ import annotations

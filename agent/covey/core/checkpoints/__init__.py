@@ -1,7 +1,7 @@
 """Checkpoints: the state of a group's history, signed by a majority of its admins.
 
-Rules: a state is made of the operations that a checkpoint follows and of nothing else, so that everybody who holds
-these makes the same bytes; nobody signs a state that it has not made itself.
+Rules: a state is computed only from the operations that its checkpoint follows, so all devices with these operations
+compute the same bytes. No device signs a state that it did not compute itself.
 
-Read `state.py` (what a checkpoint says), then `checkpoints.py` (whose word makes one count).
+Read `state.py` (what a checkpoint contains), then `checkpoints.py` (which checkpoints count).
 """

@@ -1,15 +1,15 @@
 """Which checkpoints count (docs/protocol/history.md, "Checkpoints").
 
-1. A checkpoint is signed by its author, and by whoever approves it; by each of these that is an *elector*: an admin in
-   the manifest that it names. Where the mode of the group knows none, electors are the operators of its state, and it
-   must name those that this device's owner has pinned.
-2. It counts where more than half of the electors have signed it. What is void in the history signs nothing.
-3. Its parts are whole, and what they say is what the operations that it follows come to (`state.py`). Else it counts
-   for nobody, whoever has signed it.
-4. A device signs what others propose by itself, if it is an elector, makes the same state, has pinned the operators
-   that the checkpoint names, and none of what the checkpoint covers is void. It looks at the last one of each author.
+1. A checkpoint is signed by its author and by the authors of approvals, if they are *electors*: admins in the manifest
+   that it names. In a mode without admins, electors are the operators of its state, and these must include the
+   operators that this device's owner has pinned.
+2. It counts once more than half of the electors have signed it. A void operation signs nothing.
+3. It is complete, and its content equals the state that its operations result in (`state.py`). Otherwise it counts for
+   nobody, whatever its signatures.
+4. A device signs a proposal by itself if it is an elector, computes the same state, has pinned the operators that the
+   checkpoint names, and the checkpoint covers nothing void. It considers the last proposal of each author.
 
-Of several that count, the last one in the history's order holds.
+Of several checkpoints that count, the last one in the history's order holds.
 """
 
 from __future__ import annotations

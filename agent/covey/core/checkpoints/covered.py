@@ -1,11 +1,11 @@
-"""What of the operations that bear on orders a checkpoint covers, and which of these it settles.
+"""Which operations about orders a checkpoint covers, and which of these it settles.
 
-1. A setting is settled that its own author has replaced by what the checkpoint covers as well (`orders/authority.py`,
-   rule 8): it holds for nobody ever again, whatever comes.
-2. A command is settled that is no wave of a release. What has become of it is no matter of the history; who has still
-   to do with it keeps it (`forgetting.py`).
+1. A setting is settled if a covered operation of its own author replaces it (`orders/authority.py`, rule 8): it can
+   never hold again.
+2. A command is settled unless it is a wave of a release. The history does not hold its results; a device that has yet
+   to run or report it keeps it (`forgetting.py`).
 
-So everybody who holds the same finds the same to be settled, whoever has forgotten what.
+So devices with the same operations find the same ones settled, whatever each has forgotten.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """What a device may forget of a history (docs/protocol/history.md, "Forgetting").
 
-1. Nothing but what a checkpoint covers that counts here, and that covers nothing void.
-2. Of that, what says nothing that anything is judged by: notes, sessions, merges, profiles but the one that the
-   checkpoint holds, earlier checkpoints, and the approvals of these.
-3. Not what came too lately, by this device's clock; not the last operation of a log, nor two that prove a fork.
-4. Profiles and orders only if the checkpoint covers all that was forgotten before: without their words an earlier
-   checkpoint beside it cannot be made again, and is no proof any more. Of orders those that the checkpoint settles
-   (`covered.py`), if it names the operators that this device's owner has pinned and a graph that says so. Of commands
-   only what this device has nothing to do with any more.
+1. Only operations that are covered by a checkpoint that counts here and covers nothing void.
+2. Of these, only operations that affect no judgement: notes, sessions, merges, profiles except the one in the
+   checkpoint, earlier checkpoints, and approvals of these.
+3. Never operations that arrived recently by this device's clock, the last operation of a log, or two that prove a fork.
+4. Profiles and orders only if the checkpoint covers everything forgotten before: without their content, a concurrent
+   earlier checkpoint cannot be recomputed and proves nothing. Of orders only those that the checkpoint settles
+   (`covered.py`), if it names the operators that this device's owner has pinned and a graph that lists the orders as
+   settled. Of commands only those that this device has finished and reported.
 
-Of each there remain its id and its place in the graph, and whom it was for: so everybody with the same operations
-judges alike, and makes the same checkpoint, whoever has forgotten what.
+Of each forgotten operation its id, its place in the graph and its targets remain. So devices with the same operations
+judge alike and compute the same checkpoint, whatever each has forgotten.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The graph of the operations that a checkpoint covers: their positions without their bodies.
 
-1. It is what remains of all that the checkpoint's merge follows, that merge apart, by height and id. So it comes out
-   alike for who has forgotten some of it and who has not.
-2. It is divided into parts of `GRAPH_PART`, each with a hash; the hash of these hashes stands in the checkpoint's
-   state. So each part can be told right from wrong by itself, whoever brings it.
-3. What others are judged by says so in it (`judged`): whoever brings that without its bytes is not believed. Orders
-   that the checkpoint settles (`covered.py`) are none of that, and are there with their targets.
+1. It contains what remains of everything that the checkpoint's merge follows, without that merge, by height and id. So
+   the result is the same whether or not a device has forgotten some of it.
+2. It is divided into parts of `GRAPH_PART`, each with a hash; the hash of these hashes is in the checkpoint's state. So
+   each part can be verified by itself, whichever device delivers it.
+3. Operations that others are judged by are marked (`judged`): a device that delivers one without its bytes is not
+   believed. Orders that the checkpoint settles (`covered.py`) are not marked; they are listed with their targets.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Give a newcomer a checkpoint in place of deleted history (docs/protocol/history.md, "Newcomers").
 
-1. Who is asked by a member that lacks what was forgotten here answers with the graph of what the last checkpoint covers
-   that counts here (`graph.py`), part by part, with what it holds whole of it, and with the proof of the checkpoint.
-2. The asker takes nothing that it has not asked for. It believes a graph whose hash stands in the state of a checkpoint
-   that was signed, of those that the group lists now, by more than half of the electors: of the admins that its
-   manifest lists and of those whom the group lists now; where the mode knows none, of the operators that the owner of
-   the asker has pinned, and of those of the state. So nobody who was removed, and no minority, can make up a past.
-3. It waits for `GRAPH_WAIT_US` for somebody who has kept everything, and asks who offered it last when that is over.
-   Whoever gives operations meanwhile has the wait begin anew, up to `GRAPH_WAIT_LONGEST_US` in all. What counts is the
-   time that it runs, whatever becomes of a clock, and however often it starts.
-4. It takes as forgotten only what others are never judged by, orders that the checkpoint settles among it, and not the
-   profile that the state names. Everything else has to come whole, and is accepted by the rules of operations; it comes
-   no further without it.
+1. A device that is asked for operations that it has forgotten answers with the graph of the last checkpoint that counts
+   here (`graph.py`), part by part, with the operations that it still holds, and with the checkpoint's proof.
+2. The asker accepts only what it asked for. It believes a graph if its hash is in the state of a checkpoint signed by
+   more than half of the electors, counting only signers that the group lists now. Electors are the admins in the
+   checkpoint's manifest and the admins listed now; in a mode without admins, the operators that the asker's owner has
+   pinned and those of the state. So no removed member and no minority can invent a past.
+3. The asker waits `GRAPH_WAIT_US` for a member that has kept everything, and then asks the member that offered the
+   graph. Each member that delivers operations meanwhile restarts the wait, up to `GRAPH_WAIT_LONGEST_US` in total. Only
+   running time counts, whatever clocks do and however often the agent restarts.
+4. The asker treats as forgotten only operations that others are never judged by, including orders that the checkpoint
+   settles, but not the profile that the state names. Everything else must arrive complete, and passes the rules of
+   operations; until then the asker does not proceed.
 """
 
 from __future__ import annotations

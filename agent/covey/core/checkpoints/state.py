@@ -1,14 +1,13 @@
-"""The state in a checkpoint: operators, settings and the group's description
-(docs/protocol/history.md, "Checkpoints").
+"""The state in a checkpoint: operators, settings and the group's description (docs/protocol/history.md, "Checkpoints").
 
-1. It is made of the operations that the checkpoint follows, all of which count for it; of the operators and the
-   threshold that it names; and of the members that its manifest lists. So whoever holds these operations makes the same
-   bytes, whenever they came and whatever else it holds.
-2. Of each key it has the orders that can hold for somebody: the last one that counts, and those before it for other
-   selectors, down to one for everybody; none that its own author has replaced (`orders/authority.py`, rule 8).
-3. What is sealed is not in it: only that it was set.
-4. It names the graph of what the checkpoint follows (`graph.py`), so that whoever is new can be given that. States of
-   before have none, or one of a form in which no order is settled.
+1. It is computed from the operations that the checkpoint follows, all of which count for it; from the operators and the
+   threshold that it names; and from the members in its manifest. So all devices with these operations compute the same
+   bytes, whatever else they hold and whenever it arrived.
+2. For each key it contains the orders that can still hold for a device: the last one that counts, and earlier ones for
+   other selectors, down to one for all devices; none that its own author has replaced (`orders/authority.py`, rule 8).
+3. It records only that a sealed value was set, not the value.
+4. It names the graph of what the checkpoint follows (`graph.py`), so that members can give that graph to a newcomer.
+   States of older builds name none, or one of a form in which no order is settled.
 """
 
 from __future__ import annotations

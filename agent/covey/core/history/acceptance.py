@@ -1,28 +1,26 @@
-"""Which operations a device takes into a group's history (docs/protocol/history.md, "History"; rules 1 to 3:
+"""Which operations a device accepts into a group's history (docs/protocol/history.md, "History"; rules 1 to 3:
 `operation.py`).
 
-4. It is of the group in question.
-5. Its parents are here, and it is one higher than the highest of them. Until they are, it waits.
-6. It names a manifest that is here and lists its author, not as a board; that manifest is of no lower version than
-   those that its parents name. So whoever was removed can follow nothing that was written in knowledge of that.
-   What rivals come to together is signed by nobody: nothing names it.
-7. The operation before it in its log is here; until it is, it waits. It is of the same log, of the number before, and
-   lower.
-8. A second operation under one number proves a fork; both are kept. A third is taken only if somebody pays for it
-   (rule 9).
-9. Every author has a share of its own: `LOGS_OF_ONE` logs and `AUTHOR_SHARE_BYTES`, whatever others have written.
-   Beyond these bytes it may use the room that the present members share, up to `MAXIMUM_AUTHOR_BYTES`, while all of
-   them together use no more than `COMMON_HISTORY_BYTES`. Former members use none of that room. Admins, where the mode
-   of the group knows admins, are outside of these limits.
-   Anything more is taken only if an operation of another author follows it and that author pays: it may pay for
-   `LOGS_OF_ONE` logs, `LOGS_OF_ONE` forks and `MAXIMUM_AUTHOR_BYTES` of each other author. A device itself pays in
-   this way for the operators that it has pinned.
-   So nobody can use up what somebody else may write, and whoever lifts a limit has less left for lifting.
-10. Its body is of its kind's shape. Kinds that came after version 1 are not judged by what they say (`kinds.py`).
-11. A profile, and a checkpoint, is an admin's where the mode of the group knows admins.
-13. What a person's devices say to each other is of a personal group alone, and such a group has no checkpoint.
+4. It belongs to this group.
+5. Its parents are here, and its height is one more than the highest of them. Until they are here, it waits.
+6. It names a manifest that is here and lists its author, not as a board. The version of that manifest is at least the
+   version of each manifest that its parents name, so a removed member cannot follow anything written after its removal
+   was known. The resolver's result of rivals is unsigned, so no operation names it.
+7. The operation before it in its log is here: same log, previous number, lower height. Until it is here, it waits.
+8. A second operation under one number proves a fork; both are kept. A third is accepted only if another author pays for
+   it (rule 9).
+9. Every author has its own share: `LOGS_OF_ONE` logs and `AUTHOR_SHARE_BYTES`, whatever others have written. Beyond
+   these bytes it may use room that the present members share, up to `MAXIMUM_AUTHOR_BYTES`, while all of them together
+   use at most `COMMON_HISTORY_BYTES`. Former members use none of that room. Admins are exempt from these limits.
+   Anything more is accepted only if an operation of another author follows it and that author pays: it may pay for
+   `LOGS_OF_ONE` logs, `LOGS_OF_ONE` forks and `MAXIMUM_AUTHOR_BYTES` of each other author. A device itself pays in this
+   way for the operators that it has pinned.
+   So no author can use up another's share, and paying reduces what an author can still pay.
+10. Its body has the shape of its kind. The content of kinds added after version 1 is not judged (`kinds.py`).
+11. In a mode with admins, only admins write profiles and checkpoints.
+13. Operations for a person's own devices belong only in a personal group, and a personal group has no checkpoints.
 
-Whether what is taken counts (rule 12) is decided in `standing.py`.
+`standing.py` decides whether an accepted operation counts (rule 12).
 """
 
 from __future__ import annotations

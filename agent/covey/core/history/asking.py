@@ -1,11 +1,11 @@
 """Choose the members to ask for missing history, and when.
 
-1. Who asks says how far it has come in each log; to who takes that, it names logs by tags. It asks again while that
-   brings something, and otherwise not before `HISTORY_PULL_US` have passed; what an answer rests on is asked for by its
-   id then, too.
-2. Operations whose manifest is not here are asked for again when it has come.
-3. Who is asked with tags sees by these what the asker has, and asks back for that alone: so two that differ on both
-   sides compare their logs once.
+1. The asker states how far it has come in each log; to members that support it, by tags instead of keys. It asks again
+   while answers bring something new, and otherwise not before `HISTORY_PULL_US` have passed; then it also asks by id
+   for operations that others rest on.
+2. It asks again for operations whose manifest was missing, once that manifest has arrived.
+3. A member that is asked with tags sees from them what the asker has, and asks back only for that: so two devices that
+   both lack something compare their logs once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the body of every kind of operation offers (`kinds.py` lists the kinds and their other traits)."""
+"""What the body of every kind of operation provides (`kinds.py` lists the kinds and their other traits)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A part of a checkpoint, as an operation carries it (docs/protocol/history.md, "Checkpoints").
 
-A state that is too long for one operation is divided: each part but the first follows the one before, and nothing else.
+A state that is too long for one operation is divided: each part except the first follows only the part before.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """How a history travels: own operations to members, and catching up with what they hold, by asking (`asking.py`).
 
-An author sends its operations to every other member that is no board. While something waits for a member, a further
-operation adds no message: it is sent when that has been acknowledged. So a member that is away for a year costs its
-author one row. What is held back is looked at whenever a member may have acknowledged what was sent before.
+An author sends its operations to every other member except boards. While one waits for a member, a further operation
+adds no message: it is sent once the first is acknowledged. So a member that is away for a year costs its author one
+row. The device checks what it held back whenever a member may have acknowledged an earlier message.
 
 How a device answers members that ask for what they lack:
 
-1. The asker says how far it has come in each log, and is answered with what comes after that, the lowest first, as
-   much as one message carries. Where not even the lowest is small enough for a relay there is no answer.
-2. A member that has not taken what it was given before is given nothing more.
+1. The asker states how far it has come in each log. The answer is what comes after that, lowest first, as much as one
+   message carries. If not even the lowest fits a relay, there is no answer.
+2. A member that has not yet acknowledged the last answer gets no further one.
 3. A device that has forgotten operations that an asker lacks does not answer: the rest would wait for them at the
-   asker, and be asked for again and again. Whoever keeps them answers; what others can give is in
-   `checkpoints/newcomers.py`.
+   asker, and be requested again and again. A member that has kept them answers; `checkpoints/newcomers.py` says what
+   others can give.
 
-What is taken of an answer is decided in `history.py`.
+`history.py` decides what is accepted of an answer.
 """
 
 from __future__ import annotations

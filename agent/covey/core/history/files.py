@@ -1,9 +1,9 @@
 """A file's offer to members: what they need to request, verify and open it (002.17, 003.69).
 
-The file is sealed once, for all who hold the secret of an epoch, and known by the BLAKE3 hash of the sealed bytes
-(002.20). Its key is derived from the epoch's secret and an id of its own (002.22), so nobody outside the group can
-tell which file it is, and two files never share a key. One that is for some of them alone has a secret of its own in
-the place of the epoch's, sealed for these (`core/orders/sealing.py`).
+The file is sealed once, for all members that hold an epoch's secret, and is identified by the BLAKE3 hash of the sealed
+bytes (002.20). Its key is derived from the epoch's secret and an id of its own (002.22), so outsiders cannot tell which
+file it is, and two files never share a key. A file for some members only has its own secret instead of the epoch's,
+sealed for these (`core/orders/sealing.py`).
 """
 
 from __future__ import annotations

@@ -1,22 +1,25 @@
 """Compare this device's groups with each peer's by heads (docs/protocol/groups.md, "Heads"; ADR 43).
 
-1. Every acknowledgement and beat to a member has a digest of the heads of all groups that both are in. Where one that
-   is heard is another than ours, its author is sent a HEADS report, which tells how each of these groups stands here.
-2. Whoever is told of a higher version, or of other heads of the same, asks for it (GROUP_PULL), whoever told it.
-   Whoever is told of a lower one, or of less groups than it shares with the author, answers with a report of its own.
-   So two that differ exchange two reports at most, and one request each for a group; where one answer does not hold
-   all that a member has said that it has, the next one is asked for as soon as it has come.
-3. A member that still believes in a group that was destroyed is sent the REVOKE; one that was removed the manifests up
-   to its removal, and nothing later (`former_members.py`). Nothing else is heard of who shares no group with us.
-4. A report, a request and what rule 3 sends go no more often than `pacing.py` says, and not while a control message
-   waits for the device: that one may be the news. Manifests are asked for all the same, where no such request waits.
-5. Whoever is told of another history of the same group asks for what it lacks (`history/asking.py`), after the
-   manifests that this may name, and answers.
-6. Members of whom nothing is known are sent a report that asks for theirs, one every ten minutes: so a member learns of
-   a removal also where it speaks with nobody but the device that was removed. Who was asked comes after those who were
-   not, as it may have gone for good.
-7. A member that has told of a lower version `GIVEN_AFTER` times, and goes on, is given what follows that, the secret
-   with it: it may hold that it was removed, and have lost with its state what let it in again. Then it asks nobody.
+1. Every acknowledgement and beat to a member carries a digest of the heads of all groups that both are in. If a
+   received digest differs from ours, its author gets a HEADS report, which states the heads of each of these groups
+   here.
+2. A device that learns of a higher version, or of other heads of the same version, asks for it (GROUP_PULL), whichever
+   device reported it. A device that learns of a lower one, or of fewer groups than it shares with the author, answers
+   with its own report. So two devices that differ exchange at most two reports, and one request each for a group. If
+   one answer does not hold all that a member reported, the device asks for the next one at once.
+3. A member that still believes in a destroyed group gets the REVOKE; a removed member gets the manifests up to its
+   removal, and nothing later (`former_members.py`). Nothing else is accepted from a device that shares no group with
+   this one.
+4. Reports, requests and the messages of rule 3 go no more often than `pacing.py` allows, and not while a control
+   message waits for the device, because that may be the news. Requests for manifests are exempt, unless such a request
+   waits.
+5. A device that learns of another history of the same group asks for what it lacks (`history/asking.py`), after the
+   manifests that this history may name, and answers.
+6. Members of which nothing is known get a report that asks for theirs, one every ten minutes. So a member learns of a
+   removal even if it communicates only with the removed device. Members not asked before come first, because the others
+   may be gone permanently.
+7. A member that reports a lower version for more than `GIVEN_AFTER` times is given the manifests after it, with the
+   secret: it may hold its removal, and have lost with its state the manifest that added it again; then it asks nobody.
 """
 
 from __future__ import annotations

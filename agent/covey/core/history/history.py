@@ -1,16 +1,16 @@
-"""The history of one device's groups: writing operations, taking others', and what counts of them.
+"""The history of one device's groups: writing operations, accepting others', and which of them count.
 
-1. What is taken of a message is stored in the commit by which it came. An operation that rests on one that is not
-   here is dropped, and its sender asked for all that is missing; one that breaks a rule ends its author's log here,
-   and takes nothing else along.
-2. Where more operations than one may follow are heads, merges come first, the first one of the highest heads: so
-   each is higher than the one before it in its log. Neither what is void nor what came
-   late is followed (`standing.py`). One write joins at most `HEADS_AT_ONCE` heads: its own log's, then the highest of
-   each author in turn, so that no author's many heads keep another's out.
-3. Who removes a member adds a merge in the same commit, under the manifest that removes it: what that follows of the
-   removed member's still counts, and nothing else does (`standing.py`).
+1. Operations accepted from a message are stored in the commit that received it. An operation that rests on a missing
+   one is dropped, and its sender asked for everything missing. One that breaks a rule ends its author's log here, and
+   affects nothing else.
+2. If a write would follow more heads than an operation may, merges come first, the first one of the highest heads: so
+   each is higher than the one before it in its log. Neither void nor late operations are followed (`standing.py`). One
+   write joins at most `HEADS_AT_ONCE` heads: its own log's, then the highest of each author in turn, so that no
+   author's many heads exclude another's.
+3. A device that removes a member adds a merge in the same commit, under the manifest that removes it: of the removed
+   member's operations, those that the merge follows still count, and no others (`standing.py`).
 
-How all this travels is decided in `exchange.py`.
+`exchange.py` decides how operations travel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a group says, brought by hand instead of by a member (docs/protocol/content.md, "Export files").
+"""Import a group's history that somebody carried by hand (docs/protocol/content.md, "Export files").
 
-Every document is judged as if a relay had brought it; who carried it counts for nothing.
+Every document is judged as if a relay had delivered it; the carrier has no authority.
 """
 
 from __future__ import annotations

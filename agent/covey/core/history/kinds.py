@@ -1,15 +1,14 @@
-"""The kinds of operations and what each of them brings: the one table that everything else reads
-(docs/protocol/history.md,
+"""The kinds of operations and their traits: the one table that everything else reads (docs/protocol/history.md,
 "History").
 
 An operation of a kind that is not in the table is *opaque*: devices keep, forward, count and show it, and others may
-follow it, but it has no effect. From `FIRST_UNJUDGED` on, a kind is opaque to builds that came before it. So what such
-an operation says is never a reason to refuse it: it would hide what follows it from newer builds alone. One whose body
-its kind does not allow is opaque as well. A change that must be understood is therefore a new kind: no even key of an
-extension map will ever be assigned in an operation.
+follow it, but it has no effect. Kinds from `FIRST_UNJUDGED` on are opaque to older builds. So the content of such an
+operation is never a reason to refuse it: a newer build that refused it would miss what follows it, and older builds
+would not. An operation whose body does not match its kind is opaque as well. A change that devices must understand is
+therefore a new kind: no even key of an extension map will ever be assigned in an operation.
 
 To add a kind: give it a number in `OperationKind`, a row in `KINDS`, and a body class derived from `OperationBody`
-(`body.py`), which says its wire form, its sentence for people, its table row, and whom it is for. Acceptance, the index
+(`body.py`), which defines its wire form, its sentence for people, its table row, and its targets. Acceptance, the index
 of orders, checkpoints, forgetting, attempts, the history's JSON, completions and the ingest read the table and the
 body.
 """

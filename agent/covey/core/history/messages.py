@@ -1,11 +1,11 @@
 """The bodies of messages that carry history (docs/protocol/history.md, "History").
 
-* `OPERATIONS`: `[[operation, ...], more]`: operations, each after what it follows; `more` says that their sender has
-  others that it believes the recipient lacks.
+* `OPERATIONS`: `[[operation, ...], more]`: operations, each after those that it follows; `more` means that the sender
+  has others that it believes the recipient lacks.
 * `HISTORY_PULL`: `[[[author, incarnation, number], ...], [id, ...]]`: how far the asker has come in each log, and
-  operations that it wants by id. To whoever takes that: `[salt, only, tags, least, [number, ...], [id, ...]]`, where
-  short tags stand for the logs, and numbers count from `least`: so comparing a hundred logs costs an eighth. `only`
-  says that it asks for nothing of other logs.
+  operations that it wants by id. To members that support it: `[salt, only, tags, least, [number, ...], [id, ...]]`,
+  where short tags replace the logs, and numbers count from `least`: so comparing a hundred logs costs an eighth. `only`
+  means that it asks for nothing of other logs.
 """
 
 from __future__ import annotations

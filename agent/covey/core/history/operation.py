@@ -1,14 +1,13 @@
 """One signed operation of a group's history (docs/protocol/history.md, "History").
 
 An operation is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, author, incarnation, number,
-previous, parents, height, manifest, made_at, kind, body]`. This module knows what one operation must look like by
-itself:
+previous, parents, height, manifest, made_at, kind, body]`. This module checks one operation by itself:
 
     1. The signature verifies under the author's key, over the exact bytes with a domain tag.
-    2. At most `MAXIMUM_PARENTS` parents, sorted, none twice; height 1 without any, above 1 with some.
-    3. Numbers count from 1 in each incarnation of the author; whatever is not the first one names the one before.
+    2. At most `MAXIMUM_PARENTS` parents, sorted, without duplicates; height 1 without parents, above 1 with some.
+    3. Numbers count from 1 in each incarnation of the author; every operation except the first names the one before.
 
-What follows what is decided in `acceptance.py`, what a body says in `bodies.py`.
+`acceptance.py` decides what may follow what; `bodies.py` reads the body.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The bodies of operators' operations: operator changes, settings, commands, approvals; and of obedience reports.
+"""The bodies of operators' operations: operator changes, settings, commands, approvals; and of reports about orders.
 
-Any member may write these, and all members take them: whether one counts is for each device to judge
+Any member may write these, and all members accept them: each device judges for itself whether one counts
 (`core/orders/authority.py`).
 """
 

@@ -1,5 +1,4 @@
-"""What a person's devices say to each other in their personal group
-(docs/protocol/history.md, "A person's devices")."""
+"""Operations between a person's devices in their personal group (docs/protocol/history.md, "A person's devices")."""
 
 from __future__ import annotations
 

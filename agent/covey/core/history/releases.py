@@ -1,7 +1,7 @@
 """Operators' changes of a running release: pause, abort or resume.
 
-On the wire `[once, state, why, accepted, stop-percent / null]`. `once` are the bytes that all its waves carry. What
-it comes to for devices and for other operators, `core/orders/release_standing.py` says.
+On the wire `[once, state, why, accepted, stop-percent / null]`. `once` is the once-id that all its waves carry.
+`core/orders/release_standing.py` computes the effect on devices and other operators.
 """
 
 from __future__ import annotations

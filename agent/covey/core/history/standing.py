@@ -1,17 +1,17 @@
-"""Which operations count, once members were removed (docs/protocol/history.md, "History"; rule 12).
+"""Which operations count after members were removed (docs/protocol/history.md, "History"; rule 12).
 
-1. An operation by a member that the group lists counts. One by a former member is *void* where somebody wrote in
-   knowledge of its removal (under a manifest that does not list it, of no lower version than the one that it names),
-   and nothing that was written in such knowledge follows it. So what the remover did not know when it removed
-   changes nothing any more, whatever it names and whenever it comes.
-2. Knowledge is that of members, and of former members whose own operation no member's makes void: so a removal stands
-   also when the remover has left, and a former member removes nobody.
-3. What is void is kept, and shown as such. New operations follow what counts alone; and of a former member nothing
-   that came when this device already knew of its removal (*late*), unless somebody who knows follows it: to follow it
-   would be to vouch for it, before what the remover says of the removal has come.
+1. An operation by a listed member counts. One by a former member is *void* if a later operation was written in
+   knowledge of its removal (under a manifest that does not list the author, of at least the version that the operation
+   names), and no operation written in such knowledge follows it. So an operation that the remover did not know at the
+   removal changes nothing, whatever it names and whenever it arrives.
+2. Knowledge counts if it is a member's, or a former member's whose own operation no member's makes void. So a removal
+   stays valid when the remover has left, and a former member removes nobody.
+3. Void operations are kept and shown as void. New operations follow only what counts. Of a former member they also do
+   not follow operations that arrived after this device knew of the removal (*late*), unless an operation with that
+   knowledge follows them: following would vouch for them before the remover's merge has arrived.
 
-It all rests on what operations name, and on who is listed now: whoever holds the same believes the same. It is found
-anew from the last operation down, twice, and only where a former member has written anything.
+The result depends only on what operations name and on the present members, so devices that hold the same agree. It is
+recomputed from the last operation down, in two passes, and only if a former member has written anything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Changes of memory that a transaction decided, applied after its commit.
 
-A machine that frees a row, begins a key or raises a counter changes its memory only so: in the moment in which the
-store has committed, and never where the transaction is rolled back. So nothing has to be taken back (ADR 4).
+A machine that frees a row, begins a key or raises a counter changes its memory at the moment the store has committed,
+and not at all if the transaction is rolled back. So nothing has to be undone (ADR 4).
 """
 
 from __future__ import annotations

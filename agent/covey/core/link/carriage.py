@@ -1,4 +1,4 @@
-"""What the relays of the moment carry: known from what they have said when they accepted this device."""
+"""The largest envelope that the connected relays accept, from their CONNACK."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Which message came under each recent number, so that another life of its author shows
-(docs/protocol/groups.md, section 20).
+"""Which message used each recent number, so that a second incarnation of its author shows (docs/protocol/groups.md,
+section 20).
 
-A state that was restored, and does not know it, gives numbers once more that its lost life has given. Rules:
+A state that was restored without noticing reuses numbers that its lost copy has used. Rules:
 
-    1. Of the newest numbers of each link their message's imprint is kept, and its `seq`; and of those beyond holes in
-       what has come, and about its contiguous run's end, as many as an author may have: what is under way lies there.
-    2. A message whose number another one has is a rival, and so is one whose `seq` does not fit between those of its
-       neighbours: in one life, both numbers rise together. A rival is neither taken nor a duplicate.
-    3. Acknowledgements name what has come by imprints; a sender forgets nothing else. What has been refused is named,
-       too, and of what was closed without anything, by a resumption or a loss record, that nothing came. A relay that
-       repeats an old envelope repeats its imprint: nobody doubts anybody for that.
+    1. For the newest numbers of each link, the message's imprint and its `seq` are kept; also for those beyond holes in
+       what arrived, and around the end of the contiguous run, as many as an author may have in flight.
+    2. A message is a rival if its number belongs to another one, or if its `seq` does not fit between those of its
+       neighbours: in one incarnation both numbers rise together. A rival is neither accepted nor a duplicate.
+    3. Acknowledgements name received messages by imprints, and a sender forgets nothing else. They also name refused
+       messages, and report numbers that a resumption or a loss record closed as empty. A relay that repeats an old
+       envelope repeats its imprint, so it raises no suspicion.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""A queue over several incarnations of its device: which of its places go under which numbers on the wire.
+"""A queue over several incarnations of its device: which of its places have which numbers on the wire.
 
-A device whose state was restored or salvaged draws a new incarnation, so that it never gives a number twice. What
-waited before keeps its place in the queue. Rules (docs/protocol/groups.md, "Restored and damaged states"):
+A device whose state was restored or salvaged draws a new incarnation, so that it never uses a number twice. Messages
+that waited keep their place in the queue. Rules (docs/protocol/groups.md, "Restored and damaged states"):
 
     1. A message that was queued before is sent as it was signed, under its own incarnation: a recipient that has it
-       already takes it for the duplicate that it is.
-    2. Where a recipient shows that another life of this device, in a state that is lost, has used a number for
-       something else, another incarnation begins, and the message is queued again in it. What else waits stays: the
-       recipient says of each message by itself whether it has it, so none comes twice.
-    3. An acknowledgement speaks for one incarnation and frees its places only.
+       already recognises a duplicate.
+    2. If a recipient shows that a lost copy of this device used a number for another message, another incarnation
+       begins, and the message is queued again in it. The other messages stay: the recipient recognises each that it
+       has, so none arrives twice.
+    3. An acknowledgement belongs to one incarnation and frees only its places.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""Link keys: what makes an envelope cheap between two devices that have much to say
-(docs/protocol/core.md, "Link keys").
+"""Link keys: cheaper envelopes between two devices that exchange many messages (docs/protocol/core.md, "Link keys").
 
 A LINK message, always sealed, gives its recipient a random tag and a random key of its author. From then on the author
 may write link envelopes: `crypto_secretbox` under that key, with the tag and a counter as the nonce. Rules:
 
-    1. The author's side lies in memory only: a process that starts draws other keys, and so never repeats a counter.
-    2. A key is used as soon as an acknowledgement covers its LINK: then the recipient has it durably. Until then, and
-       wherever that is not certain, envelopes are sealed. So a key is never waited for, and nothing depends on one.
-    3. Only the first sending of a message, and acknowledgements, go by link. Everything else is sealed: a recipient
-       that has lost the key is reached by the ordinary repetition.
-    4. A key ends as soon as it is not certain that the recipient has it: a message that went under it has to be sent
-       again, the recipient repeats what this device has acknowledged, or the recipient has another noise key. Its
-       successor is begun at once. It ends by age and by number of envelopes, too.
-    5. A link is begun when so many envelopes were sealed for a device within the lifetime of a key, and that device has
-       been seen by this process: rare and absent ones never pay. A worn key has its successor begun before its end.
-    6. A recipient keeps the newest few keys of each author, durably, for a bounded time. They lie sealed under the
-       noise key that their LINK was sealed for, and go with it: what a passphrase or a rotation protects must not lie
-       open by a link key.
+    1. The author keeps its side in memory only: a new process draws other keys, and so never repeats a counter.
+    2. A key is used once an acknowledgement covers its LINK, because then the recipient has it durably. Until then, and
+       whenever that is uncertain, envelopes are sealed. So nothing waits for a key or depends on one.
+    3. Only the first transmission of a message, and acknowledgements, use link keys. Everything else is sealed: so
+       ordinary repetition reaches a recipient that has lost the key.
+    4. A key ends as soon as the recipient may not have it: a message under it must be sent again, the recipient repeats
+       something that this device has acknowledged, or the recipient has another noise key. Its successor begins at
+       once. A key also ends by age and by number of envelopes.
+    5. A link begins after a number of sealed envelopes for one device within the lifetime of a key, if this process has
+       received something from that device: rare and absent peers are never worth it. The successor of a worn key begins
+       before the key ends.
+    6. A recipient keeps the newest few keys of each author, durably, for a bounded time. They are sealed under the
+       noise key that their LINK was sealed for, and are deleted with it: a link key must not reveal what a passphrase
+       or a rotation protects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Back off: repeat the same message to a peer less and less often while it has no effect.
 
-All of it is in memory, bounded, and survives a node, so that a disk that refuses is no reason to repeat anything.
+All of it is in memory, bounded, and survives a node, so a failing disk never causes repetitions.
 """
 
 from __future__ import annotations

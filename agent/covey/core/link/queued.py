@@ -1,6 +1,6 @@
 """How messages wait in the queues: their classes and lanes, and the rows that describe them.
 
-The lanes to one recipient each have a window, with a pace and a clock of its own (`windows.py`).
+Each lane to a recipient has a window with its own pace and clock (`windows.py`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Token buckets: how much of what comes a device deals with (002.35; docs/protocol/core.md, "The link", Receiving).
+"""Token buckets: how much a device processes of what arrives (002.35; docs/protocol/core.md, "The link", Receiving).
 
-1. One bucket for all and one for each author. An envelope that brings news costs little, one that brings nothing
-   much: so what is honest never meets a bound, however fast it comes, and what is not does soon.
-2. An author pays only for what it has signed: nobody uses up another one's tokens.
-3. Of an author that has none left, envelopes are dropped before its signature is verified. The relay forgets them,
-   and they are not acknowledged: an honest author sends them again.
-4. When the tokens of all are used up, nothing more is opened until there are some: it stays with the relay.
-5. Levels may go below nothing, by what one turn takes. All of it is in memory, bounded, and survives a node.
+1. There is one bucket for all authors together and one for each author. An envelope with news costs little, one without
+   news much: honest senders never meet a bound, however fast they send, and others soon do.
+2. An author pays only for what it has signed, so no author uses up another's tokens.
+3. If an author has no tokens, its envelopes are dropped before signature verification. The relay forgets them, and they
+   are not acknowledged: an honest author sends them again.
+4. If the common bucket is empty, nothing more is opened until it refills; envelopes stay with the relay.
+5. Levels may fall below zero by the cost of one turn. All of it is in memory, bounded, and survives a node.
 """
 
 from __future__ import annotations

@@ -2,21 +2,21 @@
 
 A link is one author and one of its incarnations. Rules (docs/protocol/core.md, "The link"):
 
-    1. A link sequence is taken once; again, it is a duplicate, which asks for another acknowledgement: ours may be
-       lost.
-    2. A blob's link sequence more than 10,000 beyond the contiguous run is refused, and any that a gateway brings of a
-       board's telemetry. Others may have been sent ahead of any number: control messages and history, as what lets us
-       take the rest, and telemetry, as what overtakes a backlog. So is one refused that would make more ranges than a
-       window can: what must be remembered is bounded.
-    3. An acknowledgement covers only what is durable here. What a role still has to land (a collector's telemetry) is
-       left out until `landed` is called.
-    4. Acknowledgements wait for company: 200 ms, or 20 messages.
-    5. When a process begins, acknowledgements of an earlier one may never have gone: on its first connection it tells
-       anew where the links stand that were heard last. So it does when a relay is reached again after a while: whoever
-       has sent in vain waits for a retry time that has grown, and hears that we are back.
-    6. An author has a bounded number of incarnations: what must be remembered of each is never forgotten. Boards apart,
-       which have a new one with every start: of too many, all but the last are forgotten.
-    7. What an author says will never come counts as come. A resumption only continues what came: it answers an
+    1. A link sequence is accepted once. A second copy is a duplicate and causes another acknowledgement, because the
+       first one may be lost.
+    2. A blob's link sequence more than 10,000 beyond the contiguous run is refused, and so is any such sequence of a
+       board's telemetry that a gateway forwards. Other messages may run further ahead: control messages and history,
+       because they may enable this device to accept the rest; telemetry, because it overtakes a backlog. A sequence is
+       also refused if it would make more ranges than a window can, so memory is bounded.
+    3. An acknowledgement covers only what is durable here. Messages that a role still has to land (a collector's
+       telemetry) are left out until `landed` is called.
+    4. Acknowledgements are batched: for 200 ms, or 20 messages.
+    5. A new process cannot know whether its predecessor's acknowledgements were sent. So on its first connection it
+       repeats the acknowledgements of the links that were active last. It does the same when a relay returns after a
+       while: senders that had no answer learn at once that this device is back.
+    6. An author has a bounded number of incarnations, and none is ever forgotten. Boards are exempt, because each start
+       begins one: of too many, all but the last are forgotten.
+    7. Numbers that an author declares lost count as received. A resumption only continues existing ones: it answers an
        acknowledgement, whose holes it closes.
 """
 

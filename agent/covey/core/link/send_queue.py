@@ -1,6 +1,6 @@
-"""The sending side of the store: messages into the outbox, out of it, and loss records for those that are lost.
+"""The sending side of the store: put messages into the outbox and take them out; write loss records for lost ones.
 
-Every call writes, so it belongs inside a transaction. Places are counted on through incarnations (`incarnations.py`).
+Every call writes, so it belongs inside a transaction. Places continue across incarnations (`incarnations.py`).
 """
 
 from __future__ import annotations

@@ -1,38 +1,36 @@
 """Sending over one link: which queued messages are in flight to one recipient, and when one is sent again.
 
-The queue itself lies in the store; this machine holds a bounded window of it. A recipient has one for each lane
-(control messages, history, everything else, and new telemetry beside a backlog), each with a pace and a clock of its
-own (`windows.py`). So what a recipient cannot take yet (telemetry of a group that it has lost) never holds up what
-would let it. Rules
-(docs/protocol/core.md, "The link"):
+The queue itself is in the store; this machine holds a bounded window of it. A recipient has one window for each lane
+(control messages, history, everything else, and new telemetry next to a backlog), each with its own pace and clock
+(`windows.py`). So messages that a recipient cannot accept yet (telemetry of a group that it has lost) never delay those
+that would enable it. Rules (docs/protocol/core.md, "The link"):
 
-    1. A message is forgotten when its recipient's acknowledgement covers it. The relay's answer proves nothing: it only
-       says that this publish need not be repeated when the connection comes back.
+    1. A message is deleted once its recipient's acknowledgement covers it. The relay's answer proves only that this
+       publish need not be repeated after a reconnection.
     2. Messages go in the order of their places; at most `allowed` of the window are unacknowledged.
-    3. When no acknowledgement moves the window for the retry time, everything in flight counts as lost: `allowed` falls
-       to one, one message goes again, and the retry time grows to one to three times itself, up to five minutes, or to
-       as long as the caller lets it. A recipient that is away so costs one message for each retry, however much is
-       waiting. It is the oldest of those tried least: a message that its recipient or the relay always refuses holds up
-       none of the others.
-    4. An acknowledgement that frees messages doubles `allowed` and adds what it freed: a false alarm costs nothing.
-    5. What an acknowledgement shows missing below its highest number goes again, at most once for each round trip, and
-       half as often after each try.
-    6. Whoever is there again waits for no retry time that grew while it was not: an acknowledgement of what the other
-       window holds, or a request to be let in, begins the pace anew. An acknowledgement that frees nothing and was not
-       asked for brings one retry at once: that may be a replay. So does a connection that is back: the retry time is
-       its base again.
+    3. If no acknowledgement moves the window within the retry time, everything in flight counts as lost: `allowed`
+       falls to one, one message is sent again, and the retry time grows by a factor of one to three, up to five minutes
+       or the caller's limit. So an absent recipient costs one message for each retry, however much is waiting. That
+       message is the oldest of those tried least: a message that its recipient or the relay always refuses delays no
+       other.
+    4. An acknowledgement that frees messages doubles `allowed` and adds the number freed: a false alarm costs nothing.
+    5. A message that an acknowledgement shows missing below its highest number is sent again, at most once for each
+       round trip, and half as often after each try.
+    6. A returning recipient does not wait for a retry time that grew in its absence: an acknowledgement for the other
+       window, or a request to join, resets the pace. An unsolicited acknowledgement that frees nothing causes one retry
+       at once, since it may be a replay. A restored connection resets the retry time to its base.
     7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
-       acknowledgement is one measurement: a whole window of late ones would have the retry time double each time. One
-       that frees only what went more than once measures nothing, and leaves the retry time as it has grown (Karn): the
-       way may be as slow as that, and what goes again on it makes it slower.
-    8. Where more of the lane of bulk waits to go than a window of live messages, telemetry that is queued from then on
-       goes through the lane of live ones, until all of that backlog is on its way. What had been queued by then, and
-       whatever is queued while there is no connection, or no answer, is backlog.
-    9. One in eight of what goes, where not all that waits may, is the oldest of what rule 3 has stand back: while a
-       backlog lasts there is always something that went less often, and what is under way stays close together.
+       acknowledgement is one measurement, because a whole window of late ones would double the retry time each time.
+       One that frees only messages sent more than once measures nothing, and keeps the retry time as it has grown
+       (Karn): the path may be that slow, and repetitions make it slower.
+    8. If more bulk messages wait than a window of live messages holds, telemetry queued from then on uses the live
+       lane, until all of that backlog is in flight. The backlog is what was queued by then, and whatever is queued
+       without a connection or an answer.
+    9. If not all waiting messages may be sent, one in eight is the oldest of those that rule 3 holds back: so during a
+       backlog some message has always been sent less often, and the messages in flight stay close together.
 
-What becomes of one message of the window is in `MESSAGE`, the transition table; a link is as many of these machines as
-its window has messages, with one pace and one clock for all of them. A board keeps the same promises in other code:
+`MESSAGE` is the transition table of one message of the window. A link is as many of these machines as its window has
+messages, with one pace and one clock for all of them. A board keeps the same promises with other code:
 `covey_boards/device/__init__.py` says why.
 """
 

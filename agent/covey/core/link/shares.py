@@ -1,8 +1,8 @@
 """Shared limits: each party has a guaranteed share, and the rest is first come, first served.
 
-Half of the room is divided into equal shares, one for each party that may use it. Nobody but its party uses a share,
-so no party, and no number of them, can keep another one out. The other half is common: it is used by what parties hold
-beyond their shares. A share returns when its party is no longer counted.
+Half of the room is divided into equal shares, one for each party that may use it. Only its party uses a share, so no
+number of parties can exclude another. The other half is common, for what parties hold beyond their shares. A share
+returns when its party is no longer counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a transaction that failed does not undo: the link state of a process, handed from a node to the next one."""
+"""What a failed transaction does not undo: the link state of a process, handed from one node to the next."""
 
 from __future__ import annotations
 

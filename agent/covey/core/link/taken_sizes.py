@@ -1,19 +1,20 @@
-"""Which sizes one relay takes, learned from what it answers and what it hangs up on.
+"""Which sizes one relay accepts, learned from its answers and its disconnections.
 
-A relay announces the largest packet that it takes, or should. Some announce nothing and end the connection on a large
+A relay should announce the largest packet that it accepts. Some announce nothing and end the connection on a large
 publish; so do proxies with a limit of their own. Sent again after each reconnection, that one message would block all
-others for ever. Rules:
+others forever. Rules:
 
-    1. When a connection ends, the largest unanswered message may be the cause. From then on messages of its size go
-       alone: after all others are answered, and with nothing beside them. So others pass, and the next hang-up has one
-       possible cause.
-    2. A relay that ends `HANG_UPS` connections in a row over a message that was alone does not take that size. Nor does
-       one that ends a connection with the reason "packet too large".
-    3. A size that failed is refused for `REFUSED_SIZE_US`; then one message of that size tries again, alone. One more
-       hang-up refuses it for twice as long, up to `REFUSED_SIZE_US_MAX`. An answer ends it: the relay was mended.
-    4. A size that this relay has answered since the last loss is not suspected: that connection was lost for another
+    1. When a connection ends, the largest unanswered message may be the cause. From then on messages of its size are
+       sent alone: after all others are answered, and with none next to them. So others pass, and the next disconnection
+       has one possible cause.
+    2. A relay that ends `HANG_UPS` connections in a row during a message that was alone does not accept that size. Nor
+       does one that ends a connection with the reason "packet too large".
+    3. A size that failed is refused for `REFUSED_SIZE_US`; then one message of that size is tried, alone. Another
+       disconnection refuses it for twice as long, up to `REFUSED_SIZE_US_MAX`. An answer ends the refusal: the relay
+       was fixed.
+    4. A size that this relay has answered since the last loss is not suspected: the connection ended for another
        reason. Nor is anything below `SUSPECT_BYTES_MIN`.
-    5. What can be divided is divided to sizes that the relay has answered, or to half of the size that failed.
+    5. Divisible messages are divided to sizes that the relay has answered, or to half of the size that failed.
 """
 
 from __future__ import annotations

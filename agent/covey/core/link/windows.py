@@ -1,9 +1,9 @@
-"""The send windows of all recipients, and whether the relay can be reached: what the network did, not the store.
+"""The send windows of all recipients, and whether the relay can be reached: the state of the network, not of the store.
 
-A window changes only by what relays took and answered, by time, and by what was committed (`after_commit.py`). So it
-outlives a node whose transaction failed: a disk that refuses must not have everything sent again at each attempt.
+A window changes only when relays accept or answer messages, with time, and after a commit (`after_commit.py`). So it
+outlives a node whose transaction failed: a failing disk must not cause everything to be sent again at each attempt.
 
-To a board on a line of this device no relay matters: its line is there or not, as a relay is to others.
+A board on a line of this device needs no relay: its line is connected or not, as a relay is for others.
 """
 
 from __future__ import annotations

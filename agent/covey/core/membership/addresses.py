@@ -1,17 +1,17 @@
 """The devices that this device may send to, their noise keys, and the departures it still has to announce.
 
-1. The address of a member is the noise key that its group's manifest lists; that of an inviter whose answer is
-   awaited, the one that the invite pins.
-2. A device that shares no group with us any more keeps its last address until it has acknowledged its notice,
-   or that has waited for `DEPARTURE_US`, in the time that agents run, as no clock that is set may end it: then what
-   waits for it is dropped, and it is forgotten.
-   Meanwhile it is told, and not heard. Who is out of a group itself leaves that to those inside. Whom only void
-   manifests let in it tells all the same, as it may be the only one that knows of it. Who has left by its own word is
-   owed nothing.
-3. A device that asks for a public group's manifest has an address for `VISIT_US`, or until it has acknowledged it.
-4. Who is out of a group is told nothing that came later: whoever a manifest that it holds lists, void ones apart, may
-   be a member. It hears these, and acknowledges what they still owe it; it says nothing else to those whom it takes to
-   be out as well.
+1. A member's address is the noise key that its group's manifest lists; the address of an inviter whose answer is
+   awaited is the one that the invite pins.
+2. A device that no longer shares a group with this one keeps its last address until it has acknowledged the notice of
+   its removal, or for `DEPARTURE_US` of running time, so that no clock change ends it. Then what waits for it is
+   dropped and its address forgotten. Until then it is sent the notice, and its messages are not accepted. A device
+   outside a group leaves notices to the members, except to devices that only void manifests added, because it may be
+   the only one that knows. A device that left by itself gets no notice.
+3. A device that asks for a public group's manifest has an address for `VISIT_US`, or until it has acknowledged the
+   manifest.
+4. A former member is told nothing that came later: any device that one of its manifests lists, except void ones, may
+   still be a member. It accepts messages from these and acknowledges what they still owe it; it sends nothing else to
+   those that it also believes to be out.
 """
 
 from __future__ import annotations

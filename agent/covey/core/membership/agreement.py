@@ -1,4 +1,4 @@
-"""Who was last heard with the same heads as this device, group by group: what `covey check` tells (ADR 43)."""
+"""The devices that last reported the same heads as this device, group by group: shown by `covey check` (ADR 43)."""
 
 from __future__ import annotations
 

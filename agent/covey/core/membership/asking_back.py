@@ -1,20 +1,19 @@
-"""Who takes a device to be out of a group, or in it, otherwise than that device does: what it then asks and says.
+"""Two devices disagree whether one of them is in a group: what the device then asks and sends.
 
-1. Who is out as far as it knows, and is spoken to as a member, asks what it has lost.
-2. Who is in as far as it knows, and is told of a removal that it knows to be over, says what let it in again.
+1. A device that believes it is out, and gets messages as a member, asks for what it has lost.
+2. A device that believes it is in, and receives a removal that it knows to be superseded, sends the manifest that added
+   it again.
 
-A device may have been let in again, have acknowledged that, and have lost it with its state; or it holds a removal that
-the others lack, by a life of its issuer that is lost. The members list it, and it takes nothing of theirs. So where a
-member, by the last manifest held, says something in the group, that one is asked for the manifests since then, and is
-given those held here: then both know the same. Whoever does not list the device does not hear it. One is asked every
-`PULL_US_MAX`, and has an address for `VISIT_US`, as a visitor has; not one with which another group is shared: what it
-never takes would wait for it for ever. That one hears how the groups stand here, and gives what is lacking (`heads.py`,
-rule 7).
+A device may have been added again, have acknowledged that, and have lost it with its state; or it holds a removal that
+the others lack, from an incarnation of the issuer that is lost. The members list it, and it accepts nothing from them.
+So if a member, by the last manifest held, sends something in the group, this device asks it for the manifests since
+then, and gives it those held here: then both know the same. A member that does not list this device ignores it. One
+member is asked every `PULL_US_MAX`, and has an address for `VISIT_US`, as a visitor has. A member that shares another
+group is not asked, because what it never accepts would wait for it forever: it learns the heads of the groups here, and
+sends what is missing (`heads.py`, rule 7).
 
-The other way round, a device may have been let in again by a life of a member that is lost, and nobody else have heard
-of it. No member hears anything of it but how its groups stand, and answers that with its removal (`former_members.py`).
-It gives that member the manifests that it holds from there on, and that list it, once every `PULL_US_MAX`; but only to
-a member by what it holds, since who was removed itself may say so, too.
+Conversely, a device may have been added again by a lost incarnation of a member, and no other member knows. Members
+accept from it only reports about its groups, and answer those with its removal (`former_members.py`).
 """
 
 from __future__ import annotations

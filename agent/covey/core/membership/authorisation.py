@@ -1,7 +1,8 @@
-"""Who may say what: the second of a node's rules (docs/protocol/core.md, "The link", Receiving, 2).
+"""Which device may send what: the second of a node's rules (docs/protocol/core.md, "The link", Receiving, 2).
 
-What fails here is not acknowledged: it is silence to the sender. An acknowledgement is heard from anybody, as it frees
-nothing but what is queued for its author; that this state was rolled back it shows only where its author is heard.
+A message that fails here is not acknowledged: the sender sees silence. Acknowledgements are accepted from any device,
+because they free only messages queued for their author. They prove a rollback of this state only if their author may
+speak here.
 """
 
 from __future__ import annotations

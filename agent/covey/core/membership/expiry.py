@@ -1,27 +1,29 @@
 """Delete group data that has waited too long, at intervals.
 
-1. What waits for a removed device is dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows.
-   Its telemetry stays until there is another collector for it (`collectors.py`). Where another group is shared with
-   it, all stays.
-2. What this device had for the members of a group that it was removed from is dropped: they would not take it; of one
-   that it has left, when they have acknowledged that. So is what it had to tell those whom it had removed there before,
-   as members tell them (`former_members.py`): only whom void manifests let in may know of nobody else. So is what waits
-   for a device that has no address here any more, as nothing can be sealed for it; but what programs gave.
-3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would take
-   it. An answer that comes late is still taken, until `JOIN_MEMORY_US` later.
-4. A group that this device has left is erased: its secrets and its history at once when one member has acknowledged
-   the leaving, which then reaches all; its manifests when nothing waits for any member that shares no other group;
-   what waits in it for the others goes with them.
-5. The news that two devices share a group no more waits though no relay is large enough for it, until rule 1 ends it:
-   it would count as known if it were set aside.
+1. Messages for a removed device are dropped after `DEPARTURE_US`; so is its address, then or as soon as it knows. Its
+   telemetry stays until there is another collector for it (`collectors.py`). If another group is shared with it,
+   everything stays.
+2. Messages for the members of a group that removed this device are dropped, because they would not accept them; for a
+   group that this device left, once they have acknowledged that. Notices to devices that it had removed there are
+   dropped too, because members send those (`former_members.py`), except to devices that only void manifests added,
+   which may know no other device. Messages for a device without an address are dropped, because nothing can be sealed
+   for it, except those that programs gave.
+3. A join request is repeated until `JOIN_GRACE_US` after its invite's end, and then withdrawn: nobody would accept it.
+   A late answer is still accepted, until `JOIN_MEMORY_US` later.
+4. A group that this device has left is erased: its secrets and its history as soon as one member has acknowledged the
+   leaving, which then reaches all; its manifests once nothing waits for any member that shares no other group. Messages
+   in it for the others are deleted with them.
+5. The notice that two devices no longer share a group waits even if no relay is large enough for it, until rule 1 ends
+   it: set aside, it would count as known.
 
-Where the secrets of a left group are erased, so are those that wait in the outbox (`withdraw_secrets`):
+When the secrets of a left group are erased, so are those in the outbox (`withdraw_secrets`):
 
-6. A GROUP_MANIFEST that waits with the secret of an epoch that this device was in goes without it: a member gives it to
-   whoever needs it. The manifests go, as they show what the notice of the leaving follows.
-7. The secret of an epoch that this device is not in goes with the notice: the device that leaves draws it for those
-   that stay.
-8. What waits behind one that is sent anew so is sent anew as well: all come in the order in which they were issued.
+6. A waiting GROUP_MANIFEST with the secret of an epoch that this device was in loses the secret: members give it to
+   those that need it. The manifests remain, because they show what the notice of leaving follows.
+7. The secret of an epoch that this device is not in stays in the notice: the leaving device draws it for those that
+   stay.
+8. Messages behind one that is rewritten are rewritten as well, so that all arrive in the order in which they were
+   issued.
 """
 
 from __future__ import annotations

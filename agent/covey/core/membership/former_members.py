@@ -1,13 +1,14 @@
 """Tell former members that they were removed (docs/protocol/groups.md, "Heads", rules 3 and 4).
 
-1. It is sent the manifests up to the first one that does not list it, and nothing later; one part of them after the
-   other, where no message carries all. Where that leaves it with what it held, it is sent them from further back on: it
-   may hold others since the last one that it shares with those who removed it.
-2. Whoever issued that one tells it by itself; but its state may be restored, lost or gone. So any member answers the
-   report of a former member, which names a group of which a manifest here lists it. Nothing else that it says is heard.
-3. It is told as often as `pacing.py` says, and not while a control message waits for it. Those whom only what is void
-   has let in are no former members: an ex-member may have made them up.
-4. To find out who was one costs the reading of manifests: that is done for so many reports of strangers in a time.
+1. A former member is sent the manifests up to the first one that does not list it, and nothing later; in several
+   messages if one cannot carry them. If that leaves it with what it held, it is sent manifests from further back: it
+   may hold others since the last one that it shares with the members.
+2. The issuer of the removal notifies it, but the issuer's state may be restored, lost or gone. So any member answers
+   the report of a former member that names a group of which a manifest here lists it. Nothing else from it is accepted.
+3. It is notified as often as `pacing.py` allows, and not while a control message waits for it. Devices that only void
+   manifests added are not former members: an ex-member may have invented them.
+4. Finding out who was a member requires reading manifests, so only a limited number of strangers' reports are checked
+   in a given time.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Devices of a fleet that come at about the same time, each with an invite of its own, are let in by one manifest.
+"""Admit devices of a fleet that arrive at about the same time, each with its own invite, by one manifest.
 
-Each manifest goes to every member, so forty that come one by one cost 820 messages. What a device waits for that, it
-waits once in its life. (docs/protocol/groups.md, "Pairing", Invites of a fleet.)
+Each manifest goes to every member, so forty single admissions cost 820 messages. A device waits for this once in its
+life. (docs/protocol/groups.md, "Pairing", Invites of a fleet.)
 
-1. The request of a device that bears such an invite is kept with the invite, which is that device's alone from then on.
-2. All who wait are let in `GATHER_QUIET_US` after the last of them has come, and `GATHER_US` after the first at the
-   latest. When that is, only this process knows: after a restart the time begins anew.
-3. Whom the group does not take is left out, and keeps nobody else out: a banned device, a key that stands in the group
-   already, an invite that the group has banned, whoever exceeds the group's room. Nothing of it waits any more.
+1. The request of a device with such an invite is kept with the invite, which belongs to that device from then on.
+2. All waiting devices are admitted `GATHER_QUIET_US` after the last of them arrived, and at most `GATHER_US` after the
+   first. Only this process knows these times: after a restart they begin again.
+3. A device that the group does not accept is left out, and keeps no other device out: a banned device, a key that the
+   group lists already, an invite that the group has banned, or one beyond the group's room. Its request is deleted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """This device's groups: their members, allowed recipients and keys.
 
-It reads. What a group becomes is decided in `membership.py`, which gives it back by `hold`, `drop` and `readdress`.
+This module reads. `membership.py` decides changes, and applies them here by `hold`, `drop` and `readdress`.
 """
 
 from __future__ import annotations

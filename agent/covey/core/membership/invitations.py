@@ -1,4 +1,4 @@
-"""Invites that this device has given, and joins that it waits for: who may speak before being a member."""
+"""Invites that this device has given, and joins that it waits for: devices that may speak before they are members."""
 
 from __future__ import annotations
 

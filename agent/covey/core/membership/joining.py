@@ -1,8 +1,8 @@
-"""Letting others into a group, and asking to be let in.
+"""Admitting devices to a group, and asking to be admitted.
 
-Whoever bears an invite is let in by the device that opened it, and believes nobody else; a device whose keys are at
-hand is let in at once, by an invite that is its alone; a public group is joined with the manifest that a member shows
-(`public_joins.py`). What manifests bring is `membership.py`'s.
+A device with an invite is admitted by the device that made it, and believes no other. A device whose keys are known is
+admitted at once, by an invite for it alone. A public group is joined with a manifest that a member sends
+(`public_joins.py`). `membership.py` applies manifests.
 """
 
 from __future__ import annotations

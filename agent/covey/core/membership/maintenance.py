@@ -1,20 +1,21 @@
-"""What groups need from time to time: conflicts ended, missing manifests asked for, and given to who asks.
+"""Recurring work for groups: end conflicts, ask for missing manifests, and give manifests to devices that ask.
 
-1. A manifest that follows something unknown was kept: its sender is asked for the versions from the one on that
-   this device holds, then others at random, in turn for these and further and further back, a bounded number of times.
-2. A conflict is ended by a manifest that follows all heads and says what they come to: by an issuer of one of
-   the heads after a random wait, and if none does, by anybody after a longer one (000.17).
-3. Whoever lacks the secret of the epoch asks for it in the same way.
-   An asker gets two answers, for what follows and for what that follows, and then as often as it may ask: an answer is
-   up to 2,500 times its question. Who asks for what comes behind all that it was given before goes on at once.
-   It gets as much as a relay carries, and none while not even the first fits; where it asks for the same again, what
-   follows: of rivals more may have the same version than one answer carries.
-   Who has asked so often for nothing asks half as often each time, down to once an hour, until something has come.
-   Whoever has asked in vain `SECRET_PULLS` times for the secret, and may do so, begins another epoch: it was lost with
-   the device that had drawn it, and without one the group neither says nor writes anything.
-4. Manifests that were left over by the bound of one turn's work are taken in the next one.
-5. A group that lists a retired noise key of ours gets the current one (`membership/rotation.py`).
-6. Devices of a fleet that have come at about the same time are let in (`membership/gathering.py`).
+1. A manifest that follows something unknown was kept: this device asks its sender for the versions from the one that it
+   holds, then other members at random, alternating between these versions and ever earlier ones, a bounded number of
+   times.
+2. A manifest that follows all heads and lists their result ends a conflict: by an issuer of one of the heads after a
+   random wait, and if none does, by any member after a longer one (000.17).
+3. A device that lacks the epoch's secret asks for it in the same way.
+   An asker gets two answers, for the next versions and for those after them, and then as often as it may ask, because
+   an answer is up to 2,500 times its question. A device that asks for what follows everything given before continues at
+   once. It gets as much as a relay carries, and nothing if not even the first manifest fits. If it asks for the same
+   again, it gets what follows, because rivals of one version may exceed one answer.
+   A device that has asked several times in vain asks half as often each time, down to once an hour, until something
+   arrives. A device that has asked `SECRET_PULLS` times for the secret in vain, and may do so, begins another epoch:
+   the secret was lost with the device that drew it, and without one the group can send and write nothing.
+4. Manifests left over by the bound of one turn's work are applied in the next one.
+5. A group that lists a retired noise key of this device gets the current one (`membership/rotation.py`).
+6. Devices of a fleet that arrived at about the same time are admitted (`membership/gathering.py`).
 """
 
 from __future__ import annotations

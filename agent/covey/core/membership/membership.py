@@ -1,19 +1,20 @@
-"""What changes the groups of one device: creating, joining, leaving, and what manifests bring.
+"""What changes the groups of one device: creating, joining, leaving, and accepted manifests.
 
-`trust.py` decides whether a manifest is accepted and what a group then is, `groups.py` knows what holds, `joining.py`
-lets others in; this module keeps the accepted manifests, tells those who must hear of them, and does what follows from
-a change. Messages for others are handed to the caller as `GroupSend`s, to be queued in the same transaction. Beyond the
-rules of trust (docs/protocol/groups.md, "Spreading manifests"):
+`trust.py` decides whether a manifest is accepted and what the group is then; `groups.py` holds the current state;
+`joining.py` admits others. This module stores accepted manifests, notifies those that must know, and applies the
+consequences of a change. Messages for others are returned to the caller as `GroupSend`s, to be queued in the same
+transaction. Beyond the rules of trust (docs/protocol/groups.md, "Spreading manifests"):
 
-    1. Whoever issues a manifest sends it to every member that it lists, with the rivals that it ends, and to whom it
-       removed (000.18, 000.20, 000.21; `spreading.py`).
-    2. A manifest that follows something unknown is kept for that to come (`replay.py`, `maintenance.py`).
+    1. The issuer of a manifest sends it to every member that it lists, with the rivals that it ends, and to each device
+       that it removed (000.18, 000.20, 000.21; `spreading.py`).
+    2. A manifest that follows something unknown is kept until that arrives (`replay.py`, `maintenance.py`).
     3. Each epoch has a secret of 32 random bytes, drawn by the issuer of the manifest that begins it and sent inside
        the sealed message to each member.
-    4. What waits for a device that shares no group with us any more is withdrawn, except for the news of it
+    4. Messages for a device that no longer shares a group with this one are withdrawn, except the notice of it
        (`addresses.py`).
-    5. A device that only void manifests let in is notified by everybody who comes to know it: nobody removes it. It
-       hears of the removals that make them void, and of nothing later: a removed device may have made it up.
+    5. A device that only void manifests added is notified by every device that learns of it, because nobody removes it.
+       It receives the removals that make those manifests void, and nothing later: a removed device may have invented
+       it.
 """
 
 from __future__ import annotations

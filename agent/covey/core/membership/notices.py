@@ -1,16 +1,16 @@
-"""Notices that are answered although their author is in no group with this device any more, as this one knows.
+"""Notices that are answered although this device knows no group that their author shares with it.
 
-What is taken is acknowledged, or it would go again for a month:
+What is accepted is acknowledged; otherwise it would be repeated for a month:
 
-1. Who tells this device of its removal may itself have been out of the group in between, or leave it by what it sends.
-   It has an address here for `VISIT_US`, as a visitor has: by the key that its notice, or the manifests before that,
-   list it with.
-2. A GROUP_MANIFEST that has come before is answered again, whoever its author is by now. Nothing else of it is heard.
-3. Who leaves a group that this device knows nothing of, and shares another one with it, is answered: this device may
-   have been its last member, and have lost that with its state. Where an answer to a request to join it is awaited, the
-   word has to come again, as it may have come before that.
-4. Who shares a group with this device, and asks to join by an invite that is lost here, or another device's, is told
-   so: it would ask until that ends, up to a week. A stranger hears nothing.
+1. A device that notifies this one of its removal may itself have been out of the group in between, or leave it by what
+   it sends. It has an address here for `VISIT_US`, as a visitor has: by the key that its notice, or the manifests
+   before that, list for it.
+2. A repeated GROUP_MANIFEST is answered again, whoever its author is now. Nothing else in it is processed.
+3. A device that leaves a group that this device does not know, and shares another one with it, is answered: this device
+   may have been the group's last other member, and have lost that with its state. While an answer to a request to join
+   that group is awaited, the notice must be repeated, because it may predate the answer.
+4. A device that shares a group with this one, and asks to join by an invite that is lost here or belongs to another
+   device, gets that answer: otherwise it would keep asking, up to a week. A stranger gets no answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The manifests of a group from before those that this device was given first.
+"""The manifests of a group from before those that this device received first.
 
-1. A manifest is believed that one held names among those that it follows: the hash is the proof, whoever brought it.
-2. They are asked for only where something names them, as operations do; then all of them, the newest first, as many at
-   a time as one message carries, and no more often than whoever is asked will answer.
+1. A manifest is believed if one that is held names it among those that it follows: the hash is the proof, whichever
+   device delivered it.
+2. They are requested only if something names them, as operations do; then all of them, newest first, as many at a time
+   as one message carries, and no more often than the asked member will answer.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Joining a public group without an invite (003.07): a device asks a member for the manifest, and lets itself in.
+"""Joining a public group without an invite (003.07): a device asks a member for the manifest, and adds itself.
 
-1. A request bears no secret. It is answered in a public group that has room, to a device that is not banned; a
-   member that may let nobody in answers, too. Else it is silence.
-2. The answer is the group's manifest, to a visitor: a device that gets an address for `VISIT_US`, and is not heard.
-   `PUBLIC_VISITORS` have one at a time.
-3. The visitor believes the members that its URI names, and the manifest that one of them sends; it signs the next
-   version with itself in it and nothing else changed, and sends that to everybody. The rules of `policy.py` hold.
-4. A device has as many keys as it likes. So nobody answers more than `PUBLIC_JOINS_AT_ONCE` visitors at a time and
-   one every `PUBLIC_JOIN_US`, and nobody takes more manifests of devices that let themselves in, whoever brings
-   them, except for those that an admin's manifest follows. The rest comes again, and is taken then.
+1. A request contains no secret. It is answered in a public group that has room, to a device that is not banned, even by
+   a member that may not admit others. Otherwise there is no answer.
+2. The answer is the group's manifest, to a visitor: a device that gets an address for `VISIT_US`, and whose messages
+   are not accepted. At most `PUBLIC_VISITORS` have one at a time.
+3. The visitor believes the members that its URI names, and the manifest that one of them sends. It signs the next
+   version, which adds itself and changes nothing else, and sends that to every member. The rules of `policy.py` apply.
+4. A device can create any number of keys. So a member answers at most `PUBLIC_JOINS_AT_ONCE` visitors at a time and one
+   every `PUBLIC_JOIN_US`, and accepts no more manifests of devices that added themselves, whichever device delivers
+   them, except those that an admin's manifest follows. The rest is repeated, and accepted later.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Place manifests that arrive late, early or out of order after the ones that they follow.
 
-1. What follows something unknown waits. So does what is older than everything in memory.
-2. For what is older, as much of the settled past is taken up again as it takes, up to `MAXIMUM_OPEN_MANIFESTS`: from
-   the store, or from what waits as far as the hashes of what is held lead to it. A device that joined late so learns
-   its group's past. What follows something older than that is refused; unless it is wanted (rule 3): then up to four
-   times as much (as `trust.py`, rule 10). Its follower's issuer took it in time, and a device that refused it now
-   would never again hold what the others hold.
-3. What another member's manifest follows is wanted: no issuer has too many of these (`trust.py`, rule 10).
-4. The work of one turn is bounded: where manifests that follow several took too much of it, the rest waits for the
-   next one.
+1. A manifest that follows something unknown waits. So does one that is older than everything in memory.
+2. For an older one, the settled past is loaded again as far as needed, up to `MAXIMUM_OPEN_MANIFESTS`: from the store,
+   or from waiting manifests as far as hashes lead to them. So a device that joined late learns its group's past. A
+   manifest that follows something still older is refused, unless it is wanted (rule 3): then up to four times as much
+   is loaded (as `trust.py`, rule 10). Its follower's issuer accepted it in time, and a device that refused it now would
+   never again hold what the others hold.
+3. A manifest that another member's manifest follows is wanted: no issuer has too many of these (`trust.py`, rule 10).
+4. The work of one turn is bounded: if manifests that follow several exceed it, the rest waits for the next turn.
 """
 
 from __future__ import annotations

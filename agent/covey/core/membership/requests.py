@@ -1,8 +1,8 @@
 """Invitations to further groups, between devices that share one already (docs/protocol/groups.md, "Pairing").
 
-The inviter makes an invite that is the invited device's alone, and sends it. There it waits for a person, who accepts
-it, which is a join like any other, or declines it, of which nobody hears. A declined group stays declined, whoever
-invites to it again, until the person asks to join it or reconsiders; the newest invitation is kept for that, unseen.
+The inviter makes an invite for the invited device alone, and sends it. There a person accepts it, which is a join like
+any other, or declines it, of which nobody is notified. A declined group stays declined, whichever device invites to it
+again, until the person asks to join it or reconsiders; the newest invitation is kept for that, hidden.
 """
 
 from __future__ import annotations

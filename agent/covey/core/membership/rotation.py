@@ -1,20 +1,21 @@
 """Replacing a device's own noise key in its groups (docs/protocol/groups.md, "Rotation").
 
-A new key is stored before anybody is notified (`state_folder.py`), and the one before still opens what is sealed to it.
-From then on the rules are:
+A new key is stored before any device is notified (`state_folder.py`), and the previous key still opens what is sealed
+for it. Then:
 
-    1. In every group that lists one of this device's retired keys for it, it issues a manifest that lists the current
-       one. So a rotation that a crash, a conflict or a join under the old key left half done is finished by itself.
-    2. Whoever accepts such a manifest seals to the new key from then on, also what it sends again.
-    3. A retired key is wiped after `RETIRED_NOISE_KEY_US_MIN`, once everybody who has to know does; and whoever knows,
-       after `RETIRED_NOISE_KEY_US_MAX`. It stays while a group of ours still lists it: nothing else would reach us.
-       Two devices that were apart while both rotated reach each other by nothing but the keys of before.
-    4. A device rotates by itself after an interval, longer in a large group, so that a group is not told of more than
-       one key every `ROTATION_PACE_US`, and a fifth more or less, which its key decides: not all at once.
-    5. It does not while the rotation before is unfinished, a control message or an answer to a join waits, an invite
-       that names its key is good, or a group is in conflict.
+    1. In every group that lists a retired key for this device, it issues a manifest with the current one. So a rotation
+       that a crash, a conflict or a join under the old key interrupted completes by itself.
+    2. A device that accepts such a manifest seals for the new key from then on, including repetitions.
+    3. A retired key is deleted after `RETIRED_NOISE_KEY_US_MIN`, once all that have to know the new key do, and in any
+       case after `RETIRED_NOISE_KEY_US_MAX`. It stays while a group of this device still lists it, because other
+       messages would not reach this device. Two devices that were apart while both rotated reach each other only with
+       the earlier keys.
+    4. A device rotates by itself after an interval, longer in a large group, so that a group sees at most one new key
+       every `ROTATION_PACE_US`; its key varies the interval by up to a fifth, so that not all rotate at once.
+    5. It does not rotate while the previous rotation is unfinished, a control message or an answer to a join waits, an
+       invite with its key is open, or a group is in conflict.
 
-Of two concurrent rotations of one device the later in order of version and hash holds (`resolver.py`, rule 5); if that
+Of two concurrent rotations of one device the later in order of version and hash holds (`resolver.py`, rule 5). If that
 is not the current key, rule 1 corrects it.
 """
 

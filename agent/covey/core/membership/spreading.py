@@ -1,8 +1,8 @@
-"""Manifests on their way to others: who is sent which of them, as many at a time as a relay carries.
+"""Manifests on their way to others: which device gets which, as many at a time as a relay carries.
 
-What one message cannot carry is left out: whoever is brought something that follows what it lacks asks for that
-(`maintenance.py`). One manifest goes even where no relay takes it, since a message may also be carried by hand.
-Each is placed after what it follows.
+What one message cannot carry is left out: a device that receives a manifest that follows something missing asks for
+that (`maintenance.py`). One manifest is sent even if no relay accepts it, since people can also carry a message by
+hand. Each manifest comes after those that it follows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Collecting admins' votes until they decide, in the modes that know admins (003.34; the rules: `group/policy.py`).
+"""Collecting admins' votes until they decide, in the modes with admins (003.34; the rules: `group/policy.py`).
 
-Ending a ban lets the device in again, as it was (003.45): its record is in the manifests before the ban.
+Ending a ban admits the device again, as it was (003.45): its record is in the manifests before the ban.
 """
 
 from __future__ import annotations
