@@ -33,7 +33,7 @@ _MACHINES = (
 )
 _SUBJECTS = (
     *("device", "loop", "relays", "groups", "history", "telemetry", "content", "orders", "boards", "pairing"),
-    *("checks", "fleet", "api", "agent"),
+    *("checks", "fleet", "api", "agent", "conformance"),
 )
 """Of `covey.app`: each may import those before it."""
 _APP = (*_CORE, *_WORLD, "covey.client", "covey.client_calls", "covey_boards")

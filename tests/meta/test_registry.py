@@ -10,6 +10,7 @@ import pytest
 
 from covey import errors
 from covey.adapters.lan import discovery
+from covey.adapters.mqtt.settings import parse_url
 from covey.core.actions import results
 from covey.core.actions.results import CommandState
 from covey.core.group.features import Feature
@@ -21,7 +22,9 @@ from covey.core.history.personal import Holding
 from covey.core.history.releases import ReleaseState
 from covey.core.mailbox.messages import Hook, Number
 from covey.core.orders.selector import SelectorKind
+from covey.core.pairing import invite
 from covey.core.pairing import messages as pairing
+from covey.core.pairing.uri import GROUP_URI_PREFIX
 from covey.core.presence.status import State
 from covey.core.settings.states import SettingState
 from covey.core.telemetry.batch import ClockKind, Kind
@@ -152,6 +155,16 @@ def test_places_are_listed() -> None:
     assert places["topic of a rendezvous"].startswith(topics._RENDEZVOUS)
     assert places["topic by which a mailbox wakes a device"].startswith(topics._WAKE)
     assert places["service on a local network (DNS-SD)"] == discovery._SERVICE
+    assert places["scheme of an invite"] == invite._PREFIX
+    assert places["scheme of a public group"] == GROUP_URI_PREFIX
+    for scheme in ("mqtt://", "mqtts://"):
+        assert int(places[f"port of a relay, `{scheme}"]) == parse_url(f"{scheme}relay.example")[1]
+
+
+def test_each_form_of_envelopes_is_of_a_listed_suite() -> None:
+    suites = [int(row[0]) for row in _rows("Suites")]
+    assert suites == sorted(set(suites))
+    assert {int(row[2]) for row in _rows("Forms of envelopes")} <= set(suites)
 
 
 def _texts() -> set[str]:

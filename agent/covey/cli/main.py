@@ -60,8 +60,9 @@ _TOPICS = {
         "metrics": ("metrics", "print metrics as OpenMetrics"),
         "support-bundle": ("support_bundle", "collect diagnostics without secrets"),
     },
-    "for packages and shells": {
+    "for developers and packages": {
         "system-files": ("system_files", "print broker configurations, systemd units and udev rules"),
+        "conformance": ("conformance", "test another implementation against the protocol"),
         "completion": ("completion", "print a completion script for a shell"),
         "serve-action": ("serve_action", "run one action for the agent (systemd starts it)"),
         "help": ("help", "explain a command, or list all commands"),
@@ -94,7 +95,7 @@ EXIT_CODES = {
 }
 """What each exit code means."""
 
-_STATELESS = {"serve-action", "tables", "system-files", "completion", "help"}
+_STATELESS = {"serve-action", "tables", "system-files", "conformance", "completion", "help"}
 """What needs no device."""
 
 _OF_ROOT = {"join", "relay", "collect", "broker", "installer", "mcu"}

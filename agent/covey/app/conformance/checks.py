@@ -1,0 +1,156 @@
+"""What a foreign device is checked for: one row per check, by role, with the section of the protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class RequirementVerdict(Enum):
+    """What was seen of one check."""
+
+    PASSED = "pass"
+    FAILED = "fail"
+    NOT_SEEN = "not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One rule for a device. Where it is not mandatory, a device passes without it, but must not break it."""
+
+    name: str
+    section: str
+    rule: str
+    mandatory: bool = True
+
+    def document(self) -> dict[str, object]:
+        """Return what `--json` prints of it."""
+        return {"check": self.name, "section": self.section, "mandatory": self.mandatory, "rule": self.rule}
+
+
+@dataclass(frozen=True, slots=True)
+class RequirementResult:
+    """One check with its verdict, and a sentence about what was seen."""
+
+    check: Requirement
+    verdict: RequirementVerdict
+    sentence: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was seen to go well."""
+        return self.verdict is RequirementVerdict.PASSED
+
+    @property
+    def sound(self) -> bool:
+        """Whether the device may be called conformant as far as this check goes."""
+        return self.passed or (self.verdict is RequirementVerdict.NOT_SEEN and not self.check.mandatory)
+
+
+_RELAY, _ENVELOPES, _MESSAGES = "3 Relay", "4 Envelopes", "5 Messages"
+_ACKNOWLEDGEMENTS, _LINK, _INVITES = "6 Acknowledgements", "8 The link", "10 Invites"
+_TELEMETRY, _GROWTH, _HOLD, _HEADS = "11 Telemetry", "34 Growth", "35 Which manifests hold", "24 Heads"
+_HISTORY, _SETTINGS, _COMMANDS = "23 History", "26 Settings", "27 Commands"
+
+SENSOR = (
+    Requirement("mqtt", _RELAY, "connect with MQTT 5, and send packets that follow it"),
+    Requirement("client-id", _RELAY, "use the signing key in lower-case hex as user name and client id"),
+    Requirement("session", _RELAY, "connect with Clean Start 0 and a Session Expiry of 7 days"),
+    Requirement("subscription", _RELAY, "subscribe to its own inbox alone, with QoS 1 and without retained messages"),
+    Requirement("publishing", _RELAY, "publish to inboxes with QoS 1, not retained, without revealing properties"),
+    Requirement("packet-size", _RELAY, "send no packet larger than the relay's Maximum Packet Size"),
+    Requirement("receive-maximum", _RELAY, "leave no more publishes unanswered than the relay's Receive Maximum"),
+    Requirement("puback", _RELAY, "acknowledge deliveries to the relay (PUBACK)"),
+    Requirement("envelopes", _ENVELOPES, "send envelopes that open: right form, box and padding"),
+    Requirement("fresh-keys", _ENVELOPES, "draw a new ephemeral key and nonce, or a new counter, for every envelope"),
+    Requirement("messages", _MESSAGES, "send messages that are well formed and carry a valid signature"),
+    Requirement("addressed", _MESSAGES, "name itself as author, the recipient, and the right group in each message"),
+    Requirement("join", _INVITES, "ask the inviter to join, with the secret and keys that belong to the invite"),
+    Requirement("sequences", _MESSAGES, "count seq and link-seq up by one, from 1"),
+    Requirement("one-message", _MESSAGES, "never use one link-seq for two different messages"),
+    Requirement("telemetry", _TELEMETRY, "send telemetry batches that decode, to the collector"),
+    Requirement("batch-numbers", _TELEMETRY, "count its batches from 1, each number once, none missing"),
+    Requirement("resends", _LINK, "send a message again, with the same bytes, until it is acknowledged"),
+    Requirement("stops", _ACKNOWLEDGEMENTS, "stop sending a message once it is acknowledged"),
+    Requirement("acknowledges", _ACKNOWLEDGEMENTS, "acknowledge what it receives, and name it by its imprint"),
+    Requirement("duplicates", _LINK, "acknowledge a message again that is delivered twice"),
+    Requirement("stranger-ack", _ACKNOWLEDGEMENTS, "free nothing on an acknowledgement by another device"),
+    Requirement("forged-ack", _MESSAGES, "free nothing on an acknowledgement whose signature is not its author's"),
+    Requirement("imprint-ack", _ACKNOWLEDGEMENTS, "free only what an acknowledgement names by its imprint"),
+    Requirement("wrong-recipient", _MESSAGES, "drop a message that names another recipient"),
+    Requirement("forged-message", _MESSAGES, "drop a message whose signature is not its author's"),
+    Requirement("non-member", _LINK, "drop messages of a device that shares no group with it"),
+    Requirement("garbage", _ENVELOPES, "drop bytes that are no envelope it knows, and go on"),
+    Requirement("odd-key", _GROWTH, "take a message with an unknown odd extension key as if the key were not there"),
+    Requirement("even-key", _GROWTH, "acknowledge a message with an unknown even extension key as unsupported"),
+    Requirement("unknown-type", _GROWTH, "acknowledge a message of an unknown type as unsupported, each time it comes"),
+    Requirement("takes-link", _ENVELOPES, "open link envelopes under a key that a LINK message has told"),
+    Requirement("sends-link", _ENVELOPES, "send under link keys of its own", mandatory=False),
+    Requirement("relay-restart", _RELAY, "connect and subscribe again after a relay forgot everything; lose nothing"),
+    Requirement("killed", _LINK, "send what was not acknowledged again, with the same bytes, after SIGKILL"),
+    Requirement("manifests", _HOLD, "take the next manifest of its group, and go on speaking in it"),
+    Requirement("key-rotation", _HOLD, "seal for a peer's new noise key once a manifest names it"),
+)
+
+MEMBER = (
+    *SENSOR,
+    Requirement("heads", _HEADS, "carry the digest of the shared groups in its acknowledgements"),
+    Requirement("history", _HISTORY, "take an operation, and count it in the history digest"),
+    Requirement("pulls-history", _HISTORY, "ask for operations that heads say it lacks"),
+    Requirement("answers-history", _HISTORY, "answer HISTORY_PULL with the operations that its asker lacks"),
+    Requirement("answers-manifests", _HOLD, "answer GROUP_PULL with the manifests it holds"),
+    Requirement("setting", _SETTINGS, "report what became of an operator's setting"),
+    Requirement("order", _COMMANDS, "report what became of an operator's command"),
+    Requirement("conflict", _HOLD, "settle two rival manifests as the rules say"),
+    Requirement("removal", _HOLD, "take a removal with its new epoch, and send nothing more to the removed device"),
+    Requirement("presence", "22 Presence", "send signs of life to its collector", mandatory=False),
+)
+
+ROLES = {"sensor": SENSOR, "member": MEMBER}
+
+
+class RequirementResults:
+    """The verdict of each check: failed once is failed, however often it went well."""
+
+    def __init__(self, checks: tuple[Requirement, ...]) -> None:
+        self._checks = {each.name: each for each in checks}
+        self._passed: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
+        self._not_seen: dict[str, str] = {}
+
+    def passes(self, name: str, sentence: str = "") -> None:
+        """Note that a check went well."""
+        self._passed[name] = sentence
+
+    def fails(self, name: str, sentence: str) -> None:
+        """Note what the device did wrong; the first sentence of a check is kept."""
+        self._failed.setdefault(name, sentence)
+
+    def not_seen(self, name: str, sentence: str) -> None:
+        """Note why a check could not be made."""
+        self._not_seen.setdefault(name, sentence)
+
+    def holds(self, name: str, *, seen: bool, passed: str = "", failed: str) -> bool:
+        """Note a check that went one way or the other; return whether it went well."""
+        if seen:
+            self.passes(name, passed)
+        else:
+            self.fails(name, failed)
+        return seen
+
+    def failed(self, name: str) -> bool:
+        """Say whether a check has failed."""
+        return name in self._failed
+
+    def all(self) -> list[RequirementResult]:
+        """Return every check of the role, in order."""
+        return [self._finding(check) for check in self._checks.values()]
+
+    def _finding(self, check: Requirement) -> RequirementResult:
+        if check.name in self._failed:
+            return RequirementResult(check, RequirementVerdict.FAILED, self._failed[check.name])
+        if check.name in self._passed:
+            return RequirementResult(check, RequirementVerdict.PASSED, self._passed[check.name])
+        return RequirementResult(
+            check, RequirementVerdict.NOT_SEEN, self._not_seen.get(check.name, "the test did not come to this")
+        )

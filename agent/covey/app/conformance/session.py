@@ -1,0 +1,313 @@
+"""The test of a foreign device: its relay, its peers, the clock that turns them, and what steps have in common.
+
+1. All runs in one thread. Every wait turns relay and peers, and ends at the time limit at the latest.
+2. A step that cannot go on says what it has seen and raises `StepError`; the next step follows.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from covey.adapters.foreign_device import ForeignDevice
+from covey.adapters.mqtt.watched_relay import ClientPublished, WatchedRelay
+from covey.adapters.own_addresses import own_addresses
+from covey.adapters.state_folder import StateFolder
+from covey.app.conformance.checks import ROLES, RequirementResults
+from covey.app.conformance.observer import Observer, SeenMessage
+from covey.app.conformance.peers import Companion, Peer
+from covey.app.device.creating import create_device
+from covey.app.device.device import open_device
+from covey.core.group.manifest import COLLECTOR
+from covey.core.ids import LinkSeq
+from covey.core.wire import cbor
+from covey.core.wire.imprints import imprint_of
+from covey.core.wire.message import MessageType
+from covey.core.wire.topics import inbox_topic
+from covey.limits.pairing import INVITE_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from covey.core.crypto import DeviceKeys
+    from covey.core.ids import DeviceKey, GroupId
+    from covey.core.node import Node
+    from covey.core.now import Now
+    from covey.core.wire.message import Acknowledgement, Message
+
+_TURN_S = 0.02
+
+
+def _wall_us() -> int:
+    return time.time_ns() // 1_000
+
+
+class StepError(Exception):
+    """A step cannot go on; what it has seen is noted."""
+
+
+class DeviceTest:
+    """Relay, peers and the device, from the invite to the last check."""
+
+    def __init__(
+        self, folder: Path, role: str, address: tuple[str, int], command: Sequence[str], wait_s: float
+    ) -> None:
+        """Prepare a test in an empty folder. `command` may hold `{invite}` and `{state}`; empty: a person starts it.
+
+        Raises:
+            ConfigurationError: the address cannot be listened on.
+        """
+        self.role, self.wait_s, self._folder = role, wait_s, folder
+        self._command, self._host = list(command), address[0]
+        self._closing = ExitStack()
+        self.findings = RequirementResults(ROLES[role])
+        self.seen = Observer(self.findings)
+        self.relay = WatchedRelay(*address)
+        self._closing.callback(self.relay.close)
+        state = StateFolder.at(folder / "peer")
+        create_device(state, "conformance peer", with_passphrase=False)
+        self.peer = Peer(
+            self._closing.enter_context(open_device(state)), self.relay, self._delivered, secrets.token_bytes
+        )
+        self.companion = Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us)
+        self.stranger = Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us)
+        self.program: ForeignDevice | None = None
+        self._forbidden_topics = {inbox_topic(self.stranger.key)}
+        self.group_id = self._found_group()
+        self.invite = self._write_invite()
+
+    def close(self) -> None:
+        """End the device, if this test started it, and everything else."""
+        if self.program is not None:
+            self.program.stop()
+        self._closing.close()
+
+    # -- turning ------------------------------------------------------------------------------------------------------
+
+    def _found_group(self) -> GroupId:
+        founded: list[GroupId] = []
+
+        def found(node: Node, now: Now) -> None:
+            founded.append(node.membership.create("conformance peer", (COLLECTOR,), now.wall_us).group_id)
+
+        self.peer.do(found)
+        for each in (self.peer.identity, self.companion.identity, self.stranger.identity):
+            self.seen.reads_for(each)
+            self.relay.local_topics.add(inbox_topic(each.signing_public))
+        self.seen.group_id = self.companion.group_id = founded[0]
+        return founded[0]
+
+    def _write_invite(self) -> str:
+        host = self._host
+        if host in {"0.0.0.0", "::", ""}:  # noqa: S104 - what people ask to listen on; a device needs an address
+            host = next(iter(own_addresses()), "127.0.0.1")
+        url = f"mqtt://{f'[{host}]' if ':' in host else host}:{self.relay.port}"
+        written: list[str] = []
+
+        def write(node: Node, now: Now) -> None:
+            invite = node.joining.invite(self.group_id, (), url, now.wall_us)
+            operators = (self.peer.key,) if self.role == "member" else ()
+            written.append(replace(invite, operators=operators).to_uri())
+
+        self.peer.do(write)
+        return written[0]
+
+    def _delivered(self, topic: str) -> None:
+        if self.seen.device is not None and topic == inbox_topic(self.seen.device):
+            self.seen.delivered()
+
+    def _turn(self) -> None:
+        for event in self.relay.turn(_TURN_S):
+            known = len(self.seen.received)
+            self.seen.take(event)
+            if isinstance(event, ClientPublished):
+                if event.topic == inbox_topic(self.peer.key):
+                    self.peer.receive(event.topic, event.payload)
+                if event.topic in self._forbidden_topics:
+                    self.findings.fails("non-member", "it answered a device that shares no group with it")
+            for each in self.seen.received[known:]:
+                if each.message.recipient == self.companion.key and not self.peer.muted:
+                    self.companion.acknowledge(each.message, self.device())
+        self.peer.turn()
+        self.seen.settle()
+
+    def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
+        """Turn until something holds; return whether it came to hold in time."""
+        deadline = time.monotonic() + (self.wait_s if seconds is None else seconds)
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            self._turn()
+        return True
+
+    def pass_time(self, seconds: float) -> None:
+        """Turn for a while."""
+        self.until(lambda: False, seconds)
+
+    def mute(self) -> None:
+        """Have the relay lose what the peers say."""
+        self.peer.mute(muted=True)
+        self.seen.muted = True
+
+    def unmute(self) -> None:
+        """Have the relay carry what the peers say."""
+        self.peer.mute(muted=False)
+        self.seen.muted = False
+        self.seen.answering_since = time.monotonic()
+
+    def device(self) -> DeviceKeys:
+        """Return the device's keys, as the newest manifest has them."""
+        assert self.seen.device is not None
+        member = self.peer.node.groups.group(self.group_id).member(self.seen.device)
+        if member is None:
+            raise StepError
+        return member.keys
+
+    # -- joining ------------------------------------------------------------------------------------------------------
+
+    def let_join(self, report: Callable[[str], None]) -> None:
+        """Start the device, or have a person do so, and wait until it is a member.
+
+        Raises:
+            StepError: it is none in time.
+        """
+        self.report = report
+        if self._command:
+            state = str(self._folder / "device")
+            words = [each.replace("{invite}", self.invite).replace("{state}", state) for each in self._command]
+            self.program = ForeignDevice(words, self._folder / "device.log")
+            self.program.start()
+            self.report("started the device; it joins")
+        else:
+            self.report(f"have the device join with this invite: {self.invite}")
+        seen, findings = self.seen, self.findings
+        wait_s = self.wait_s if self._command else INVITE_US / 1e6
+        if not self.until(lambda: seen.connections > 0 or self._has_ended(), wait_s):
+            findings.fails("mqtt", f"it did not connect with MQTT 5 within {wait_s:.0f} s")
+            raise StepError
+        if self._has_ended():
+            assert self.program is not None
+            self.report(f"the device has ended; it printed last:\n{self.program.last_words()}")
+            findings.fails("mqtt", "its program ended before it joined")
+            raise StepError
+        if not self.until(lambda: seen.subscribed > 0):
+            findings.fails("subscription", "it did not subscribe to its inbox")
+        if not self.until(lambda: self.received(MessageType.JOIN, 0.0) is not None):
+            findings.fails("join", "it sent no JOIN to the inviter")
+            raise StepError
+        is_member = self.until(self._is_member)
+        refused = next((line for line in self.peer.reports if "dropped an envelope" in line), "its JOIN was refused")
+        if not findings.holds("join", seen=is_member, failed=f"the inviter did not let it in: {refused}"):
+            raise StepError
+        if not self.until(lambda: not self.peer.waits_for(self.device().signing_public)):
+            findings.fails("acknowledges", "it did not acknowledge the GROUP_MANIFEST that let it in")
+
+    def _has_ended(self) -> bool:
+        return self.program is not None and self.program.ended
+
+    def _is_member(self) -> bool:
+        key = self.seen.device
+        return key is not None and self.peer.node.groups.group(self.group_id).member(key) is not None
+
+    # -- what steps have in common ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def unanswered(self, check: str) -> Iterator[tuple[SeenMessage, float]]:
+        """Answer nothing while a block looks at a batch that the device has just sent for the first time."""
+        self.until(lambda: not self.peer.waits_for(self.device().signing_public))
+        self.pass_time(0.5)
+        self.mute()
+        known = set(self.seen.sequenced)
+
+        def newest() -> SeenMessage | None:
+            return next(
+                (
+                    seen
+                    for place, seen in self.seen.sequenced.items()
+                    if place not in known and seen.message.type is MessageType.TELEMETRY
+                ),
+                None,
+            )
+
+        if not self.until(lambda: newest() is not None):
+            self.findings.not_seen(check, "it sent no new batch while nothing was answered")
+            self.unmute()
+            raise StepError
+        found = newest()
+        assert found is not None
+        try:
+            yield found, time.monotonic()
+        finally:
+            self.unmute()
+
+    def acknowledged(self, link_seq: LinkSeq, after: float) -> Acknowledgement | None:
+        """Wait for an acknowledgement to the companion that covers a number and came after a moment."""
+
+        def newest() -> Acknowledgement | None:
+            last = self.seen.last_acknowledgement(self.companion.key, after)
+            found = None if last is None else last.acknowledgement
+            is_it = found is not None and found.incarnation == self.companion.incarnation
+            return found if is_it and found is not None and link_seq in found.received else None
+
+        self.until(lambda: newest() is not None)
+        return newest()
+
+    def say_link(
+        self, *, extensions: cbor.Extensions | None = None, link: tuple[bytes, bytes, int] | None = None
+    ) -> Acknowledgement | None:
+        """Have the companion send a link key, the one message that every role takes; return its acknowledgement."""
+        companion, device = self.companion, self.device()
+        companion.last = LinkSeq(companion.last + 1)
+        number, after = companion.last, time.monotonic()
+        self.link_key = secrets.token_bytes(16), secrets.token_bytes(32)
+        body = cbor.encode(list(self.link_key))
+        self.said = companion.write(MessageType.LINK, device.signing_public, body, number, extensions=extensions)
+        self.envelope = companion.send(device, self.said, link)
+        found = self.acknowledged(number, after)
+        if found is not None and found.imprints is not None:
+            named = found.imprints.get(number, imprint_of(self.said))
+            right = named == imprint_of(self.said)
+            self.findings.holds(
+                "acknowledges",
+                seen=right,
+                failed=f"its acknowledgement names link-seq {number} by another imprint than the message's",
+            )
+        elif found is not None:
+            self.findings.passes("acknowledges", "it acknowledged what came, without imprints")
+        return found
+
+    def say(self, kind: MessageType, body: bytes) -> None:
+        """Have the companion send the device a message of the group."""
+        self.companion.last = LinkSeq(self.companion.last + 1)
+        number, device = self.companion.last, self.device()
+        message = self.companion.write(kind, device.signing_public, body, number, group_id=self.group_id)
+        self.companion.send(device, message)
+
+    def say_to_peer(self, kind: MessageType, body: bytes) -> None:
+        """Have the companion send the peer a message of the group, past the relay."""
+        self.companion.last_to_peer = LinkSeq(self.companion.last_to_peer + 1)
+        own, number = self.peer.identity.keys, self.companion.last_to_peer
+        message = self.companion.write(kind, own.signing_public, body, number, group_id=self.group_id)
+        self.peer.receive(inbox_topic(own.signing_public), self.companion.sealed(message, own))
+
+    def agrees(self, half: Callable[[GroupId], bytes], after: float) -> bool:
+        """Say whether the device has said the same of groups as the peer holds, after a moment."""
+        device = self.device().signing_public
+        said, own = self.seen.said_of_groups(self.peer.key, after), self.peer.node.heads.said_to(device)
+        return said is not None and any(half(said)) and half(said) == half(own)
+
+    def received(self, kind: MessageType, after: float, recipient: DeviceKey | None = None) -> Message | None:
+        """Return the first message of a type that came after a moment, to the peer or another recipient."""
+        whom = recipient or self.peer.key
+        return next(
+            (
+                each.message
+                for each in self.seen.received
+                if each.at > after and each.message.type is kind and each.message.recipient == whom
+            ),
+            None,
+        )

@@ -1,0 +1,82 @@
+"""Run one conformance test from its invite to its findings."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covey.app.conformance import member_steps, sensor_steps
+from covey.app.conformance.checks import RequirementResult
+from covey.app.conformance.session import DeviceTest, StepError
+from covey.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_SHORTEST_S = 10.0
+"""Less is no fair limit: retries and the heads' random waits take seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConformanceReport:
+    """What a test has found of a device."""
+
+    role: str
+    device: str
+    """Its signing key in hex; empty where it never connected."""
+    findings: list[RequirementResult]
+
+    @property
+    def conformant(self) -> bool:
+        """Whether every mandatory check passed, and nothing failed."""
+        return all(each.sound for each in self.findings)
+
+    def document(self) -> dict[str, object]:
+        """Return what `--json` prints."""
+        checks = [
+            {**each.check.document(), "verdict": each.verdict.value, "seen": each.sentence} for each in self.findings
+        ]
+        return {"role": self.role, "device": self.device, "conformant": self.conformant, "checks": checks}
+
+
+def check_device(
+    role: str, listen: str, command: Sequence[str], wait_s: float, report: Callable[[str], None]
+) -> ConformanceReport:
+    """Play relay and peers for a device of a role; `report` gets what happens, and what a person has to do.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on.
+        UsageError: no address, no such program, or too short a time.
+    """
+    if wait_s < _SHORTEST_S:
+        raise UsageError(f"--timeout {wait_s:g} is too short", hint=f"give every step {_SHORTEST_S:g} s at least")
+    address = _address(listen)
+    with (
+        tempfile.TemporaryDirectory(prefix="covey-conformance-") as folder,
+        closing(DeviceTest(Path(folder), role, address, command, wait_s)) as session,
+    ):
+        with suppress(StepError):
+            session.let_join(report)
+            _take_steps(session, role, report)
+        key = session.seen.device
+        return ConformanceReport(role, key.hex() if key else "", session.findings.all())
+
+
+def _take_steps(session: DeviceTest, role: str, report: Callable[[str], None]) -> None:
+    members = member_steps.STEPS if role == "member" else ()
+    for step, about in (*sensor_steps.FIRST, *members, *sensor_steps.LAST):
+        report(about)
+        try:
+            step(session)
+        except StepError:
+            session.unmute()
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65_535 or not host:
+        raise UsageError(f"'{listen}' is no address", hint="--listen HOST:PORT, for example 127.0.0.1:1884")
+    return host.strip("[]"), int(port)

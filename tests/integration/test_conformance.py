@@ -1,0 +1,115 @@
+"""`covey conformance` against Covey's own agent, as it is and with rules broken: a sentence names each mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.meta.source_tree import ROOT
+
+_LONGEST_S = 500
+
+
+def _tested(role: str, *breaks: str, wait_s: int = 30) -> tuple[int, dict[str, Any]]:
+    """Test the agent; return the exit code and the document."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-P", "-m", "covey.cli.main", "conformance", "--role", role),
+            *("--timeout", str(wait_s), "--json", "--"),
+            *(sys.executable, "-P", "-m", "tests.integration.tested_device", "{state}", "{invite}", *breaks),
+        ],
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        timeout=_LONGEST_S,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def _sentences(document: dict[str, Any], verdict: str) -> dict[str, str]:
+    return {each["check"]: each["seen"] for each in document["checks"] if each["verdict"] == verdict}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("role", ["sensor", "member"])
+def test_covey_passes_its_own_test(role: str) -> None:
+    code, document = _tested(role)
+    assert _sentences(document, "fail") == {}
+    assert (code, document["conformant"], document["role"]) == (0, True, role)
+    assert len(document["device"]) == 64
+    optional = {each["check"] for each in document["checks"] if not each["mandatory"]}
+    assert set(_sentences(document, "not seen")) <= optional
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("breaks", "expected"),
+    [
+        (
+            ("subscribes-to-everything", "starts-clean", "ignores-even-keys"),
+            {
+                "subscription": "it subscribed to '#', which is not its own inbox",
+                "session": "it asked for Clean Start 1, which throws away what waits for it and a Session Expiry of "
+                "3600 s; the section wants 0 and 604800 s",
+                "even-key": "it took a message with an unknown even extension key as if it had understood it",
+            },
+        ),
+        (
+            ("resends-under-a-new-number",),
+            {"batch-numbers": "and again under", "resends": "it did not send link-seq"},
+        ),
+        (("resends-other-bytes",), {"one-message": "it sent two different messages as link-seq"}),
+        (
+            ("forgets-on-puback",),
+            {
+                "resends": "it did not send link-seq",
+                "stranger-ack": "it never came again",
+                "killed": "was not acknowledged, and is gone after SIGKILL",
+            },
+        ),
+        (
+            ("verifies-no-signature", "frees-without-imprints"),
+            {
+                "forged-message": "it took a message that another key signed",
+                "forged-ack": "on an acknowledgement with a forged signature: it never came again",
+                "imprint-ack": "on an acknowledgement that covers it without its imprint: it never came again",
+            },
+        ),
+    ],
+)
+def test_each_mistake_is_named(breaks: tuple[str, ...], expected: dict[str, str]) -> None:
+    code, document = _tested("sensor", *breaks, wait_s=12)
+    assert (code, document["conformant"]) == (1, False)
+    failed = _sentences(document, "fail")
+    assert {check: failed.get(check, "") for check in expected if expected[check] not in failed.get(check, "")} == {}
+
+
+@pytest.mark.processes
+def test_the_last_words_of_a_program_that_ends_at_once_are_printed() -> None:
+    words = ("conformance", "--", "/bin/sh", "-c", "echo cannot read my settings; exit 3")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "covey.cli.main", *words],
+        cwd=ROOT, capture_output=True, text=True, timeout=_LONGEST_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "its program ended before it joined" in done.stdout
+    assert "cannot read my settings" in done.stderr
+
+
+@pytest.mark.processes
+def test_a_program_that_is_not_there_is_an_error_with_a_hint() -> None:
+    words = ("conformance", "--", "/no/such/program")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "covey.cli.main", *words],
+        cwd=ROOT, capture_output=True, text=True, timeout=_LONGEST_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "error: cannot start /no/such/program" in done.stderr
+    assert "hint: after --" in done.stderr

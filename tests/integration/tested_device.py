@@ -1,0 +1,135 @@
+"""Covey's own agent as a device that `covey conformance` tests: as it is, or with rules of the protocol broken.
+
+    python -P -m tests.integration.tested_device STATE INVITE [BREAKS ...]
+
+It makes a device in STATE where there is none, joins by INVITE, measures several times a second, and runs until it is
+killed. BREAKS are names of `WRONGS`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from covey.adapters.mqtt import connection
+from covey.cli.main import main
+from covey.core import crypto, node
+from covey.core.ids import LinkSeq
+from covey.core.link import sealer
+from covey.core.wire import cbor, message
+
+
+def _subscribes_to_everything() -> None:
+    topics = connection.Subscriptions.topics
+    connection.Subscriptions.topics = lambda self: [*topics(self), "#"]  # type: ignore[method-assign]
+
+
+def _starts_clean() -> None:
+    made = connection.Connection.__init__
+
+    def clean(self: connection.Connection, name: str, generation: int, settings: Any, *rest: Any) -> None:
+        made(self, name, generation, replace(settings, clean_start=True, session_expiry_s=3_600), *rest)
+
+    connection.Connection.__init__ = clean  # type: ignore[method-assign, assignment]
+
+
+def _resends_under_a_new_number() -> None:
+    queued = sealer.Sealer.queued
+
+    def renumbered(self: Any, recipient: Any, entry: Any, address: Any, now: Any) -> Any:
+        found = message.read_message(entry.message, verify=False)
+        if entry.sends and found.type is message.MessageType.TELEMETRY:
+            written = message.write_message(
+                *(self._identity, found.type, recipient, found.group_id, found.incarnation),
+                *(found.seq + 500, LinkSeq(found.link_seq + 500), found.sent_at_us, found.body),
+            )
+            return self.seal(recipient, written, entry, address)
+        return queued(self, recipient, entry, address, now)
+
+    sealer.Sealer.queued = renumbered  # type: ignore[method-assign]
+
+
+def _resends_other_bytes() -> None:
+    queued = sealer.Sealer.queued
+
+    def rewritten(self: Any, recipient: Any, entry: Any, address: Any, now: Any) -> Any:
+        found = message.read_message(entry.message, verify=False)
+        if entry.sends:
+            written = message.write_message(
+                *(self._identity, found.type, recipient, found.group_id, found.incarnation),
+                *(found.seq, found.link_seq, now.wall_us, found.body),
+            )
+            return self.seal(recipient, written, entry, address)
+        return queued(self, recipient, entry, address, now)
+
+    sealer.Sealer.queued = rewritten  # type: ignore[method-assign]
+
+
+def _forgets_on_puback() -> None:
+    def forget(self: Any, recipient: Any, place: Any) -> None:
+        with self._records.transaction():
+            self._queue.remove(recipient, place)
+
+    node.Node.relayed = forget  # type: ignore[method-assign]
+
+
+def _ignores_even_keys() -> None:
+    split = cbor.split_extensions
+
+    def ignoring(value: Any, understood: Any = ()) -> Any:
+        keys = value[-1] if isinstance(value, list) and value and isinstance(value[-1], dict) else ()
+        return split(value, (*understood, *keys))
+
+    cbor.split_extensions = ignoring
+
+
+def _verifies_no_signature() -> None:
+    crypto.verify = lambda *_: None
+
+
+def _frees_without_imprints() -> None:
+    read = message.Acknowledgement.from_wire
+    unnamed = staticmethod(lambda body: replace(read(body), imprints=None))
+    message.Acknowledgement.from_wire = unnamed  # type: ignore[method-assign]
+
+
+WRONGS: dict[str, Callable[[], None]] = {
+    "subscribes-to-everything": _subscribes_to_everything,
+    "starts-clean": _starts_clean,
+    "resends-under-a-new-number": _resends_under_a_new_number,
+    "resends-other-bytes": _resends_other_bytes,
+    "forgets-on-puback": _forgets_on_puback,
+    "ignores-even-keys": _ignores_even_keys,
+    "verifies-no-signature": _verifies_no_signature,
+    "frees-without-imprints": _frees_without_imprints,
+}
+"""What a device may do wrong, by name: each breaks one rule of the product in this process."""
+
+_SETTINGS = {
+    "telemetry.batch_seconds": "0.3",
+    "sensors.interval_seconds": "0.3",
+    "operations.commands": "restart",
+}
+
+
+def run(state: str, invite: str, breaks: list[str]) -> int:
+    """Be the device."""
+    for each in breaks:
+        WRONGS[each]()
+    here = ("--state", state)
+    if not (Path(state) / "identity.key").exists():
+        main(["init", "--label", "tested", *here])
+        for key, value in _SETTINGS.items():
+            main(["config", "set", key, value, *here])
+    if main(["group", "show", *here]) != 0:
+        main(["join", invite, "--obey", *here])
+    return main(["run", *here])
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        sys.exit(run(sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -1,0 +1,68 @@
+"""The list of checks, how verdicts add up, and what a person gets for bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from covey.app.conformance.checks import MEMBER, ROLES, SENSOR, RequirementResults, RequirementVerdict
+from tests.command import covey
+from tests.meta.source_tree import ROOT
+
+_HEADING = re.compile(r"^## (\d+\. .+)$", re.MULTILINE)
+
+
+def test_each_check_names_a_section_of_the_protocol() -> None:
+    sections = {
+        found.replace(". ", " ", 1)
+        for page in (ROOT / "docs/protocol").glob("*.md")
+        for found in _HEADING.findall(page.read_text(encoding="utf-8"))
+    }
+    assert not {each.section for each in MEMBER} - sections
+
+
+def test_names_are_distinct_and_a_member_does_all_that_a_sensor_does() -> None:
+    names = [each.name for each in MEMBER]
+    assert len(names) == len(set(names))
+    assert MEMBER[: len(SENSOR)] == SENSOR
+
+
+def test_what_failed_once_has_failed_and_the_first_sentence_stays() -> None:
+    results = RequirementResults(SENSOR)
+    results.passes("stops")
+    results.fails("stops", "first")
+    results.passes("stops")
+    results.fails("stops", "second")
+    [stops] = [each for each in results.all() if each.check.name == "stops"]
+    assert (stops.verdict, stops.sentence, stops.sound) == (RequirementVerdict.FAILED, "first", False)
+
+
+def test_what_was_not_seen_is_sound_only_where_it_is_optional() -> None:
+    unsound = {each.check.name for each in RequirementResults(MEMBER).all() if not each.sound}
+    assert unsound == {each.name for each in MEMBER if each.mandatory}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_checks_of_a_role_are_listed(role: str) -> None:
+    listed = json.loads(covey("conformance", "--role", role, "--list", "--json").stdout)
+    assert [each["check"] for each in listed] == [each.name for each in ROLES[role]]
+    shown = covey("conformance", "--role", role, "--list").stdout
+    assert all(each.rule in shown for each in ROLES[role])
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (("--listen", "nowhere"), "'nowhere' is no address", "--listen HOST:PORT"),
+        (("--listen", "127.0.0.1:99999"), "'127.0.0.1:99999' is no address", "--listen HOST:PORT"),
+        (("--timeout", "1"), "--timeout 1 is too short", "10 s at least"),
+        (("--role", "toaster"), "--role: 'toaster' is not a choice", "one of: sensor, member"),
+    ],
+)
+def test_bad_input_is_an_error_with_a_hint(words: tuple[str, ...], error: str, hint: str) -> None:
+    ended = covey("conformance", *words)
+    assert ended.code == 2, ended
+    assert f"error: {error}" in ended.stderr
+    assert hint in ended.stderr
