@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.conformance.checks import ROLES
 from covey.cli.grammar import Parser, json_option, seconds_option
-from covey.cli.terminal import print_json, print_table
+from covey.cli.output.terminal import print_json, print_table
 from covey.core.ids import printable
 
 if TYPE_CHECKING:
