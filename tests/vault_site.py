@@ -14,7 +14,7 @@ from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import KeyRing, VaultKey
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, VaultReader
-from covey.core.wire.message import read_message
+from covey.core.wire.message import MessageType, read_message
 from covey.errors import ConflictError, StorageError
 from covey.limits.vault import SEGMENT_US
 from tests.fleet import Device, carry, found
@@ -88,6 +88,8 @@ class Site:
             SEGMENT_US,
             lambda _level, line: self.said.append(line),
         )
+        self.gate.node = self.gate.make_node()  # as an agent makes its node when its roles are there
+        self.gate.node.connected(self.gate.now)
         return self.collector
 
     def keys(self) -> NodeKeys:
@@ -113,18 +115,24 @@ class Site:
         self.turn(10)
 
     @property
-    def _ring(self) -> KeyRing:
+    def ring(self) -> KeyRing:
+        """The keys that open the vault."""
         return self.key_file.content.ring()
 
     def manifest(self) -> VaultManifest | None:
         """Open the vault's manifest."""
         node = node_id(self.gate.key)
         content = self.objects.content.get(documents.manifest_key(KEY.vault_id, node))
-        return documents.open_vault_manifest(self._ring.for_object(content), node, content) if content else None
+        return documents.open_vault_manifest(self.ring.for_object(content), node, content) if content else None
 
     def landed(self) -> list[bytes]:
         """Return the bodies of batches in the vault, in order, as a reader finds them."""
         return [split_number(read_message(raw).body)[1] for raw in self.records()]
+
+    def landed_telemetry(self) -> list[bytes]:
+        """Return the bodies of batches in the vault, without losses and operations."""
+        messages = (read_message(raw) for raw in self.records() if record_kind(raw) is RecordKind.MESSAGE)
+        return [split_number(each.body)[1] for each in messages if each.type is MessageType.TELEMETRY]
 
     def records(self) -> list[bytes]:
         """Return the messages and operations in the vault, in order."""
@@ -135,14 +143,14 @@ class Site:
         node, manifest, found = node_id(self.gate.key), self.manifest(), list[bytes]()
         if manifest is None:
             return []
-        reader = VaultReader(self.objects, self._ring)
+        reader = VaultReader(self.objects, self.ring)
         assert reader.manifest(node.hex(), Floor()) == manifest
         entries = reader.entries(node.hex(), manifest, 1, manifest.last_number)
         assert isinstance(entries, tuple)
         for entry in entries:
             content = reader.segment(node.hex(), entry)
             assert content is not None
-            records = documents.open_segment(self._ring.for_object(content), node, entry, content)
+            records = documents.open_segment(self.ring.for_object(content), node, entry, content)
             found += [record.message for record in records]
         return found
 

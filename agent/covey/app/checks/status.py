@@ -43,7 +43,7 @@ from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
 from covey.core.presence.status import condition
 from covey.core.telemetry.names import SENSOR_CONDITION, SENSOR_DROPPED, SENSOR_READ
-from covey.core.vault.landing import HELD_BACK_CONDITION, HELD_BACK_NAMED, VAULT_CONDITION
+from covey.core.vault.landing import HELD_BACK_CONDITION, HELD_BACK_NAMED, RESTORED_CONDITION, VAULT_CONDITION
 from covey.errors import ConfigurationError
 from covey.limits.storage import QUARANTINED_MESSAGES
 
@@ -81,6 +81,8 @@ def _has_link(interface: Path) -> bool:
 _NEVER = "never connected"
 _NO_AGENT = "agent not running"
 _NAMED = 3
+_RESTORED_SHOWN_US = 30 * DAY_S * 1_000_000
+"""A restored vault is mentioned for a month."""
 
 
 class OwnCondition(NamedTuple):
@@ -400,6 +402,12 @@ def troubles_of_vault(store: SqliteStore, labels: DeviceLabels, now_us: int) -> 
         yield f"the vault takes no data for {minutes} min, and senders keep theirs: {printable(why)}"
     elif why:
         yield f"the vault: {printable(why)}"
+    lacked, restored_us = conditions.get(RESTORED_CONDITION, ("", 0))
+    if lacked and now_us - restored_us < _RESTORED_SHOWN_US:
+        yield (
+            f"the vault was restored from an older copy, which lacked {count(int(lacked), 'message')}; "
+            "their senders send again what they still have, and report the rest as lost (recipient_lost)"
+        )
     listed, _ = conditions.get(HELD_BACK_CONDITION, ("", 0))
     if listed:
         keys = [DeviceKey(bytes.fromhex(each)) for each in listed.split()]

@@ -23,11 +23,12 @@ from covey.app.telemetry.landed_memberships import LandedMemberships
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.app.telemetry.node_vault import NodeVault
 from covey.app.telemetry.recall import recall
+from covey.app.telemetry.restored_vault import stand_for_lost, take_back
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import ORDER_KINDS
 from covey.core.history.operation import StoredOperation, read_operation
-from covey.core.ids import GroupId
+from covey.core.ids import DeviceKey, GroupId, Incarnation
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.vault import documents
@@ -41,7 +42,7 @@ from covey.core.vault.landing import (
     LandedMessage,
     LandingPlan,
 )
-from covey.errors import ConflictError, StorageError
+from covey.errors import ConflictError, RollbackError, StorageError
 from covey.limits.storage import HELD_BACK_US, SCARCE_LOOK_US
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 from covey.ports import ObjectStore, Report
@@ -65,6 +66,12 @@ def _rival() -> StorageError:
     )
 
 
+def _replaced() -> StorageError:
+    return StorageError(
+        "an older copy of the vault took its place while the collector was running", hint="restart the collector"
+    )
+
+
 class Collector:
     """Lands telemetry in one vault as one node."""
 
@@ -84,8 +91,10 @@ class Collector:
         `is_scarce` says whether the vault's disk is nearly full: then each device lands only its share.
         The keys are asked for every segment: they may be rotated.
 
+        A vault that was restored from a backup goes on from there (`restored_vault.py`).
+
         Raises:
-            StorageError: the vault holds an older manifest than this device has published, or cannot be read.
+            StorageError: the vault has no manifest although this device has published one, or cannot be read.
             RemoteError: the manifest there is damaged, or not of this vault.
         """
         self._vault = NodeVault(identity, keys, store, objects, rng)
@@ -103,7 +112,15 @@ class Collector:
         self._deadline_us: int | None = None
         self._staged: tuple[int, int] | None = None
         """Of which generation of groups and history all orders have been put into the landing."""
-        self._vault.load()
+        self._is_restored = False
+        """Whether the vault is older than what this device has published, and was not gone on with yet."""
+        self._lacking: set[tuple[DeviceKey, Incarnation]] = set()
+        """The links whose senders are to hear what it lacks."""
+        try:
+            self._vault.load()
+        except RollbackError:
+            self._lacking = take_back(self._vault, store, report)
+            self._is_restored = True
         recall(self._vault, store)
 
     def turn(self, node: Node, now: Now) -> int | None:
@@ -112,6 +129,8 @@ class Collector:
             self._has_shown_itself = True
             with suppress(StorageError):  # asked again before anything lands
                 self._vault.keys.prepare(node.groups.joined(), now)  # others share later keys with who has this one
+        while self._lacking:
+            node.landing.landed(*self._lacking.pop(), set(), now)
         self._look_for_room(now)
         self._stage_orders(node)
         waiting = self._store.landing.size()
@@ -243,7 +262,13 @@ class Collector:
         rests_until_us = self._vault.keys.prepare(node.groups.joined(), now)
         if rests_until_us is not None:
             return rests_until_us
-        self._vault.ensure_known()
+        try:
+            if self._is_restored:
+                stand_for_lost(self._vault, self._store, self._store.incarnations.present(), now)
+                self._is_restored = False
+            self._vault.ensure_known()
+        except (ConflictError, RollbackError) as error:
+            raise _replaced() from error
         self._memberships.stage(node, now)
         plan = self._plan(now)
         if plan is None:
@@ -310,7 +335,10 @@ class Collector:
             try:
                 self._publish(plan, entry, now)
             except ConflictError:
-                self._vault.load()
+                try:
+                    self._vault.load()
+                except RollbackError as error:
+                    raise _replaced() from error
                 if self._lists(plan):
                     return
             else:

@@ -57,8 +57,8 @@ class NodeVault:
         if not self._known or self._store.landing.manifest_floor() > published:
             self.load()
 
-    def load(self) -> None:
-        """Read what stands in the vault.
+    def load(self, *, restored: bool = False) -> None:
+        """Read what stands in the vault; where it was `restored`, an older manifest than was published is taken, too.
 
         Raises:
             StorageError: it holds an older manifest than this device has published, or cannot be read.
@@ -68,7 +68,9 @@ class NodeVault:
         content = self.objects.get(self._key, MAXIMUM_VAULT_MANIFEST_BYTES)
         manifest = None
         if content is not None:
-            manifest = documents.open_vault_manifest(self.keys.ring().for_object(content), self.node, content, floor)
+            manifest = documents.open_vault_manifest(
+                self.keys.ring().for_object(content), self.node, content, 0 if restored else floor
+            )
         elif floor:
             raise StorageError(
                 f"the vault has lost this device's manifest {floor}",

@@ -9,6 +9,9 @@ from covey.core.ids import DeviceKey, Incarnation, LinkSeq, Place
 VAULT_CONDITION = "vault takes nothing"
 """The condition that says what keeps a collector from landing; empty where nothing does."""
 
+RESTORED_CONDITION = "vault restored"
+"""The condition that says how many messages a restored vault lacked, and when that was seen."""
+
 HELD_BACK_CONDITION = "vault held back"
 """The condition that lists the devices whose share of the landing is used up, as hex keys; one may be cut off."""
 

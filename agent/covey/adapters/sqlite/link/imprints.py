@@ -14,7 +14,7 @@ from covey.adapters.sqlite.rows import drop_oldest
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.queued import Imprint
 from covey.core.wire.imprints import IMPRINT_BYTES
-from covey.core.wire.sequences import SequenceSet
+from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_OF_AUTHOR
 from covey.limits.storage import LINKS_REMEMBERED
 
@@ -64,6 +64,23 @@ class ImprintTable:
         at = place * _ENTRY_BYTES
         entries[at : at + _ENTRY_BYTES] = imprint.seq.to_bytes(_SEQ_BYTES) + imprint.imprint
         self._unwritten.add(row)
+
+    def remove(self, author: DeviceKey, incarnation: Incarnation, spans: Iterable[Range]) -> None:
+        """Forget the imprints of numbers that count as not received any more. Inside a transaction."""
+        self._flush()
+        for first, last in spans:
+            low, high = first // _NUMBERS, last // _NUMBERS
+            query = "SELECT block FROM imprint WHERE author = ? AND incarnation = ? AND block BETWEEN ? AND ?"
+            for (block,) in self._database.run(query, (author, incarnation, low, high)):
+                row = (author, incarnation, block)
+                entries = self._read(row)
+                if entries is None:
+                    continue
+                begin = max(first - block * _NUMBERS, 0) * _ENTRY_BYTES
+                end = (min(last - block * _NUMBERS, _NUMBERS - 1) + 1) * _ENTRY_BYTES
+                entries[begin:end] = bytes(end - begin)
+                self._known[row] = entries
+                self._unwritten.add(row)
 
     def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         block, place = divmod(link_seq, _NUMBERS)

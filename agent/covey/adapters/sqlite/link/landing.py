@@ -13,8 +13,10 @@ from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.rates import TokenBucket
 from covey.core.vault.landing import LandedMessage, LandingPlan
 from covey.core.wire.message import Message
+from covey.core.wire.sequences import Range
 from covey.limits.rate import RATED_AUTHORS
 from covey.limits.storage import (
+    LANDED_SPANS_KEPT,
     LANDING_BYTES,
     LANDING_SHARE_BYTES,
     SCARCE_BYTES,
@@ -245,6 +247,7 @@ class Landing:
         """Forget a plan and its messages: they are in the vault, listed by that manifest."""
         self._flush()
         self._bytes = self._waiting = None
+        self._note_spans(plan)
         size = self._database.one("SELECT coalesce(sum(size), 0) FROM landing WHERE id <= ?", plan.last_id)
         self._database.run("DELETE FROM landing WHERE id <= ?", (plan.last_id,))
         self._database.run("UPDATE device SET landing_bytes = landing_bytes - ?", (size,))
@@ -254,3 +257,38 @@ class Landing:
     def note_manifest(self, manifest_seq: int) -> None:
         """Remember that a vault manifest was published."""
         self._database.run("UPDATE device SET manifest_floor = max(manifest_floor, ?)", (manifest_seq,))
+
+    def _note_spans(self, plan: LandingPlan) -> None:
+        """Remember over which links the messages of a segment came."""
+        rows = self._database.run(
+            "SELECT author, incarnation, min(link_seq), max(link_seq) FROM (SELECT author, incarnation, link_seq, "
+            "link_seq - row_number() OVER (PARTITION BY author, incarnation ORDER BY link_seq) AS run FROM landing "
+            "WHERE id <= ? AND link_seq > 0) GROUP BY author, incarnation, run",
+            (plan.last_id,),
+        )
+        self._database.run_each(
+            "INSERT OR REPLACE INTO landed_span VALUES (?, ?, ?, ?, ?)", [(plan.number, *row) for row in rows]
+        )
+        self._database.run(
+            "DELETE FROM landed_span WHERE number <= "
+            "(SELECT number FROM landed_span ORDER BY number DESC LIMIT 1 OFFSET ?)",
+            (LANDED_SPANS_KEPT,),
+        )
+
+    def spans_after(self, number: int) -> tuple[dict[tuple[DeviceKey, Incarnation], list[Range]], bool]:
+        """Return over which links the messages of the segments after a number came, and whether that is all of them."""
+        oldest = self._database.one("SELECT min(number) FROM landed_span")
+        is_full = self._database.one("SELECT count(*) FROM landed_span") > LANDED_SPANS_KEPT // 2
+        rows = self._database.run(
+            "SELECT author, incarnation, first, last FROM landed_span WHERE number > ? ORDER BY number", (number,)
+        )
+        found: dict[tuple[DeviceKey, Incarnation], list[Range]] = {}
+        for author, incarnation, first, last in rows:
+            found.setdefault((DeviceKey(author), Incarnation(incarnation)), []).append((first, last))
+        return found, not is_full or (oldest is not None and oldest <= number + 1)
+
+    def start_after(self, number: int) -> None:
+        """Go on after a segment, without those that followed it: what waits loses its plan; orders land once more."""
+        self._database.run("DELETE FROM landed_span WHERE number > ?", (number,))
+        for table in ("landing_plan", "landed_orders", "landed_membership"):
+            self._database.run(f"DELETE FROM {table}")  # noqa: S608

@@ -299,6 +299,17 @@ CREATE TABLE landing_plan (
     nonce             BLOB    NOT NULL
 ) STRICT;
 
+-- Over which links the messages of the newest segments came: where the vault is restored alone, their senders hear that
+-- they are missing.
+CREATE TABLE landed_span (
+    number            INTEGER NOT NULL,               -- of the segment
+    author            BLOB    NOT NULL,
+    incarnation       BLOB    NOT NULL,
+    first             INTEGER NOT NULL,               -- link sequences
+    last              INTEGER NOT NULL,
+    PRIMARY KEY (number, author, incarnation, first)
+) STRICT, WITHOUT ROWID;
+
 -- How far each group's orders have been landed. A lost row lands them again; readers keep one.
 CREATE TABLE landed_orders (
     group_id          BLOB    PRIMARY KEY,

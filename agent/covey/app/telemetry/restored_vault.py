@@ -1,0 +1,105 @@
+"""A vault that was restored from a backup without its collector: what it lacks is noticed, and asked for.
+
+The collector finds an older manifest of its own than it has published. It knows over which links the messages of its
+newest segments came (`landed_span`), and so:
+
+    1. What the lost segments held counts as not received any more. The next acknowledgement lacks it; its senders send
+       again what they still have, and admit the rest as lost by its recipient (`acknowledgements.py`).
+    2. Orders, manifests and profiles are landed once more.
+    3. Readers may have read the lost segments, so no position is used twice: merged segments without messages stand
+       for all positions that can have been given. The manifest that lists them is two above the last one published:
+       it follows none that a reader knows, and its `prev` names the restored one.
+
+A crash in between repeats this, and changes nothing more. A store that only shows an old manifest keeps the newer one
+by its conditional put.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from covey.app.telemetry.node_vault import NodeVault
+from covey.app.wording import count
+from covey.core.now import Now
+from covey.core.vault import documents
+from covey.core.vault.documents import SegmentPart, VaultManifest
+from covey.core.vault.landing import RESTORED_CONDITION
+from covey.core.vault.segments import seal_merged
+from covey.limits.vault import MAXIMUM_SEGMENT_PARTS
+from covey.ports import Report
+
+if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
+    from covey.core.ids import DeviceKey, Incarnation
+
+
+def take_back(vault: NodeVault, store: SqliteStore, report: Report) -> set[tuple[DeviceKey, Incarnation]]:
+    """Take what a restored vault lacks as not received (rule 1); return the links whose senders are to hear it.
+
+    Raises:
+        StorageError: the vault cannot be read, or has no manifest of this device.
+        RemoteError: the manifest there is damaged, or not of this vault.
+    """
+    vault.load(restored=True)
+    manifest = vault.manifest
+    assert manifest is not None, "an empty vault is refused"
+    with store.transaction():
+        lost, is_all = store.landing.spans_after(manifest.last_number)
+        for link, spans in lost.items():
+            store.received.set(*link, store.received.of(*link).excluding(spans))
+            store.imprints.remove(*link, spans)
+        messages = sum(last - first + 1 for spans in lost.values() for first, last in spans)
+        store.conditions.set(RESTORED_CONDITION, str(messages), manifest.created_at_us)
+    more = "" if is_all else " at least"
+    report(
+        "error",
+        f"the vault was restored from an older copy: it lacks{more} {count(messages, 'message')}; their senders send "
+        "again what they still have, and report the rest as lost",
+    )
+    return set(lost)
+
+
+def stand_for_lost(vault: NodeVault, store: SqliteStore, incarnation: Incarnation, now: Now) -> None:
+    """Publish the manifest by which a restored vault goes on (rule 3).
+
+    Raises:
+        ConflictError: another one stands there than was read.
+        StorageError: the store refused.
+    """
+    vault.load(restored=True)
+    before, floor = vault.manifest, store.landing.manifest_floor()
+    assert before is not None, "an empty vault is refused"
+    if before.manifest_seq >= floor:
+        return
+    first = before.last_number + 1
+    last = first + floor - before.manifest_seq  # each manifest listed one segment more at most
+    created_at_us = max(now.wall_us, before.created_at_us)
+    entries = []
+    while first <= last:
+        most = min(MAXIMUM_SEGMENT_PARTS, last - first + 1)
+        upto = first + most - 1 if first + most - 1 != last - 1 else last - 2  # none of them stands for one alone
+        parts = [SegmentPart(number, created_at_us, ()) for number in range(first, upto + 1)]
+        entry, content = seal_merged(vault.newest_key, vault.identity.signing_public, parts)
+        vault.objects.put(documents.entry_key(vault.keys.ring().vault_id, vault.node, entry), content)
+        entries.append(entry)
+        first = upto + 1
+    vault.publish(_following(before, floor, vault, incarnation, now, tuple(entries)))
+    with store.transaction():
+        store.landing.note_manifest(floor + 2)
+        store.landing.start_after(before.last_number)
+        lacked, _ = store.conditions.values().get(RESTORED_CONDITION, ("0", 0))
+        store.conditions.set(RESTORED_CONDITION, lacked, now.wall_us)
+
+
+def _following(
+    before: VaultManifest,
+    floor: int,
+    vault: NodeVault,
+    incarnation: Incarnation,
+    now: Now,
+    entries: tuple[documents.SegmentEntry, ...],
+) -> VaultManifest:
+    raised = replace(before, manifest_seq=floor + 1)
+    own = vault.identity.signing_public
+    return documents.next_manifest(raised, vault.newest_key, own, incarnation, now.wall_us, entries)
