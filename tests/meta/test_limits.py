@@ -121,6 +121,8 @@ _OUR_OWN = {
     "INBOX_SHARE_BYTES": "this machine's disk",
     "LANDING_BYTES": "this machine's disk",
     "LANDING_SHARE_BYTES": "this machine's disk",
+    "LANDED_SPANS_KEPT": "this machine's disk",
+    "SHARE_SHOWN_US": "this device's rhythm",
     "SMALLEST_MESSAGE_BYTES": "this machine's disk",
     "SCARCE_PART": "this machine's disk",
     "SCARCE_LOOK_US": "this device's rhythm",

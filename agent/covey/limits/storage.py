@@ -65,7 +65,7 @@ SCARCE_PART = 10
 SCARCE_LOOK_US = 10_000_000
 """Between two looks at how much is free: at 5 MB/s a tenth of the smallest card lasts for minutes."""
 
-HELD_BACK_US = 600_000_000
+SHARE_SHOWN_US = 600_000_000
 """After a sender's share of the landing was used up, status names it for ten minutes: it tries again more often."""
 
 SCARCE_BYTES_PER_SECOND = 64

@@ -43,7 +43,7 @@ from covey.core.vault.landing import (
     LandingPlan,
 )
 from covey.errors import ConflictError, RollbackError, StorageError
-from covey.limits.storage import HELD_BACK_US, SCARCE_LOOK_US
+from covey.limits.storage import SCARCE_LOOK_US, SHARE_SHOWN_US
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS, SEGMENT_BYTES, VAULT_RANGE_SEGMENTS
 from covey.ports import ObjectStore, Report
 
@@ -154,7 +154,7 @@ class Collector:
         elif landing.scarce and not scarce:
             self._report("notice", "the vault's disk has room again")
         landing.scarce = scarce
-        since_us = now.wall_us - HELD_BACK_US
+        since_us = now.wall_us - SHARE_SHOWN_US
         held_back = [each for each, at_us in reversed(landing.held_back.items()) if at_us >= since_us]
         named = " ".join(each.hex() for each in held_back[:HELD_BACK_NAMED])
         self._note(HELD_BACK_CONDITION, named, now)
