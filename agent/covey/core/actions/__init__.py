@@ -1,7 +1,7 @@
-"""Actions: what a device's owner lets operators have it do, by names and checked arguments, never by a shell.
+"""Actions: what a device's owner lets operators run on it, by names and checked arguments, never by a shell.
 
-Read `definition.py` (what one is, and how arguments become a command line), `given.py` and `execution.py` (the numbered
-rules of what is done, and how often), `secrets.py` (arguments that only some can read), `results.py` and `reporting.py`
-(what is reported of it, and to whom), then `received.py`: what others keep. What is installed on trial:
-`installation.py` and `installing.py`.
+Read `definition.py` (what an action is, and how arguments become a command line), `given.py` and `execution.py` (the
+numbered rules: which commands run, and how often), `secrets.py` (arguments that only some devices can read),
+`results.py` and `reporting.py` (what is reported, and to whom), then `received.py`: reports of other devices.
+Installation on trial: `installation.py` and `installing.py`.
 """

@@ -1,4 +1,4 @@
-"""The commands that a device has taken, and what its durable state says of them."""
+"""The commands that a device has accepted, and their durable state."""
 
 from __future__ import annotations
 

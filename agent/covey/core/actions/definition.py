@@ -1,16 +1,16 @@
-"""What an owner defines as an action, and how arguments become its command line and input (docs/how-to/orders.md).
+"""An owner's definition of an action, and how arguments become its command line and input (docs/how-to/orders.md).
 
-1. A command line is a list of words, never a text that a shell reads. `{name}` within a word stands for an argument,
-   as it does within the text that the program reads from its standard input; what an argument holds is not looked at
-   for further ones.
-2. Every argument that is defined is given, and no other.
-3. An argument is a whole number between two, one of some texts, or a text of some characters, none of which is a
-   control character. Whether a value is one is found in a time that grows with its length alone.
-4. A text does not begin with `-`, so that nobody makes an option of it, unless the owner says that it may.
-5. What a program may do beyond its command line, where it has a unit of its own, the definition says, and no argument.
-6. A secret argument comes to the program by its standard input only: a command line others on the machine can read.
-7. An installer (`installing.py`) takes the group and the file that an operator names, and no other argument; its
-   command line is followed by one word, which says what it is to do.
+1. A command line is a list of words; no shell reads it. `{name}` in a word, or in the text for the program's standard
+   input, is replaced by an argument. Replaced text is not searched for further names.
+2. Every defined argument must be given, and no other.
+3. An argument is an integer within bounds, one of a list of texts, or a text of allowed characters, none of which is a
+   control character. Checking a value takes time linear in its length.
+4. A text does not begin with `-`, so that it cannot become an option, unless the owner allows it.
+5. The definition, not an argument, says what a program may do beyond its command line if it has a unit of its own.
+6. The program gets a secret argument only by its standard input, because other users of the machine can read command
+   lines.
+7. An installer (`installing.py`) takes the group and the file that an operator names, and no other argument; one word
+   after its command line names the step to perform.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""What a device does with the commands that operators give it, one at a time (docs/protocol/history.md, "Commands").
+"""Run the commands that operators give a device, one at a time (docs/protocol/history.md, "Commands").
 
-1. A command is taken once; another operation with its once-id, in whatever group, is refused.
-2. At most `WAITING_COMMANDS` wait; a further one is refused. What does not count any more when its turn comes is, too,
-   and a wave of a release that was aborted. While its release is paused a wave waits, and others have their turn.
-3. It is looked at when its turn comes: what its owner does not allow, sealed arguments that this device cannot open,
-   arguments of another shape, or a deadline that has passed, is refused. Where a deadline is set and the clock cannot
-   be believed, it waits until the agent has run for `CLOCK_SETTLES_US`, and is refused then.
-4. That it begins is stored before its program starts. What had begun when the agent ended untidily is `unknown`, and
-   never begun again; unless its owner says that doing it twice is as good as once: then it is, `ACTION_TRIES` times
-   at most; or that it ends the agent, or the machine, and that has come to pass: then it is done.
-5. Where a device begins to obey anew, its records may not be all that it did. What waited or had begun is `unknown`.
-6. What installs something on trial has rules of its own from where it begins (`installing.py`), and is no more next in
-   the row: others are begun meanwhile, but none of the same action.
+1. A command is accepted once; another operation with its once-id, in any group, is refused.
+2. At most `WAITING_COMMANDS` wait; a further one is refused. So is one that no longer counts at its turn, and a wave of
+   an aborted release. While its release is paused a wave waits, and others have their turn.
+3. A command is checked at its turn: refused are commands that the owner does not allow, sealed arguments that this
+   device cannot open, invalid arguments, and missed deadlines. With a deadline and an unreliable clock it waits until
+   the agent has run for `CLOCK_SETTLES_US`, and is refused then.
+4. Its start is stored before its program starts. A command that had started when the agent crashed is `unknown` and
+   does not start again, with two exceptions. If its owner says that running twice is as good as once, it runs again,
+   `ACTION_TRIES` times at most. If it is meant to end the agent or the machine, and that has happened, it is done.
+5. When a device begins to obey anew, its records may be incomplete: commands that waited or had started become
+   `unknown`.
+6. An installation on trial has its own rules from its start (`installing.py`), and no longer blocks the queue: others
+   start meanwhile, but none of the same action.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Which commands of a group a device is to do (docs/protocol/history.md, "Commands").
+"""Which commands of a group a device is to run (docs/protocol/history.md, "Commands").
 
-1. Those that count (`orders/authority.py`) and follow, directly or not, the operation by which it began to obey in the
-   group. So neither a newcomer, nor a device that has lost its records, nor a replay ever does what was ordered before,
-   and no clock is needed for it.
-2. Of these, those that are for the device by the manifest that holds, and by the one that the command names: so nobody
-   does what was ordered of others before it became one of them.
-   One that is a wave is for those alone whom its plan is for as well: one operator gives it, and all have agreed on
-   that (`orders/authority.py`, rule 7).
-3. A device that obeyed in the group before, in records that it has lost, says of the others that it does not know: of
-   the last `LOST_COMMANDS`, as far as they are not known to be past their deadline.
-4. One whose words were forgotten before they came here, where they would be this device's to do, is told of.
+1. Those that count (`orders/authority.py`) and follow, directly or not, the operation by which the device began to obey
+   in the group. So a newcomer, a device that lost its records, and a replay never run earlier orders, and no clock is
+   needed for that.
+2. Of these, commands that select the device both by the current manifest and by the one that the command names: so no
+   device runs what was ordered of others before it became one of them. A wave is only for devices that its plan selects
+   as well: one operator starts it, and all have agreed on the plan (`orders/authority.py`, rule 7).
+3. A device that obeyed in the group before, in records that it has lost, reports the other commands as unknown: the
+   last `LOST_COMMANDS`, unless their deadline has certainly passed.
+4. A command for this device whose content was forgotten before it arrived here is reported.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
-"""Installing something so that it stays only where it proves good (docs/protocol/history.md, "Commands", on trial).
+"""Install something so that it stays only if it works (docs/protocol/history.md, "Commands", on trial).
 
-An installer is an action whose program knows four words: `install`, which reads the file as its input, `confirm`,
-`rollback` and `version`.
+An installer is an action whose program knows four words: `install`, which reads the file from its standard input,
+`confirm`, `rollback` and `version`.
 
-1. That a phase begins is stored before anything of it is done.
-2. What was being installed when the agent ended falls back; unless the installer says that it ends the agent, or the
-   machine, and that has come to pass: then it is on trial.
-3. It is on trial until a member has acknowledged a message sent since then, for the installer's time at most; else it
-   falls back. The time is of one boot's monotonic clock: another boot begins it once more, and an agent that begins
-   more than `TRIAL_STARTS` times falls back.
-4. What was acknowledged is confirmed: an exit code of 0 has it stay; `NOT_YET` has it asked once more until the time of
-   the trial is over; any other one has it fall back. Where that was cut off, it is done once more.
-5. To fall back is tried `ROLL_BACK_TRIES` times; then it is reported that it failed.
-6. At the end the installer says which version the device is on, and that is reported. Where that is the one of before,
-   and the agent or the machine has ended meanwhile as it was to, it was not installed.
-7. While its release is paused, the file is fetched and nothing is changed. Where that is aborted before anything is
-   changed, nothing will be; what is on trial falls back; what was acknowledged goes on.
-8. Of each action one installation is under way at a time. What has begun is ended even where its owner allows it no
-   more.
+1. The start of a phase is stored before any of its work.
+2. An installation that was running when the agent ended is rolled back, unless the installer says that it ends the
+   agent or the machine, and that has happened: then the trial begins.
+3. The trial lasts until a member has acknowledged a message sent since its start, for the installer's time at most;
+   after that it is rolled back. Time is the monotonic clock of one boot: another boot restarts it, and after more than
+   `TRIAL_STARTS` starts of the agent the installation is rolled back.
+4. After the acknowledgement comes `confirm`: exit code 0 keeps the installation; `NOT_YET` repeats the question until
+   the trial's time is over; any other code rolls back. An interrupted `confirm` is repeated.
+5. A rollback is tried `ROLL_BACK_TRIES` times; then it is reported as failed.
+6. At the end the installer states the device's version, which is reported. If that is the earlier version, and the
+   agent or the machine has ended meanwhile as intended, the new one was not installed.
+7. While its release is paused, the file is fetched but nothing changes. An abort before any change prevents the change;
+   an abort during the trial rolls back; after the acknowledgement it has no effect.
+8. Each action has at most one installation in progress. One that has begun is completed even if its owner no longer
+   allows it.
 """
 
 from __future__ import annotations

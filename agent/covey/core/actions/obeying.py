@@ -1,7 +1,7 @@
-"""Who could have taken a command (docs/protocol/history.md, "Commands", which commands a device takes, 1).
+"""Which devices could have accepted a command (docs/protocol/history.md, "Commands", which commands a device takes, 1).
 
-A device takes only what follows its own word that it obeys. Whoever gives a command has that word then, or the device
-will never do it: so nobody need wait for it.
+A device accepts only what follows its own statement that it obeys. So if the author of a command did not have that
+statement, the device will never run the command, and nobody needs to wait for it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Asking members for a sign that what this device sends from now on reaches somebody
-(docs/protocol/history.md, "On trial").
+"""Ask members to prove that this device's messages reach others (docs/protocol/history.md, "On trial").
 
-What is sent is a HISTORY_PULL: members answer with what is missing here, most often nothing, and acknowledge it.
+The probe is a HISTORY_PULL: members answer with what is missing here, usually nothing, and acknowledge it.
 
-1. It goes to those who are to know what becomes of the command, and to other members, those seen last first.
-2. That one of them acknowledges it, or anything sent to it later, counts; what a relay says, or who takes a message out
-   of the queue, does not.
-3. Where none waits any more, and none was acknowledged as far as this process knows, it is sent once more.
-4. Who is alone in its group, its boards apart, asks nobody: there is nobody that it could be cut off from.
+1. It goes to those that learn the command's result, and to other members, most recently seen first.
+2. An acknowledgement by one of them, of it or of anything later, counts; a relay's answer, or removal from the queue,
+   does not.
+3. If no probe waits any more, and this process knows of no acknowledgement, it is sent once more.
+4. A device that is alone in its group, except for its boards, asks nobody: it cannot be cut off from anybody.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Store other devices' reports on commands (docs/protocol/history.md, "Commands").
 
-1. The first result by a device of an order counts. Another one changes nothing.
-2. One of an order that is here counts where that is a command, and for the author of the result by the manifest that
-   the order names. Another one is refused.
-3. One of an order that is not here is kept beside the others, and judged by rule 2 whenever the order is looked at.
-4. Of one device the last `RESULTS_OF_ONE` are kept in a group, and of their outputs the last ones, up to
-   `RESULT_OUTPUT_BYTES_OF_ONE` and its share of `RESULT_OUTPUT_BYTES`: so nobody takes the room of others. Where an
-   output has gone, everything else stays.
-5. A board's result comes from whoever is its gateway, and is the board's where the board has signed it. One that it has
-   signed takes the place of what somebody said in its stead.
+1. The first result of a device for an order counts; further ones change nothing.
+2. If the order is here, a result counts if the order is a command for the result's author by the manifest that the
+   order names. Otherwise it is refused.
+3. A result whose order is not here is kept separately, and judged by rule 2 whenever the order is read.
+4. Of one device the last `RESULTS_OF_ONE` results in a group are kept, and their last outputs, up to
+   `RESULT_OUTPUT_BYTES_OF_ONE` and its share of `RESULT_OUTPUT_BYTES`: so no device takes another's room. If an output
+   is deleted, the rest of the result stays.
+5. A board's result comes from its current gateway, and counts as the board's if the board signed it. A signed result
+   replaces one that a gateway reported in its place.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""What has become of a command on a device, and how the device reports it (docs/protocol/history.md, "Commands").
+"""The state of a command on a device, and its report (docs/protocol/history.md, "Commands").
 
 `ORDER_RESULT`: `[order, state, exit, output, cut, taken-at, started-at, ended-at, synchronised, code, why]`. `order` is
 the operation that is answered, in the group of the message; `exit` the program's exit code, or below 0 the signal that
-ended it. Times are microseconds since 1970 by the device's clock, and `synchronised` says whether that clock could be
-believed at each of them.
+ended it. Times are microseconds since 1970 by the device's clock; `synchronised` says whether that clock was reliable
+at each of them.
 
-Of a board its gateway reports `[result, board, signature / null]`: `result` is the encoding of the above, which the
-board has signed, with the key as a twelfth field where the order is a setting; null: its gateway says it in its stead.
+For a board its gateway reports `[result, board, signature / null]`: `result` is the encoding of the above, which the
+board has signed, with the key as a twelfth field if the order is a setting; null: the gateway reports it in the board's
+place.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Arguments of a command that only those can read who are to do it
-(docs/protocol/history.md, "Commands", *Secret arguments*).
+"""Arguments of a command that only its target devices can read (docs/protocol/history.md, "Commands", *Secret
+arguments*).
 
-1. They are sealed as `orders/sealing.py` lays down, all of one command together, and open as what they were given as
-   only: in that group, of that author, for that action, once-id and selector.
-2. They are opened when a device begins with the command, and kept nowhere: who begins once more opens them once more.
-3. What a program writes is kept without them, as far as they stand there as they are.
+1. They are sealed as in `orders/sealing.py`, all of one command together, and open only in their context: that group,
+   author, action, once-id and selector.
+2. They are opened when a device starts the command, and never stored; a repeated start opens them again.
+3. A program's output is stored with each literal occurrence of a secret replaced.
 """
 
 from __future__ import annotations

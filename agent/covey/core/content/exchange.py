@@ -1,11 +1,11 @@
-"""Files between members: fetching what this device wants, and giving what it has (docs/protocol/content.md, "Content").
+"""Files between members: fetch what this device wants, and give what it has (docs/protocol/content.md, "Content").
 
-1. Nothing is sent that nobody asked for, and nothing of it is queued: a pull that is lost is asked anew.
-2. A pull is answered if its author is a member of the file's group, no board, and the file is here whole. A member has
-   one portion in work of each of two files, and is given `PARTS_PER_SECOND`; members take turns.
-3. Parts go after all that waits in queues, a few in a turn of the agent, as large as a relay takes.
-4. Who has fetched a file tells its author.
-5. The secret that a file opens by is asked for and given as a file is (`secrets.py`), by members alone.
+1. Nothing is sent without a request, and nothing is queued: a lost pull is repeated.
+2. A pull is answered if its author is a member of the file's group and no board, and the file is here completely. A
+   member has one portion in progress of each of two files, and receives `PARTS_PER_SECOND`; members take turns.
+3. Parts are sent after everything that waits in queues, a few in each turn of the agent, as large as a relay accepts.
+4. A device that has fetched a file reports that to its author.
+5. The secret that opens a file is requested and given like a file (`secrets.py`), among members only.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Fetch one file or secret: choose the members to ask, and verify each part.
 
-1. The index comes first: it is known by its own hash. Then come the chunks, in order; each is verified by the index,
-   and kept, before anything else is asked for by it. So a fetch goes on where it ended, whoever gives the rest.
-2. One member is asked at a time. One that has not the file, says nothing for `CONTENT_PULL_US`, or gives a chunk that
-   is not of the file, has had its turn: the next one is asked, and after `HOLDERS_TRIED` of them the fetch rests, each
-   time longer. Who has given something is asked once more before its turn ends for silence; who has given no whole
-   chunk for `CHUNK_PATIENCE_US`, however it drips, is not. It rests as well where the disk has no room.
-3. Portions are as large as about a second brings: so a quick link is kept busy, and on a slow one what else comes to
-   this device does not wait long. The next one is asked for when half of the last one is here.
-4. Parts come in order, as relays keep it. One that does not begin where the one before it ended is dropped: what it
-   brings is asked for again.
+1. The index comes first, verified by its own hash; then the chunks, in order. Each chunk is verified by the index and
+   stored before the next request. So a fetch continues where it ended, whichever member gives the rest.
+2. One member is asked at a time. A member's turn ends if it lacks the file, is silent for `CONTENT_PULL_US`, or gives a
+   chunk that is not of the file. Then the next one is asked; after `HOLDERS_TRIED` of them the fetch pauses, longer
+   each time. A member that has given something is asked once more before its turn ends for silence, unless it gave no
+   whole chunk for `CHUNK_PATIENCE_US`, however it drips. The fetch also pauses while the disk has no room.
+3. A portion is what arrives in about a second: that keeps a fast link busy, and on a slow one other messages do not
+   wait long. The next portion is requested when half of the last one is here.
+4. Parts arrive in order, as relays preserve it. A part that does not begin where the one before ended is dropped, and
+   its content requested again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What members say of files: asking for a portion, giving a part, having all (docs/protocol/content.md, "Content")."""
+"""Messages about files: request a portion, give a part, report completion (docs/protocol/content.md, "Content")."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""One file from a place that gives bytes in order: a peer of the same network, an object store.
+"""One file from a source that delivers bytes in order: a peer of the same network, or an object store.
 
-Such a place is asked for a range, and what it gives is cut into chunks, of which each is verified before it is kept.
-It gives no more than it was asked for; one byte that is not of the file ends its turn. What comes as whole
-chunks is not copied: it is hashed and written from where it came.
+The source is asked for a range; its answer is cut into chunks, and each is verified before it is stored. It may give no
+more than requested, and one wrong byte ends its turn. Whole chunks are not copied: they are hashed and written from
+where they arrived.
 
-`look_us` says when members are asked at a relay for a file that places nearby may have:
+`look_us` decides when members at a relay are asked for a file that nearby sources may have:
 
-1. While a file is looked for nearby no member is asked for it, from the moment on that it is wanted.
-2. Where there are peers, or they are still being looked for, that lasts a bounded while, although none of them has the
-   file. How long follows from this device's key and the file's hash. So of many devices that begin to want a file at
-   once one is through first; the others look again meanwhile, see that it asks at the relay, and wait for it.
+1. While a file is looked for nearby, no member is asked for it, from the moment it is wanted.
+2. If there are peers, or the search for them still runs, that lasts a bounded time even if none of them has the file.
+   The time is derived from this device's key and the file's hash. So among many devices that want a file at once one
+   asks the relay first; the others look again, see that it does, and wait for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Patches: what changes between a file and another one, as a file of its own (docs/protocol/content.md, "Content").
+"""Patches: the difference between two files, as a file of its own (docs/protocol/content.md, "Content").
 
-A patch is named for the file that it makes and the one that it is made from, by their hashes. What comes of it is
-sealed as that file was, and counts only where its hash is that file's: it can lie about nothing, and is never needed.
+A patch names its base and its result by their hashes. The result is sealed like the original file, and counts only if
+its hash matches: a patch cannot falsify anything, and is never required.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """Progress of one file's download: first its index, verified by its hash, then each chunk, verified by the index.
 
-Whoever brings bytes, relay, peer or store, brings them here: a chunk is verified before it is kept, and brought to the
-disk while the next one comes.
+All sources (relay, peer, store) deliver bytes here: a chunk is verified before it is stored, and written to disk while
+the next one arrives.
 
-1. What has come once is not to come again: the next chunk waits until this one is on the disk, by a link for
-   `DISK_WAIT_US` at most, from a network for `NEAR_DISK_WAIT_US`. So where less than one comes while the disk takes
-   one, and by a link with a quick disk however quick that is, a power cut has at most one fetched twice, whenever it
-   comes; the index tells at a start what is there.
-2. What a network brings quicker than the disk takes it, or than a gigabit, goes there in groups, as often as that takes
-   no more than a share of the time: it costs no link anything twice. A group is bounded by either way; at most two come
-   twice.
+1. A power cut should not cost a chunk twice: the next chunk waits until this one is on disk, at most `DISK_WAIT_US` for
+   a link, and `NEAR_DISK_WAIT_US` for a network. So if less than one chunk arrives while the disk writes one, and on
+   any link with a fast disk, a power cut repeats at most one chunk. At a start the index shows which chunks are there.
+2. Chunks that arrive faster than the disk writes, or than a gigabit, are written in groups, as often as that takes only
+   a share of the time; no link delivers anything twice for that. Both bound a group; at most two are repeated.
 
-The whole is hashed while it comes, by who keeps it.
+The code that stores the file hashes it as a whole while it arrives.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Secrets of epochs, for files that were put before this device came
-(docs/protocol/content.md, "Content", *Who came later*).
+"""Epoch secrets for files from before this device joined (docs/protocol/content.md, "Content", *Who came later*).
 
-1. A device asks for the secret of an epoch that a file was sealed in, which it has asked for itself and cannot open; by
-   the id of what offers it, of the members of whom the file is asked, one at a time.
-2. A member gives it that has the file whole and pinned, and by an offer only that names a manifest of that very epoch:
-   whoever wrote that was in the epoch, and had its secret. So nobody who came later can write an offer that brings out
-   the secret of another epoch; and what is for some devices alone is opened by no epoch's secret.
-3. What comes is kept if the offer's epoch is its hash. So a liar is one at once, and nobody can have what one offer
-   names open as two files.
+1. A device asks for the secret of the epoch in which a requested file was sealed, if it cannot open the file; by the id
+   of the file's offer, from the same members as the file, one at a time.
+2. A member gives the secret if it has the whole file pinned, and only for an offer that names a manifest of that very
+   epoch: the offer's author was in the epoch and had its secret. So no later member can write an offer that reveals the
+   secret of another epoch. No epoch secret opens a file for selected devices.
+3. A received secret is kept if the offer's epoch is its hash. So a false one is detected at once, and no offer can open
+   as two different files.
 """
 
 from __future__ import annotations

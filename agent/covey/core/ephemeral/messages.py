@@ -1,14 +1,13 @@
 """Messages to members that are online; no device stores them (docs/protocol/history.md, "Ephemeral messages").
 
-1. A message names when it was said, by its author's clock; each one of an author is later than the one before.
-2. It is taken if that is at most `EPHEMERAL_US` from the receiver's clock, either way, and later than the last one of
-   its author that was taken: so nothing is taken twice, and nothing old.
-3. An author may say so many in a time, by those times themselves: a relay that held some back and brings them at once
-   makes nobody say too much, and nobody says more by claiming other times than these few.
-4. Nothing of it is written, neither here nor there, and nobody answers. What no relay has taken in that time is
-   dropped.
+1. A message carries its time, by its author's clock; each message of an author is later than the one before.
+2. It is accepted if its time is within `EPHEMERAL_US` of the receiver's clock, and later than that of the last one
+   accepted from its author: so nothing is accepted twice, and nothing old.
+3. An author's rate is limited by these times. So a relay that delays messages and delivers them together makes no
+   author exceed it, and an author cannot exceed it by claiming other times.
+4. Neither side writes anything, and nobody answers. A message that no relay has accepted in that time is dropped.
 
-All of it is in memory and bounded: a receiver remembers who has spoken within the time of rule 2, and they are members.
+All of it is in memory and bounded: a receiver remembers authors within the time of rule 2, and these are members.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an ephemeral message says, and what a device remembers of those that were said, in memory alone."""
+"""The content of an ephemeral message, and what a device remembers of received ones, in memory only."""
 
 from __future__ import annotations
 

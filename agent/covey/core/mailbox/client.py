@@ -1,17 +1,17 @@
-"""A device's side of a mailbox: it greets, asks for what waits, and says what it has dealt with (ADR 76).
+"""A device's side of a mailbox: it greets, asks for waiting messages, and deletes what it has processed (ADR 76).
 
-1. What a mailbox gives is dealt with as if a relay had brought it: order, repetition and forgery are the link's matter.
-   A mailbox that drops, repeats, reorders or invents so delays, and does nothing else.
-2. Cursors ascend, lie above the one that was asked for, and within `MAXIMUM_CURSOR_GAP` of it. Who gives others lies:
-   its session ends, with a pause.
-3. What is dealt with is committed before it is deleted. A DELETE that is lost has the blobs come again.
-4. What cannot be taken yet (its author is no member yet, there is no room, its author says too much) stays with the
-   mailbox, and is asked for again when a group has changed, or after a while.
-5. A mailbox that calls itself another state, or whose last cursor lies below what was dealt with, was restored: it is
-   asked from the first cursor on.
+1. A message from a mailbox is processed as if a relay had delivered it: the link handles order, repetition and forgery.
+   So a mailbox that drops, repeats, reorders or invents messages only causes delay.
+2. Cursors ascend, lie above the requested one, and within `MAXIMUM_CURSOR_GAP` of it. A mailbox that sends others is
+   faulty: its session ends, with a pause.
+3. Processing is committed before the blobs are deleted. If a DELETE is lost, the blobs arrive again.
+4. A message that cannot be accepted yet (its author is not yet a member, there is no room, its author exceeds a rate)
+   stays in the mailbox, and is requested again after a group has changed, or after a while.
+5. A mailbox that reports another state id, or a last cursor below what was processed, was restored: it is asked from
+   the first cursor on.
 
-A mailbox that does not answer in `HELLO_US` is greeted again after a pause that doubles. The state of a session is in
-memory alone: after a start it begins anew, and nothing is lost by that.
+A mailbox that does not answer in `HELLO_US` is greeted again after a pause that doubles. Session state is in memory
+only: after a start it begins again, without loss.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Mailboxes in one node: the sessions with those that it uses, what it hands to them, and the inboxes that it keeps.
+"""Mailboxes in one node: sessions with those that it uses, pushes to them, and the inboxes that it keeps itself.
 
-Nothing of it is queued: what is lost is said anew. What is wrong is answered with an ERROR, by its code; an ERROR is
-not.
+Nothing here is queued: lost messages are repeated. A wrong message is answered with an ERROR and its code; an ERROR is
+never answered.
 
-After each welcome a mailbox is told how this device wants to be woken (002.15, 002.16). First in each run it is told to
-forget all earlier hooks, by an UNREGISTER_PUSH without a target.
+After each welcome a device tells the mailbox how to wake it (002.15, 002.16). Before the first such message of each
+run, an UNREGISTER_PUSH without a target deletes all earlier hooks.
 
-Mailboxes hear of removals at once: REVOKE_DEVICE with the signed manifest, until DEVICE_REVOKED comes (002.13). The
-manifest also goes to a mailbox as to every member, and that is what counts: nothing is lost where a REVOKE_DEVICE is.
+Mailboxes learn of removals at once: REVOKE_DEVICE with the signed manifest, until DEVICE_REVOKED arrives (002.13). The
+manifest also goes to a mailbox as to every member, and only that counts: a lost REVOKE_DEVICE does no harm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a device has to do with mailboxes: nothing of them is loaded before one of its groups names one."""
+"""Load the mailbox code only once one of this device's groups names a mailbox."""
 
 from __future__ import annotations
 

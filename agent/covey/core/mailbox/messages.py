@@ -1,8 +1,8 @@
-"""What devices and mailboxes say to each other (docs/protocol/content.md, "Mailbox").
+"""Messages between devices and mailboxes (docs/protocol/content.md, "Mailbox").
 
 A MAILBOX message is an unsequenced one of a group. Its body is `[number, ...]`, where `number` is that of the message
-in 002, and the rest its fields in the order of 002. What 002 has in its envelope stands in the message's header: the
-group, and by its author the sender. So no number of 002 is read as a type of Covey's own (ADR 76).
+in 002, and the rest its fields in the order of 002. What 002 has in its envelope is in the message's header: the group,
+and the sender as its author. So no number of 002 is read as one of Covey's own types (ADR 76).
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""What a sender hands to mailboxes: the messages of recipients that do not answer (ADR 76).
+"""What a sender pushes to mailboxes: the messages of recipients that do not answer (ADR 76).
 
-1. A recipient's messages are pushed when a relay says that nobody listens there (PUBACK 0x10), when it has left
-   `SILENT_RETRIES` retries without an answer, or when a person hands them over. Those of a board go to its gateway's
-   inbox, as it would get them to hand down; so a gateway that sleeps finds them, too.
+1. A recipient's messages are pushed when a relay reports that nobody listens there (PUBACK 0x10), after
+   `SILENT_RETRIES` retries without an answer, or when a person asks for it. Messages for a board go to its gateway's
+   inbox, as the gateway would forward them; so a sleeping gateway finds them, too.
 2. They go, each sealed for the recipient and in the order of its queue, to the first `MAILBOXES_AT_ONCE` mailboxes of a
-   group that both are in, in an order that all senders agree in.
-3. A mailbox's word frees nothing: a message waits in the outbox until its recipient has acknowledged it, and its
-   retries go on. So a mailbox that lies delays, and loses nothing while its sender lives.
-4. A blob's id follows from the message, so that one is kept once, however often it is pushed. Up to which place a
-   mailbox keeps all is durable: after a start the next one follows. What waits still `PUSH_RENEWAL_US` after that, and
-   what a mailbox kept that was restored, is pushed again.
-5. A mailbox is asked to keep a message as long as its sender would let it wait; where that is for ever, as the mailbox
+   group that both are in, in an order that all senders agree on.
+3. A mailbox's answer frees nothing: a message waits in the outbox until its recipient has acknowledged it, and its
+   retries continue. So a dishonest mailbox delays messages, and loses nothing while its sender exists.
+4. A blob's id is derived from the message, so a mailbox keeps it once, however often it is pushed. The place up to
+   which a mailbox has everything is durable: after a start the next one follows. Messages that still wait after
+   `PUSH_RENEWAL_US`, and those of a restored mailbox, are pushed again.
+5. A mailbox is asked to keep a message for as long as its sender lets it wait; without a limit, as long as the mailbox
    likes.
 """
 

@@ -1,20 +1,21 @@
 """The mailbox service: store envelopes that it cannot open, and deliver them to their recipients (ADR 76).
 
-1. Only members of a group that it is in speak with it, and nobody before a HELLO (`session`). It speaks with
-   `MAILBOX_SESSIONS` at once: a session that has asked for nothing `HELLO_US` after its greeting gives its place
-   away, then the one that has been silent longest, if for that long; else the newcomer is refused (`limit`).
-2. A blob is for a member of the group by which it is pushed, no board. It is kept once, by sender and blob_id, under
-   the next cursor of its recipient's inbox. The PUSH_ACK goes out when that is committed.
-3. Cursors of an inbox have no gap and order alone; no clock decides anything. A blob ends after its time, counted while
-   the mailbox runs.
-4. An inbox, the whole mailbox, and the rate of pushes, for one inbox and for all, are bounded. Of each, every member
-   that may push has a guaranteed share, and the rest goes to whoever comes first (`core/link/shares.py`): whatever one
-   sender pushes, every other one can push, too. Of what a mailbox owes answers to, one device has so many at most.
-5. Only who an inbox is for is given its blobs, and deletes them.
-6. Who was removed from the last group that it shared with the mailbox has no inbox, and is not heard.
-7. A NOTIFY tells who has a session that something waits; a wake hook calls who has none, or has said nothing for
-   `HELLO_US` after a NOTIFY of what is there still: its session is over then. Neither says what. What came within
-   `WAKE_US` after a call has one of its own when that is over, unless the device greets.
+1. Only members of its groups may use it, and only after a HELLO (`session`). It has at most `MAILBOX_SESSIONS`
+   sessions. When full, it ends a session that has requested nothing `HELLO_US` after its greeting, or else the one
+   silent for longest, if for that long; otherwise it refuses the newcomer (`limit`).
+2. A blob's recipient is a member of the group by which it is pushed, and no board. The blob is stored once, by sender
+   and blob_id, under the next cursor of its recipient's inbox. The PUSH_ACK goes out after the commit.
+3. Cursors of an inbox have no gaps and only define an order; no clock decides anything. A blob expires after its time,
+   counted while the mailbox runs.
+4. Limits apply to an inbox, the whole mailbox, and the rate of pushes, for one inbox and for all. Of each, every member
+   that may push has a guaranteed share, and the rest is first come, first served (`core/link/shares.py`): whatever one
+   sender pushes, every other one can push, too. The pending answers for one device are limited, too.
+5. Only the owner of an inbox gets its blobs and deletes them.
+6. A device removed from the last group that it shared with the mailbox has no inbox, and its messages are ignored.
+7. A NOTIFY informs a device with a session that something waits. A wake hook calls a device without one, or one that
+   has been silent for `HELLO_US` after a NOTIFY for blobs that are still there: its session is over then. Neither says
+   what waits. Blobs that arrive within `WAKE_US` after a call cause their own call when that time is over, unless the
+   device greets.
 """
 
 from __future__ import annotations

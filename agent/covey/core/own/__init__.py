@@ -1,4 +1,4 @@
-"""A person's own devices: a private group of theirs, and what follows from its history.
+"""A person's own devices: a private group of theirs, and the effects of its history.
 
-Read `state.py` (what the history comes to), then `own_devices.py` (what a device does about it).
+Read `state.py` (the state that the history results in), then `own_devices.py` (what a device does about it).
 """

@@ -1,23 +1,24 @@
-"""What a device does about the other devices of its person (docs/protocol/history.md, "A person's devices").
+"""What a device does about its person's other devices (docs/protocol/history.md, "A person's devices").
 
-1. The personal group is the one that the person has named on this very device, of mode personal, while the device is a
-   member. No other group orders anything here.
-2. Each group that this device is in, and that is not known as held, it tells of. So it does of a held one that it has
-   left by an order which does not count any more, as its author was removed: then who is still in it invites it (5).
-   Where a person retires a device, another one first says in its own name what that one has left or erased.
-3. A group that another device says was left is left here as well, as soon as a member has what this one wrote there, or
-   after an hour; an erased one is erased at once, with the secrets of its epochs. Each operation is obeyed once, so who
-   is let in again later stays, and tells of it (rule 2).
-4. Whoever has left a group says that it is erased when nothing of it is here any more: then another member knows. Who
-   sees one destroyed erases it, left or held, with what it had still to say there, and says so.
-5. A held group's member invites the other own devices, each once for each time that it is said to be held, as far as
-   the group lets it, and no more at a time than it would take; these accept by themselves what own devices send of a
-   held group, up to a bound: each invitation, for who sent the one before may have lost its state since.
-6. Where an own device is heard in another incarnation, its state may have been lost, or be older than its groups: it is
-   invited once more, also to held groups that list it. Who is in one takes no notice. What it was invited to for
-   `UNANSWERED_US` ends then: the life that had it may be over, and it would be all that the device takes, for a week.
-7. So is one that a held group has listed for `LISTED_IN_VAIN_US`, and that does not name it where it tells how its
-   groups stand: whoever let it in may have lost its state before it had the answer.
+1. The personal group is the one that the person has named on this device, of mode personal, while the device is a
+   member. No other group can order anything here.
+2. A device announces each of its groups that is not known as held. It also announces a held group that it left by an
+   order which no longer counts, because the order's author was removed: then a member invites it (5). If a person
+   retires a device, another device first repeats in its own name what the retired one left or erased.
+3. A group that another own device left is left here as well, once a member has what this device wrote there, or after
+   an hour. An erased group is erased at once, with its epoch secrets. Each operation is obeyed once, so a device that
+   is added again later stays, and announces the group (rule 2).
+4. A device that has left a group announces that it is erased once nothing of it is here any more: by then another
+   member knows. A device that sees a group destroyed erases it, left or held, with all unsent messages, and announces
+   that.
+5. A member of a held group invites the other own devices, each once for each announcement, as far as the group permits,
+   and no more at a time than it would accept. These accept by themselves the invitations that own devices send for a
+   held group, up to a bound: each one, because the sender of an earlier one may have lost its state.
+6. An own device in another incarnation may have lost its state, or have one older than its groups: it is invited again,
+   also to held groups that list it. A device that is in the group ignores that. Invitations unanswered for
+   `UNANSWERED_US` end then: the incarnation that had them may be over, and they would block others for a week.
+7. So is a device that a held group has listed for `LISTED_IN_VAIN_US`, and that does not name the group in its reports:
+   the device that added it may have lost its state before the answer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The state of a personal group: groups and preferences (docs/protocol/history.md, "A person's devices").
 
-1. Of a group, and of a preference, the last operation that counts holds, by height and id.
-2. What leaves or erases a group counts only while its author is a member: who is removed orders nothing more, whoever
-   follows what it has said.
-3. Of more groups or preferences than there are bounds for, those that were told of first.
+1. For a group or a preference, the last operation that counts holds, by height and id.
+2. An operation that leaves or erases a group counts only while its author is a member: a removed device orders nothing
+   more, whatever follows its operations.
+3. If there are more groups or preferences than the bounds allow, the first announced ones count.
 """
 
 from __future__ import annotations

@@ -1,19 +1,22 @@
-"""The ceremony by which two devices that share a short secret come to trust each other's keys
+"""The ceremony by which two devices that share a short secret learn to trust each other's keys
 (docs/protocol/groups.md, section 36).
 
-The joiner (`joiner.py`) speaks and repeats itself, the inviter (`inviter.py`) answers; so either may come first, and a
-relay may drop, repeat and reorder what it likes. The rules:
+The joiner (`joiner.py`) sends and repeats messages, the inviter (`inviter.py`) answers; so either may start first, and
+a relay may drop, repeat and reorder messages. The rules:
 
-    1. Only a proof of knowing the secret has the code; before it the inviter keeps nothing of anybody, and answers all.
-    2. The joiner proves first. A proof that fails is a guess: `PAIRING_TRIES` at once, then one each `PAIRING_TRY_US`.
-       More wait in line, and who is tried next is drawn. What is no proof is no guess, and costs nobody a try.
-    3. What anybody could have written ends nobody: a refusal in the clear, a wrong answer, a wrong welcome. The joiner
-       proves itself to as many answers as it may make guesses, until one of them proves itself.
+    1. Only a proof that its sender knows the secret occupies the code. Before that the inviter stores nothing about
+       anybody, and answers all.
+    2. The joiner proves first. A wrong proof is a guess: `PAIRING_TRIES` at once, then one each `PAIRING_TRY_US`.
+       Further proofs wait, and the next one to be tried is drawn at random. A message that is no proof is no guess, and
+       costs no attempt.
+    3. A message that anybody could have written ends nothing: a refusal in the clear, a wrong answer, a wrong welcome.
+       The joiner proves itself to as many answers as it may make guesses, until one of them proves itself.
     4. Both are bound to their keys before either has seen what the words that people compare depend on.
-    5. What either believes of the other stood under the key that both have proved.
-    6. Whoever hears nothing for `PAIRING_SILENCE_US` ends it, and so does the inviter when the code's time is up.
+    5. Everything that one side believes of the other arrived under the key that both have proved.
+    6. A side that receives nothing for `PAIRING_SILENCE_US` ends the ceremony; so does the inviter when the code
+       expires.
 
-Here stands what the two machines have in common: how a ceremony ends, and what it tells the device around it.
+This module holds what the two machines have in common: how a ceremony ends, and its events for the device.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Invites by URI: first contact between a member and a device that wants to join (docs/protocol/groups.md, "Pairing").
 
 `covey://join/1/<base64url>` carries `[1, group_id, inviter_signing_pub, inviter_noise_pub, secret16, expires_at_us,
-relay_url, ? rendezvous, ? enrolment, ? operators]`. Whoever reads it may join once, within ten minutes; the joiner
-trusts only the keys it pins.
-The inviter stores the secret's hash and compares in constant time; the joiner proves the secret inside a sealed, signed
-JOIN message `[secret16, noise_pub, label]`. Who has no account at the relay goes to the rendezvous first, as with a
-code of words (`ceremony.py`).
+relay_url, ? rendezvous, ? enrolment, ? operators]`. A device that has it may join once, within ten minutes, and trusts
+only the keys that it pins. The inviter stores the secret's hash and compares in constant time; the joiner proves the
+secret inside a sealed, signed JOIN message `[secret16, noise_pub, label]`. A device without an account at the relay
+goes to the rendezvous first, as with a code of words (`ceremony.py`).
 """
 
 from __future__ import annotations

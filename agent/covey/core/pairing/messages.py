@@ -1,6 +1,6 @@
-"""What the two sides of a pairing tell each other, and the keys that they derive (docs/protocol/groups.md, "Pairing").
+"""The messages of a pairing, and the keys that both sides derive (docs/protocol/groups.md, "Pairing").
 
-Whoever can reach the rendezvous can write there; so nothing here is believed before the ceremony has proved it. Every
+Anybody who can reach the rendezvous can write there, so nothing is believed before the ceremony has proved it. Every
 message is `[1, kind, session, ...]`; `session` is the joiner's commitment, which names one run of the ceremony.
 """
 

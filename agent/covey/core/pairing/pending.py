@@ -1,7 +1,6 @@
 """Stored state of open invites, joins and pairing sessions.
 
-The person at the keyboard and the agent that speaks with the relay are two processes: each reads here what the other
-has written.
+The command at the keyboard and the agent at the relay are two processes: each reads here what the other has written.
 """
 
 from __future__ import annotations

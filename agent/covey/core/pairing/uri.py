@@ -1,8 +1,8 @@
-"""What people copy: a prefix, and one CBOR item in base64url without padding (docs/protocol/groups.md, "Pairing").
+"""URIs that people copy: a prefix, and one CBOR item in base64url without padding (docs/protocol/groups.md, "Pairing").
 
-The URI of a public group holds no secret and is good for any number of devices. `covey://group/1/<base64url>` carries
-`[1, group_id, relay_url, [[signing_pub, noise_pub], ...]]`. The keys are those of members that a newcomer may ask for
-the group's manifest, and believes; the URI is good as long as one of them holds that noise key.
+The URI of a public group contains no secret, and any number of devices can use it. `covey://group/1/<base64url>`
+carries `[1, group_id, relay_url, [[signing_pub, noise_pub], ...]]`: keys of members that a newcomer may ask for the
+group's manifest, and believes. The URI works as long as one of them holds that noise key.
 """
 
 from __future__ import annotations

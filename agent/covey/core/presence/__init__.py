@@ -1,4 +1,4 @@
-"""Who is there: beats and wills, which only rise in their counters.
+"""Which devices are online: beats and wills, whose counters only rise.
 
-Read `status.py` (what a peer has reported, and what that means) and `heartbeat.py` (this device's own, and others').
+Read `status.py` (what a peer has reported, and its meaning) and `heartbeat.py` (this device's own beats, and others').
 """

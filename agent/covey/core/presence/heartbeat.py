@@ -1,10 +1,10 @@
 """A device's heartbeats and its will, and what it knows of others' (docs/protocol/groups.md, "Presence"; ADR 21).
 
-1. A device beats for the collectors that its telemetry goes to: whenever a connection to a relay begins or ends,
-   and then only when it has sent a collector nothing for the interval: any message shows that it is there.
-2. Every beat and every will has a counter that rises for good, restarts included: it is at least the wall clock's
+1. A device beats for the collectors of its telemetry: whenever a connection to a relay begins or ends, and otherwise
+   only if it has sent a collector nothing for the interval, because any message shows that it is online.
+2. Every beat and every will has a counter that always rises, also across restarts: it is at least the wall clock's
    seconds, and a durable floor is kept ahead of it in blocks, so that a beat costs no write.
-3. What others report is kept in memory. Changes are written at once, mere repetitions together once a minute.
+3. Other devices' reports are kept in memory. Changes are written at once, mere repetitions together once a minute.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a device tells of itself, and what a receiver makes of it (docs/protocol/groups.md, "Presence"; ADR 21).
+"""A device's report of its connections, and how a receiver interprets it (docs/protocol/groups.md, "Presence"; ADR 21).
 
-A beat names the connections that are up, each by the counter of the will that it has left at its relay. A will ends one
-connection. It counts only against a beat that names its connection: one that is replayed or late overrules nothing. A
-device whose last connection has ended is gone.
+A beat names the open connections, each by the counter of the will that it has left at its relay. A will ends one
+connection. It counts only against a beat that names its connection: a replayed or late one overrules nothing. A device
+whose last connection has ended is gone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the core reads and writes of a device's durable state: one interface, divided by families of tables.
+"""The core's reads and writes of a device's durable state: one interface, divided by families of tables.
 
 Every call happens inside a transaction that the caller opened and commits before it releases anything. The core decides
-what to write and never knows where: `adapters/sqlite/store.py` implements this, and the simulation's store extends it.
-Nothing here runs. The names appear in annotations only, so machines import them under `TYPE_CHECKING`, and an agent
-never loads them. The rows themselves are dataclasses beside the machines that use them.
+what to write, and does not know where: `adapters/sqlite/store.py` implements this, and the simulation's store extends
+it. Nothing here runs. The names appear only in annotations, so machines import them under `TYPE_CHECKING`, and an agent
+never loads them. The rows are dataclasses next to the machines that use them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What files and mailboxes read and write of the durable state."""
+"""Durable state of files and mailboxes."""
 
 from __future__ import annotations
 

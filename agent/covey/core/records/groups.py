@@ -1,4 +1,4 @@
-"""What membership and pairing read and write of the durable state."""
+"""Durable state of membership and pairing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What histories read and write of the durable state."""
+"""Durable state of histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What links and telemetry read and write of the durable state."""
+"""Durable state of links and telemetry."""
 
 from __future__ import annotations
 

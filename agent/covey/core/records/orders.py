@@ -1,4 +1,4 @@
-"""What orders, their execution and their reports read and write of the durable state."""
+"""Durable state of orders, their execution and their reports."""
 
 from __future__ import annotations
 

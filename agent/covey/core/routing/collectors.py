@@ -1,14 +1,14 @@
-"""Which collector a device's telemetry goes to, and what becomes of what waits for another one.
+"""Which collector a device's telemetry goes to, and what happens to messages that wait for another one.
 
-1. The collectors of a group stand in the order of their rendezvous with this device. New telemetry goes to the
-   first that is not silent, or to the first if all are.
-2. A collector is silent when something has waited for it for a while, nothing was acknowledged, and the relay could
-   be reached. It is spoken to as before: what waits for it stays, and its first acknowledgement ends its silence.
-   So does an empty queue, for then nothing would ever be heard of it.
-3. What waits for a device that is no collector any more goes to the one that is: in a REDIRECTED, as it was signed.
-   A table that has it already, from its first recipient, finds it a repeat. Where there is no collector, it waits.
-4. A queue is looked through once, a window at a time, and again only when it gets telemetry or the collectors change:
-   what waits for the other members may be long.
+1. The collectors of a group are ordered by their rendezvous hash with this device. New telemetry goes to the first that
+   is not silent, or to the first if all are.
+2. A collector is silent if something has waited for it for a while, nothing was acknowledged, and the relay was
+   reachable. Messages already queued for it stay, and its first acknowledgement ends its silence. So does an empty
+   queue, because then nothing would ever test it.
+3. Messages for a former collector go to the current one: in a REDIRECTED, as they were signed. A table that has one
+   already from its first recipient recognises a repetition. Without a collector, they wait.
+4. A queue is searched once, a window at a time, and again only when telemetry is added or the collectors change,
+   because queues for other members may be long.
 """
 
 from __future__ import annotations

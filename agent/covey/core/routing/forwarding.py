@@ -1,23 +1,23 @@
-"""Devices behind others: a board's envelopes travel inside messages of its gateway
-(docs/protocol/boards.md, "Forwarding").
+"""Devices behind others: a board's envelopes travel inside messages of its gateway (docs/protocol/boards.md,
+"Forwarding").
 
-A FORWARD carries `[to, envelope]`: the envelope of somebody else, sealed for device `to`. Its author vouches for
-nothing in it and can open nothing of it. Rules:
+A FORWARD carries `[to, envelope]`: another device's envelope, sealed for device `to`. The author of the FORWARD vouches
+for nothing in it and cannot open it. Rules:
 
-    1. Towards the board's recipient a FORWARD is sequenced in the gateway's own outbox, and so is not lost. The
-       recipient deals with the envelope inside as if the relay had brought it; what fails there is counted, and
-       disturbs neither the FORWARD nor its link. Where there is no room for it, there is none for the FORWARD.
+    1. Towards the board's recipient a FORWARD is sequenced in the gateway's own outbox, so it is not lost. The
+       recipient processes the envelope inside as if the relay had delivered it; an error there is counted, and affects
+       neither the FORWARD nor its link. If there is no room for the envelope, the FORWARD is not accepted either.
     2. Inside is a board's message, of a type that boards write: no FORWARD, and nothing that changes a group.
-    3. Whoever brought a new message of a board is the way back to it from then on, so that a board may change its
-       gateway. A repeated message changes no way: who has kept an old envelope could take it. But its acknowledgement
-       goes to who brought it, too, as a board that has moved may have nothing newer to say.
-    4. Towards the board a FORWARD is unsequenced: what it carries is repeated by who wrote it. The gateway keeps the
-       newest few of each author for each board, until that is awake. What a mailbox has kept for the gateway to hand
-       down stays there while that board is not on its line, or as many wait for it.
-    5. What this device itself has for a board that hangs on it goes down the line when the board is there and awake,
-       and needs no relay: a line is to such a board what relays are to others.
-    6. A board follows no manifests, and listens to its collector alone: acknowledgements, and blobs sent to it by name,
-       which wait at the collector like for any other recipient until the board acknowledges them.
+    3. The device that delivered a board's latest new message is the way back to it, so a board may change its gateway.
+       A repeated message changes no way, because anybody may have kept an old envelope. But its acknowledgement also
+       goes to its deliverer, as a board that has moved may have nothing newer to send.
+    4. Towards the board a FORWARD is unsequenced: the author of its content repeats it. The gateway keeps the newest
+       few of each author for each board, until the board is awake. Envelopes in a mailbox for the gateway stay there
+       while that board is not on its line, or as many wait for it.
+    5. This device's own messages for a board on its line go down the line when the board is there and awake, and need
+       no relay: to such a board the line is what relays are to others.
+    6. A board follows no manifests, and accepts messages only from its collector: acknowledgements, and blobs sent to
+       it by name, which wait at the collector like for any other recipient until the board acknowledges them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Settings that operators give devices by their groups' histories, and what devices report of them.
+"""Settings that operators give devices through their groups' histories, and what devices report of them.
 
-Rules: a device takes a value only where its owner's configuration lets it; what it cannot live with goes back by
-itself; whatever becomes of an order is told to those who gave it.
+Rules: a device accepts a value only if its owner's configuration permits it; it reverts by itself a value with which it
+cannot work; the result of every order is reported to those that gave it.
 
-Read `states.py` (what can become of one, and how that is reported), then `obedience.py` (what a device does).
+Read `states.py` (possible results and their report), then `obedience.py` (what a device does).
 """

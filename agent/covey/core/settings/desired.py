@@ -1,10 +1,10 @@
 """Desired settings: for each key, the latest order that applies to a device (docs/protocol/history.md, "Settings").
 
-1. Of the orders of one group for one key, that counts which stands last in the history's order (by height, then id)
-   among those that are for the device, and that it obeys (`orders/authority.py`). So an order that follows another one
-   takes its place, and of two that were given at the same time all devices take the same one. What its author has
-   replaced itself does not come back (`orders/authority.py`, rule 8).
-2. Of several groups the order counts that says it was given last, by its time, then its id.
+1. Of the orders of one group for one key, the last in the history's order (by height, then id) counts among those that
+   select the device and that it obeys (`orders/authority.py`). So an order replaces the ones that it follows, and of
+   two concurrent ones all devices choose the same. An order that its own author has replaced does not return
+   (`orders/authority.py`, rule 8).
+2. Between several groups the order with the latest stated time counts, then the highest id.
 """
 
 from __future__ import annotations

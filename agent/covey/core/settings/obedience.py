@@ -1,17 +1,18 @@
 """What a device does with the settings that operators give it (docs/protocol/history.md, "Settings").
 
-1. What its owner's configuration does not allow, or what is not valid, is refused; what held before goes on. What was
-   taken up is judged once more at a start, and goes if its owner does not allow it any more, also if it is what
-   another order has gone back to.
-2. A value is taken up at once where a running part can, else at a start of the agent, which is then at hand.
-3. What needs a start has to prove itself: the agent starts with it, within `SETTING_TRIES`; of a relay, besides, that
-   it answers within `RELAY_TRIAL_US` of running. Else what held before holds again. Tries are durable, so a crash and a
-   power cut count as one. What has gone back is not tried once more, also where it did not count for a while: its group
-   was left and joined again, or another order had taken its place.
-4. What is for a program of the owner's is handed over, and the program says what it made of it.
-5. A secret value is opened once, when it is taken up, and only for a program of the owner's; nobody else is told it.
-   So it holds on when the key that it was sealed for is gone.
-6. An order that nothing asks for any more is forgotten, and what is unset goes back to the device's own files.
+1. A value that the owner's configuration does not allow, or that is invalid, is refused, and the earlier value stays.
+   Accepted values are judged again at each start, and dropped if the owner no longer allows them, even if another order
+   has reverted to them.
+2. A value applies at once if a running part supports that, otherwise at the next start of the agent, which follows
+   immediately.
+3. A value that needs a start has to prove itself: the agent starts with it, within `SETTING_TRIES`; for a relay it must
+   also answer within `RELAY_TRIAL_US` of running. Otherwise the earlier value returns. Tries are durable, so a crash
+   and a power cut count as one. A reverted value is not tried again, even if it did not count for a while because its
+   group was left and joined again, or another order had replaced it.
+4. A value for an owner's program is handed over, and the program reports what it did with it.
+5. A secret value is opened once, when it is accepted, and only for a program of the owner's; it is not shown to anybody
+   else. So it stays usable after the key that it was sealed for is gone.
+6. An order that no longer applies is forgotten, and an unset key returns to the device's own files.
 """
 
 from __future__ import annotations

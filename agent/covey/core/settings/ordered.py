@@ -1,4 +1,4 @@
-"""The settings that operators gave a device, as they are kept: all that a device needs of them which has none."""
+"""The settings that operators gave a device, as stored: the only part that a device without any needs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Telling others what has become of the settings that this device was given, and keeping what they tell.
+"""Report the results of settings to others, and store the reports of others.
 
-A report says all of it, so the last one counts. Of two of one incarnation that is the one with the higher number;
-another incarnation's is newer. To whom it goes, and when again, `orders/reports.py` says.
+A report covers all settings, so the last one counts: in one incarnation the one with the higher number; another
+incarnation's is newer. `orders/reports.py` decides who receives it, and when again.
 """
 
 from __future__ import annotations

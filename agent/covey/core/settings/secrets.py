@@ -1,7 +1,6 @@
 """Values of settings that only some devices can read (docs/protocol/history.md, "Settings", *Secret values*).
 
-They are sealed as `orders/sealing.py` lays down, and open as what they were given as only: in that group, of that
-author, for that setting and selector.
+They are sealed as in `orders/sealing.py`, and open only in their context: that group, author, setting and selector.
 """
 
 from __future__ import annotations

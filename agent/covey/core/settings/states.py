@@ -1,8 +1,8 @@
-"""What has become of a setting on a device, and how the device reports it (docs/protocol/history.md, "Settings").
+"""The state of a setting on a device, and its report (docs/protocol/history.md, "Settings").
 
 `SETTING_REPORT`: `[[key, operation, state, value, code, why], ...]`: every setting that operators have given its author
-in this group, each key once, ascending. `operation` is the one that asks for it, `value` what holds in its stead, or
-what the program whose setting it is says of it, else null; `code` names what stood against it, `why` says so to a
+in this group, each key once, ascending. `operation` is the one that asks for it; `value` the value in use instead, or
+the one that the setting's program reports, else null; `code` names the reason against it, `why` explains it to a
 person.
 """
 

@@ -1,5 +1,5 @@
-"""Batches of readings: packed tightly and numbered by devices, read by collectors.
+"""Batches of readings: devices pack and number them, collectors read them.
 
-Read `reading.py`, `batch.py` (writing), `decoding.py` (reading), `senml.py` (what programs hand in); then `doors.py`
-(what is sent on to other systems).
+Read `reading.py`, `batch.py` (writing), `decoding.py` (reading), `senml.py` (input from programs); then `doors.py`
+(output to other systems).
 """

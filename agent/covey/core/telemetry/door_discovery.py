@@ -1,10 +1,10 @@
 """Home Assistant MQTT discovery of a series: documents, topics and expiry times.
 
-1. A topic holds our own words and hex, and of a series' name what is left of it in `a-z0-9_`: no device chooses a topic
-   that is not below its own key.
-2. `unique_id` follows from key, name, unit and kind, so that an entity stays itself whatever its device is called.
-3. A value stands for so long as three of its intervals, as they were observed here, and is then unavailable.
-4. What is older than that is not published: Home Assistant takes the time at which a value comes for its own.
+1. A topic consists of our own words, hex, and the characters `a-z0-9_` of a series' name: so a device's topics are
+   always below its own key.
+2. `unique_id` is derived from key, name, unit and kind, so an entity stays the same when its device is renamed.
+3. A value expires after three of its intervals, as observed here; then the entity is unavailable.
+4. An older value is not published, because Home Assistant uses the time of arrival as its time.
 
 https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery
 """

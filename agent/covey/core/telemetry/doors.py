@@ -1,9 +1,9 @@
 """Batches of landed messages that a door sends; each batch keeps its id when it is sent again.
 
-1. A batch is planned by where it stands in the vault: positions are never used again, and merging segments moves none.
-2. A batch is committed before it is sent, and left behind in the commit after it was taken. So what is sent comes at
-   least once, and whoever keeps ids has it once.
-3. What cannot be sent on is left behind with a record of it (`DoorGap`), and holds up nothing.
+1. A batch is planned by its position in the vault: positions are never reused, and merging segments moves none.
+2. A batch is committed before it is sent, and its position advances in the commit after it was accepted. So it arrives
+   at least once, and a receiver that remembers ids has it once.
+3. What cannot be sent is skipped with a record of it (`DoorGap`), and delays nothing.
 """
 
 from __future__ import annotations

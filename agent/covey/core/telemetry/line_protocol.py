@@ -1,24 +1,24 @@
-r"""Readings out of InfluxDB's line protocol, in which Telegraf and many libraries write.
+r"""Readings from InfluxDB's line protocol, which Telegraf and many libraries write.
 
     weather,location=shed temp=21.5,raining=false 1790000000000000000
 
-Rules, as InfluxData's reference decoder has them (github.com/influxdata/line-protocol, `lineprotocol/decoder.go`):
-    1. Measurement, tag keys, tag values and field keys are any text without control characters. A backslash stands for
-       itself, except before `,` and space and, but for the measurement, `=`. A quote has no meaning there. No two tags
-       of a line have one key.
-    2. A field is a float, an integer of 64 bits (`7i`, `7u`), a boolean, or a text in quotes, which may hold line ends;
-       in it a backslash escapes `\`, `"`, `n`, `r` and `t` alone.
-    3. Spaces may stand before a line, between its parts and behind it; it ends with LF or CRLF. Empty lines and those
-       that begin with `#` say nothing.
-    4. A line that breaks a rule gives no reading and is told; reading goes on behind its first line end.
+Rules, as in InfluxData's reference decoder (github.com/influxdata/line-protocol, `lineprotocol/decoder.go`):
+    1. Measurement, tag keys, tag values and field keys are any text without control characters. A backslash is
+       literal, except before `,`, space and, outside the measurement, `=`. Quotes have no special meaning there. No
+       two tags of a line have the same key.
+    2. A field is a float, an integer of 64 bits (`7i`, `7u`), a boolean, or a text in quotes, which may contain line
+       ends; in it a backslash escapes only `\`, `"`, `n`, `r` and `t`.
+    3. Spaces may surround a line and its parts; it ends with LF or CRLF. Empty lines and lines that begin with `#` are
+       ignored.
+    4. A line that breaks a rule gives no reading and is reported; reading continues after its first line end.
 
 And Covey's own:
     5. Each field is a reading. Its name is the measurement, each tag as `key:value` in the order of the keys, and the
-       field's key, with "/" between: `weather/location:shed/raining`. What SenML's names lack is escaped
+       field's key, joined by "/": `weather/location:shed/raining`. Characters that SenML names lack are escaped
        (`names.segment`), and so is a `:` in a tag's key: no two sets of tags have one name.
-    6. A line without a time has none, for whoever stamps it later. Times are rounded down to the microsecond. One
-       before 1978, which SenML would take for a relative one, is `times.UNUSABLE_US`.
-    7. Whole numbers from 2**61 on become the nearest double, as everywhere (docs/protocol/core.md, section 11).
+    6. A line without a time has none, and a later step stamps it. Times are rounded down to the microsecond. One
+       before 1978, which SenML would treat as relative, is `times.UNUSABLE_US`.
+    7. Integers from 2**61 on become the nearest double, as everywhere (docs/protocol/core.md, section 11).
 """
 
 from __future__ import annotations

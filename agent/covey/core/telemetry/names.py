@@ -1,17 +1,16 @@
-"""Names of readings made from names that others chose: files of the kernel, topics, tags, keys of a document.
+"""Names of readings made from foreign names: files of the kernel, topics, tags, keys of a document.
 
-A name is segments with "/" between them, in the characters of SenML (RFC 8428, section 4.5.1): `A-Z a-z 0-9 - : . / _`,
-a letter or digit first. Any text becomes a segment and can be had back, so two different texts never become one name
-(docs/protocol/core.md, section 11, "Escaped names"):
+A name is segments joined by "/", in the characters of SenML (RFC 8428, section 4.5.1): `A-Z a-z 0-9 - : . / _`,
+beginning with a letter or digit. Any text becomes a segment and can be recovered, so two different texts never become
+one name (docs/protocol/core.md, section 11, "Escaped names"):
 
 1. A run of other characters becomes `_x`, its UTF-8 in upper-case hex, and `_`: `Küche` is `K_xC3BC_che`. The empty
    text is `_x0_`.
 2. A `_` that would read as the beginning of an escape is escaped itself: `a_x25_` is `a_x5F_x25_`.
-3. At the very beginning of a name the first `_` of an escape is left out, since a name begins with a letter or digit:
+3. At the very beginning of a name the first `_` of an escape is omitted, since a name begins with a letter or digit:
    `°C` is `xC2B0_C`. So there `-`, `:`, `.` and `_` are escaped, and an `x` that would read as an escape.
 
-`shown` undoes this for people. A name that no text becomes, such as one that a program chose for itself, is shown as
-it is.
+`shown` reverses this for people. A name that no text produces, such as one chosen by a program, is shown unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A reading: what every source of them gives, whatever form it came in (`senml.py`, `line_protocol.py`, sensors)."""
+"""A reading: the common result of all sources, whatever their format (`senml.py`, `line_protocol.py`, sensors)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Which times that come with readings are believed.
+"""Which times of readings are believed.
 
-Whoever sends a reading may say when it was measured. A time without a zone, one in milliseconds, or one from a clock
-that started in 1970 must not cost the value: the reading gets the time at which it arrived, and that is counted.
-The ingest believes the same range (`covey_ingest.task.time_quality`): one time outside it costs a
-whole batch its times there.
+The source of a reading may state when it was measured. A time without a zone, in milliseconds, or from a clock that
+started in 1970 must not cost the value: the reading gets its time of arrival, and the case is counted. The ingest
+believes the same range (`covey_ingest.task.time_quality`); there one time outside it costs the whole batch its times.
 """
 
 from __future__ import annotations

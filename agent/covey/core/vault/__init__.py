@@ -1,6 +1,6 @@
 """Telemetry at rest: immutable sealed segments, one sealed manifest for each node.
 
-Rules: a position in a vault is never given twice; a reader proves each segment by the manifest that lists it. Read
-`documents.py`, `entries.py`, `keys.py`, `reading.py`, `merging.py`; `landing.py` is what a collector has decided,
-`landed_records.py` what it lands, `erasing.py` what goes again.
+Rules: a position in a vault is never reused; a reader verifies each segment by the manifest that lists it. Read
+`documents.py`, `entries.py`, `keys.py`, `reading.py`, `merging.py`; then `landing.py` (a collector's plan),
+`landed_records.py` (what it lands) and `erasing.py`.
 """

@@ -1,23 +1,22 @@
 """The vault: immutable sealed segments and one sealed manifest per node (docs/protocol/vault.md, "Vault").
 
-A segment holds signed messages verbatim, with the time at which the collector had each. A vault manifest lists a
-node's segments; it is signed by the node and sealed with the vault key. Whoever reads it checks:
+A segment holds signed messages verbatim, with the time at which the collector received each. A vault manifest lists a
+node's segments; the node signs it and seals it with the vault key. A reader checks:
 
-    1. The object opens under the vault key, bound to the vault, node (and segment) that its key names
-       (004.19-004.21).
+    1. The object opens under the vault key, bound to the vault, node (and segment) that its key names (004.19-004.21).
     2. The ids inside are those of the key.
-    3. The manifest is signed by a key whose node id is the one it stands under.
+    3. The manifest is signed by a key whose node id matches its place.
     4. `manifest_seq` is not below the highest one seen (004.15, 004.16); the caller keeps that floor.
-    5. Segment numbers ascend from 1 without a gap, so that a position is one number. A merged segment stands for all
+    5. Segment numbers ascend from 1 without gaps, so that a position is one number. A merged segment covers all
        positions of those that it replaces (`vault/merging.py`).
-    6. It says what was erased, on whose word, and up to which position; a thinned segment, of which something was
-       erased, stands nowhere else (`core/vault/erasing.py`).
+    6. It states what was erased, by whose decision, and up to which position; a thinned segment, from which something
+       was erased, appears nowhere else (`core/vault/erasing.py`).
 
-A manifest lists its newest segments one by one. The older ones stand in sealed, immutable ranges of 1,000, each named
-by first and last number and hash (004.11), so that a manifest stays small however long a node writes. Tombstones name
-what merged segments have replaced.
+A manifest lists its newest segments one by one. The older ones are in sealed, immutable ranges of 1,000, each
+identified by first and last number and hash (004.11), so that a manifest stays small however long a node writes.
+Tombstones name what merged segments have replaced.
 
-Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are checked before they stand in a path.
+Clear header of all: a 6-byte magic and the 8-byte id of the vault key. Ids are checked before they are used in a path.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Entries of vault documents, and the keys of the objects that they list
-(docs/protocol/vault.md, "Vault").
+"""Entries of vault documents, and the keys of the objects that they list (docs/protocol/vault.md, "Vault").
 
-Keys are built from checked ids alone, never from text of a store.
+Keys are built only from checked ids, never from a store's text.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Erase records from segments (docs/protocol/vault.md, "Erasing"). Pure: `app/telemetry/erasing.py`
-reads and writes.
+"""Erase records from segments (docs/protocol/vault.md, "Erasing"). Pure: `app/telemetry/erasing.py` reads and writes.
 
-    1. Of one device goes what it has signed and a collector had until some moment: telemetry, losses, results, reports.
-    2. Of all goes, before some moment, what is measured: telemetry, losses, and what no reader understands. What was
-       ordered, what came of it, and who was in a group stay.
-    3. Operations and manifests are a group's, and are never erased.
-    4. What is left keeps its position. The numbers of what went are said, so that nobody takes them for lost: those of
-       telemetry, and those that an erased record of loss has accounted for.
-    5. Of all, whole segments are looked at, oldest first, up to the first that is younger: a segment goes when
-       everything in it is old. What is left of many stands in few.
+1. Of one device everything is erased that it signed and a collector received before some moment: telemetry, losses,
+   results, reports.
+2. Of all devices, measurements before some moment are erased: telemetry, losses, and records that no reader
+   understands. Orders, their results, and group membership stay.
+3. Operations and manifests belong to a group, and are never erased.
+4. Remaining records keep their position. The erased numbers are listed, so that no reader reports them as lost:
+   those of telemetry, and those that an erased loss record has accounted for.
+5. For all devices, whole segments are considered, oldest first, up to the first younger one: a segment is erased if
+   everything in it is old. What remains of many is packed into few.
 """
 
 from __future__ import annotations

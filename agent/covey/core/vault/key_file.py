@@ -1,12 +1,12 @@
-"""The content of `vault.key` (docs/protocol/vault.md, section 14): a vault's keys, and the readers that get new ones
-shared.
+"""The content of `vault.key` (docs/protocol/vault.md, section 14): a vault's keys, and the readers that receive new
+ones.
 
 1. The newest key seals; all of them open.
-2. `epochs` names the groups, and their epochs, under which the newest key was drawn or found good. Where one of them is
-   over, somebody was removed who may have that key, and it may seal nothing more.
-3. `readers` are whom each later key is given to: devices as long as they are members, and readers that a person named.
-4. `reader_secret` opens what others give to this file. It is drawn where the file lies and stands in no copy of it:
-   whoever made the copy would have it, too.
+2. `epochs` lists the groups and epochs under which the newest key was drawn or confirmed. Once one of these epochs is
+   over, a removed device may have that key, and it must seal nothing more.
+3. `readers` receive each later key: devices as long as they are members, and readers that a person named.
+4. `reader_secret` opens what others send to this file. It is drawn where the file is, and no copy contains it:
+   otherwise the person who made the copy would have it, too.
 """
 
 from __future__ import annotations

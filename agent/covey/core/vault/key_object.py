@@ -1,12 +1,12 @@
-"""A node's key object: its vault keys, sealed for the allowed readers
-(docs/protocol/vault.md, section 13, "Sharing keys").
+"""A node's key object: its vault keys, sealed for the allowed readers (docs/protocol/vault.md, section 13, "Sharing
+keys").
 
-The newest key is sealed for each reader by itself, the older ones under the newest. So a reader that was away for any
-number of rotations needs one object, and somebody who is no reader any more opens nothing of it.
+The newest key is sealed for each reader separately, the older ones under the newest. So a reader that missed any number
+of rotations needs one object, and a former reader opens nothing of it.
 
-    1. It is signed by the key whose node id it stands under, and names vault and node.
-    2. A reader finds its seal by a hash of its public key: the object shows who a node is, and no reader.
-    3. What a seal gives is the key that the object names, and opens the node's own list of keys.
+    1. It is signed by the key whose node id matches its place, and names vault and node.
+    2. A reader finds its seal by a hash of its public key: the object reveals the node, and no reader.
+    3. A seal contains the key that the object names, which opens the node's own list of keys.
 """
 
 from __future__ import annotations

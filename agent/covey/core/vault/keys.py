@@ -1,7 +1,7 @@
 """The symmetric keys of a vault: one more for each rotation, all in one key file (`key_file.py`).
 
-Objects are sealed with the newest. Each names its key by an id in its clear header, so whoever holds the file opens old
-and new ones alike; whoever holds an old file opens nothing new.
+Objects are sealed with the newest. Each names its key by an id in its clear header, so a current file opens old and new
+objects alike; an old file opens nothing new.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The records of a segment: device messages, operations and group manifests
-(docs/protocol/vault.md, "Vault").
+"""The records of a segment: device messages, operations and group manifests (docs/protocol/vault.md, "Vault").
 
 A message and an operation begin with a signature, over 10 and 12 fields; a landed manifest begins with a number. So
-nothing is two of the three. By manifests, and by the operations that describe a group, a reader knows what a device was
-called, and in which group it was, when a collector had a reading of it.
+nothing is two of the three. From manifests, and from the operations that describe a group, a reader knows a device's
+label and group at the time of a reading.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a collector lands: the segment that it has decided to write, and the messages of it."""
+"""A collector's plan: the segment that it has decided to write, and its messages."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Merging small segments of one node into larger ones (docs/protocol/vault.md, "Merging"). Pure: what to merge, and
-what the
-next manifest names. `app/telemetry/compactor.py` reads and writes.
+"""Merging small segments of one node into larger ones (docs/protocol/vault.md, "Merging"). Pure: what to merge, and the
+content of the next manifest. `app/telemetry/compactor.py` reads and writes.
 
-    1. A merged segment stands for contiguous positions and keeps each message at its own: so an offset stays what it
-       was, and a reader in the middle of a merged segment takes what lies beyond.
-    2. The same parts give the same bytes under the same key: the nonce is a keyed hash of what is sealed. So an
-       interrupted merge that is repeated writes over itself.
-    3. What is replaced stands in a tombstone, and is deleted when no reader can be planning with it any more.
-       (What something was erased from is deleted at once: `erasing.py`.)
+    1. A merged segment covers contiguous positions and keeps each message at its own: so offsets stay valid, and a
+       reader in the middle of a merged segment takes only what lies beyond.
+    2. The same parts give the same bytes under the same key: the nonce is a keyed hash of the content. So a repeated
+       merge overwrites its interrupted predecessor.
+    3. Replaced segments are listed in a tombstone, and deleted once no reader can be using them. (Segments from which
+       something was erased are deleted at once: `erasing.py`.)
     4. The newest segment is never merged: the collector compares it with its plan after a crash.
 """
 

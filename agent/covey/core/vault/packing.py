@@ -1,9 +1,9 @@
-"""What merged and thinned segments hold, packed (docs/protocol/vault.md, "Packed segments"). Pure.
+"""The packed content of merged and thinned segments (docs/protocol/vault.md, "Packed segments"). Pure.
 
-1. Messages stand apart from when they came and how long they are, those of an author one behind the other: what they
-   have in common is nearer than the 32 KiB that deflate looks back, however many devices a node lands.
-2. Each says where it stood. A reader gets every record back, in its part, at its place, with its exact bytes.
-3. Nothing is inflated beyond what may stand in a segment.
+1. Messages are stored separately from their times and lengths, and grouped by author: what they have in common is then
+   within the 32 KiB that deflate looks back, however many devices a node lands.
+2. Each records its place. A reader recovers every record, in its part, at its place, with its exact bytes.
+3. Nothing is inflated beyond the maximum of a segment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read a vault from an untrusted store. `vault.py` builds object keys only from checked ids.
 
-Every manifest is opened, verified and compared with the last good one (004.15-004.24). A manifest that is missing,
-damaged, rolled back or forked is reported and changes nothing.
+Every manifest is opened, verified and compared with the last good one (004.15-004.24). A missing, damaged, rolled back
+or forked manifest is reported and changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Objects of a vault as they are sealed: `header || nonce || sealed` (docs/protocol/vault.md, "Vault").
+"""Sealed objects of a vault: `header || nonce || sealed` (docs/protocol/vault.md, "Vault").
 
-Clear header of all: a 6-byte magic and the 8-byte id of the vault key. What is sealed is bound to the place that its
-key in the store names.
+Clear header of all: a 6-byte magic and the 8-byte id of the vault key. The sealed content is bound to the place that
+its key in the store names.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Segments of a vault: landed messages exactly as they came (docs/protocol/vault.md, "Vault"). Pure.
+"""Segments of a vault: landed messages verbatim (docs/protocol/vault.md, "Vault"). Pure.
 
 1. A plain segment holds what was landed at one position.
-2. A merged one stands for contiguous positions, and keeps each message at its own.
-3. A thinned one stands for contiguous positions, too, and some of what was landed there was erased: positions of
-   which nothing is left have no part. It says which numbers of whose telemetry are gone, so that no reader takes
-   them for lost.
-4. Merged and thinned ones are named by their content and sealed under a nonce that follows from it: what was
-   interrupted and is repeated writes over itself.
+2. A merged one covers contiguous positions, and keeps each message at its own.
+3. A thinned one covers contiguous positions, too, and some of its records were erased: positions without a remaining
+   record have no part. It lists the erased numbers of each device's telemetry, so that no reader reports them as lost.
+4. Merged and thinned segments are named by their content and sealed under a nonce derived from it: a repeated run
+   overwrites its interrupted predecessor.
 5. They are packed (`packing.py`).
 """
 

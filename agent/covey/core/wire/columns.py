@@ -1,8 +1,8 @@
 """Columns of integers: differences in transposed bytes (docs/protocol/core.md, section 11).
 
 A column is `[first, width, planes]`: little-endian two's complement of 1, 2, 4 or 8 bytes, all lowest bytes first, then
-all second ones. Differences run through the whole column, and `first` is added to the first of them; so what rises
-evenly, or hardly moves, is nearly all zero bytes, of which deflate leaves little.
+all second ones. Differences run through the whole column, and `first` is added to the first of them. So values that
+rise evenly, or hardly move, are nearly all zero bytes, which deflate compresses well.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 (docs/protocol/groups.md, section 20).
 
 A file is a CBOR sequence of byte strings, each one deterministic item: a header, entries, their number. So a reader
-takes one item at a time, and finds the next entry behind a damaged one. Nothing of it is secret or trusted: what
-counts is inside the envelopes, which are dealt with as if a relay had brought them.
+processes one item at a time, and finds the next entry after a damaged one. Nothing of it is secret or trusted: the
+envelopes inside are processed as if a relay had delivered them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a device says of the groups that it shares with another one (docs/protocol/groups.md, "Heads").
+"""A device's report of the groups that it shares with another one (docs/protocol/groups.md, "Heads").
 
-Every acknowledgement and every beat has a digest of them where other messages name their group: 32 bytes that were
-zeros before, and are for who shares nothing. A HEADS message has it too, and tells what it is made of, group by group.
+Every acknowledgement and every beat carries a digest of these groups in the place of the group id in other messages: 32
+bytes, which are zeros for a device that shares no group. A HEADS message carries it too, with its parts, group by
+group.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A group's history in a file, sealed for some of its members (docs/protocol/content.md, "Export files").
 
-A file is a CBOR sequence of byte strings. The first one tells each recipient the file's key. All others are sealed by
-it, numbered, the last one marked: so nothing can be changed, left out or cut off unseen, and what comes before the
-place where a file ends early can be used. Nothing of it is believed but what its documents prove by themselves.
+A file is a CBOR sequence of byte strings. The first one gives each recipient the file's key. All others are sealed by
+it, numbered, the last one marked: so nothing can be changed, left out or cut off unnoticed, and a truncated file is
+usable up to its end. Documents are believed only for what they prove by themselves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Imprints: by which message an acknowledgement holds a number (docs/protocol/core.md, "Acknowledgements").
+"""Imprints: the message by which an acknowledgement holds a number (docs/protocol/core.md, "Acknowledgements").
 
-A message's imprint is the first 4 bytes of its signature: whatever its author signs has another one, however often a
-state that was restored gives the same number.
+A message's imprint is the first 4 bytes of its signature: each message that an author signs has another one, however
+often a restored state reuses the same number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A set of positive integers that is nearly contiguous: what a link has received.
 
-Kept as `upto` (everything from 1 to it) and disjoint ascending ranges beyond it. The same shape travels in
-acknowledgements and stands in the store.
+Stored as `upto` (everything from 1 to it) and disjoint ascending ranges beyond it. Acknowledgements and the store use
+the same shape.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Regular expressions over the bytes of deterministic CBOR: the few shapes that come by the million.
+"""Regular expressions over the bytes of deterministic CBOR: the few shapes that occur by the million.
 
-A head that these expressions match is minimal and within the bounds of `wire`, so that a match says as much as
-`wire.decode` does of the same bytes, in a tenth of the time. What does not match has not been judged: `wire` reads it
-and says what is wrong. `tests/property/test_shapes.py` holds the two together.
+A head that these expressions match is minimal and within the bounds of `wire`, so a match proves as much as
+`wire.decode` does for the same bytes, in a tenth of the time. Bytes that do not match are not judged: `wire` reads them
+and reports what is wrong. `tests/property/test_shapes.py` keeps the two consistent.
 """
 
 from __future__ import annotations

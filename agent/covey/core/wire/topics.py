@@ -1,4 +1,4 @@
-"""Topic names: all that a relay learns is a recipient's public signing key, or the number of a rendezvous."""
+"""Topic names: a relay learns only a recipient's public signing key, or the number of a rendezvous."""
 
 from __future__ import annotations
 
